@@ -1,4 +1,4 @@
-"""SST-2, IMDB, SNLI, MultiNLI, Quora, files of pairs for our scripts; few rows; plain text.
+"""SST-2, IMDB, SNLI, MultiNLI, Quora, files of pairs for our scripts; samples; plain text.
 
     command                                                 writes into --out
     python data/convert.py sst2 GLUE/SST-2 --out sst2       train.csv, dev.csv
@@ -8,6 +8,7 @@
     python data/convert.py pairs FILE.tsv.gz --out pairs    {nli,sts}-{train,dev,test}.csv
     python data/convert.py quora quora-dev.csv --out quora  quora-small-{train,dev}.csv
     python data/convert.py few FILE.csv --rows 200 --out few    FILE-200.csv
+    python data/convert.py zorro FOLDER --rows 100 --out zorro-sample    as in FOLDER, fewer pairs
     python data/convert.py text FILE.csv --out text         FILE.txt
     python data/convert.py speech FILE.csv --out speech     FILE.txt
 
@@ -32,6 +33,9 @@ way of others, stay together.
 
 Few labels are a random sample of a file's rows, the same one for the same --seed and --rows; of two
 samples the smaller one is a part of the larger one. Classes are drawn as they come, not balanced.
+
+Zorro's files have a sentence a line, first the ungrammatical one of each pair. Of each file --rows
+pairs are drawn at random and stay in their order; the licence goes with them.
 
 The sentences of a course file become a text for pretraining/pretrain.py, in which each is a
 document; or words with parts of speech, a pair a line, for lessons/word_tagger.py to learn from.
@@ -257,6 +261,23 @@ def few(file: Path, seed: int, count: int) -> dict[str, pd.DataFrame]:
     return {f"{file.stem}-{count}": rows.iloc[drawn].reset_index(drop=True)}
 
 
+def zorro(folder: Path, out: Path, seed: int, count: int) -> None:
+    """Write a random sample of the pairs in each of Zorro's files, and its licence."""
+    files = sorted(folder.glob("*.txt"))
+    if not files or not (folder / "LICENSE").is_file():
+        raise InputError(f"{folder} has no *.txt with a LICENSE; name Zorro's folder of sentences")
+    for file in files:
+        lines = read_text(file).rstrip("\n").split("\n")
+        if len(lines) < 2 * count or len(lines) % 2:
+            raise InputError(f"{file} has {len(lines):,} lines, not two a pair for {count:,} pairs")
+        drawn = np.sort(np.random.default_rng(seed).permutation(len(lines) // 2)[:count])
+        with atomic_write(out / file.name) as sample:
+            sample.writelines(f"{lines[2 * i]}\n{lines[2 * i + 1]}\n" for i in drawn)
+    with atomic_write(out / "LICENSE") as licence:
+        licence.write(read_text(folder / "LICENSE"))
+    print(f"wrote {count:,} pairs of each of {len(files)} files into {out}")
+
+
 def texts_of(file: Path) -> list[str]:
     """The different texts of a course file, on one line each."""
     columns = PAIR if "sentence1" in parse_table(file) else ("sentence",)
@@ -298,19 +319,22 @@ def write(folder: Path, tables: dict[str, pd.DataFrame]) -> None:
 def main() -> None:
     """Convert one data set."""
     parser = OneLineParser(description="Other data sets as files for our scripts.")
-    kinds = ("sst2", "imdb", "snli", "multinli", *OF_A_FILE)
+    kinds = ("sst2", "imdb", "snli", "multinli", "zorro", *OF_A_FILE)
     parser.add_argument("kind", choices=kinds)
     parser.add_argument(
         "folder", type=Path, help=f"where the files are; of {', '.join(OF_A_FILE)} the file"
     )
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=seed, default=11711, help="of the splits and of few")
-    parser.add_argument("--rows", type=positive_int, help="how many few takes")
+    parser.add_argument("--seed", type=seed, default=11711, help="of splits and samples")
+    parser.add_argument("--rows", type=positive_int, help="how many few and zorro take")
     args: argparse.Namespace = parser.parse_args()
     if args.kind in OF_A_FILE and not args.folder.is_file():
         raise InputError(f"no file {args.folder}; {args.kind} converts a file, not a folder")
-    if (args.kind == "few") != bool(args.rows):
-        parser.error("few needs --rows, and nothing else takes it")
+    if (args.kind in ("few", "zorro")) != bool(args.rows):
+        parser.error("few and zorro need --rows, and nothing else takes it")
+    if args.kind == "zorro":
+        zorro(args.folder, args.out, args.seed, args.rows)
+        return
     if args.kind in ("text", "speech"):
         texts = texts_of(args.folder)
         with atomic_write(args.out / f"{args.folder.stem}.txt") as file:

@@ -69,6 +69,14 @@ SENTENCES = (  # the word in braces is hidden at first, where the model has word
     "I wanted to like it, but the story has no heart.",
     "Two hours that I will not get back.",
 )
+PAIRS = (  # minimal pairs, the grammatical sentence first
+    ("The pictures on the wall are old.", "The pictures on the wall is old."),
+    ("The captain saw himself in the water.", "The captain saw herself in the water."),
+    ("These letters came from her brother.", "This letters came from her brother."),
+    ("He has written to his mother.", "He has wrote to his mother."),
+    ("Nobody has ever been here.", "Somebody has ever been here."),
+    ("She gave her brother a letter.", "She gave a letter her brother."),
+)
 
 
 def sentences(masked: bool) -> list[str]:
@@ -244,6 +252,7 @@ IN_PAGE = (
     "tokenizer.js",
     "draw.js",
     "mask.js",
+    "grammar.js",
     "inside.js",
     "attention.js",
     "classes.js",
@@ -273,6 +282,7 @@ def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any
         "words": loaded.masked is not None,
         "labels": labels,
         "points": points,
+        "pairs": PAIRS,
         "sentences": sentences(masked=loaded.masked is not None),
         "code": code_by_screen(loaded.wrong),
     }

@@ -105,7 +105,7 @@ def test_few_labels_are_a_sample(convert, tmp_path):
     assert (tmp_path / "few/train-10.csv").read_bytes() != first
     done = convert("few", whole, "--rows", 61, "--out", tmp_path / "more")
     assert_refused(done, "train.csv has 60 rows, fewer than --rows 61", code=1)
-    assert "few needs --rows" in convert("few", whole, "--out", tmp_path / "more").err
+    assert "few and zorro need --rows" in convert("few", whole, "--out", tmp_path / "more").err
 
 
 QUOTED = 'a\t"how\tx\t1\nb\tyes" z\ty\t0\n'
@@ -271,3 +271,24 @@ def test_quora_is_cut_so_that_no_question_is_in_both(tmp_path, convert):
         assert theirs == load_pairs(tmp_path / name, split, "is_duplicate")
     rows.drop(columns="is_duplicate").to_csv(tmp_path / "bad.csv", sep="\t")
     assert_refused(convert("quora", tmp_path / "bad.csv", "--out", tmp_path), "is_duplicate")
+
+
+def test_a_sample_of_zorro_keeps_pairs_and_licence(convert, tmp_path):
+    zorro = tmp_path / "zorro"
+    zorro.mkdir()
+    for name in ("case-one", "case-two"):
+        lines = "".join(f"bad {i}\ngood {i}\n" for i in range(50))
+        (zorro / f"{name}.txt").write_text(lines, encoding="utf-8")
+    line = ("zorro", zorro, "--rows", 10, "--out", tmp_path / "out")
+    assert_refused(convert(*line), "with a LICENSE", code=1)
+    (zorro / "LICENSE").write_text("MIT", encoding="utf-8")
+    succeeded(convert(*line))
+    assert (tmp_path / "out" / "LICENSE").read_text(encoding="utf-8") == "MIT"
+    lines = (tmp_path / "out" / "case-two.txt").read_text(encoding="utf-8").splitlines()
+    numbers = [int(line.split()[1]) for line in lines]
+    assert len(lines) == 20
+    assert lines[::2] == [f"bad {number}" for number in numbers[::2]]
+    assert lines[1::2] == [f"good {number}" for number in numbers[::2]]
+    assert numbers == sorted(numbers) != list(range(10))
+    refused = convert(*line[:2], "--rows", 51, "--out", tmp_path / "out")
+    assert_refused(refused, "100 lines, not two a pair for 51 pairs", code=1)

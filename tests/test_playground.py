@@ -29,7 +29,7 @@ from test_tokenizer import TEXTS, WORDS
 import tokenizer
 from course import handout
 from course.handout_checks import write_files
-from lessons import playground
+from lessons import grammar, playground
 from lessons.attention_maps import attention_maps
 from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
@@ -96,13 +96,16 @@ FORWARD = """(() => {
 })()"""
 
 
+def packed(loaded):
+    """What bert.js is made from."""
+    content, table = playground.pack(loaded.tensors)
+    weights = base64.b64encode(content).decode()
+    return {"weights": weights, "table": table, "config": loaded.bert.config.to_dict()}
+
+
 def forward(tmp_path, loaded, ids, real=None, off=()):
     """All that bert.js computes for one sentence."""
-    content, table = playground.pack(loaded.tensors)
-    given = {
-        "weights": base64.b64encode(content).decode(),
-        "table": table,
-        "config": loaded.bert.config.to_dict(),
+    given = packed(loaded) | {
         "ids": ids,
         "real": real or [1] * len(ids),
         "off": list(off),
@@ -174,6 +177,57 @@ def test_every_character_falls_into_words_as_ours(tmp_path):
             " ".join(tokenizer.split_at_punctuation(tokenizer.normalise(text))) for text in texts
         ]
         assert [(t, f) for t, f, w in zip(texts, found, wanted, strict=True) if f != w] == []
+
+
+IN_TURN = """(() => {
+  const bytes = new Uint8Array(Buffer.from(given.weights, "base64"));
+  bert = new Bert(unpack(bytes.buffer, given.table), given.config);
+  return given.ids.slice(1, -1).map((id, i) => {
+    const hidden = given.ids.map((other, place) => place === i + 1 ? given.mask : other);
+    return Math.log(wordsAt(bert.forward(hidden), [i + 1])[0][id]);
+  });
+})()"""
+
+
+@needs_node
+def test_a_sentence_has_the_score_of_the_grammar_exam(tmp_path, words):
+    ids = tuple(words.tokenizer("the old captain looked at the sea")["input_ids"])
+    mask = words.tokenizer.mask_token_id
+    given = packed(words) | {"ids": ids, "mask": mask}
+    logs = in_node(tmp_path, ["bert.js", "worker.js"], IN_TURN, given)
+    with torch.no_grad():
+        expected = grammar.log_probabilities(words.rounded().masked, torch.tensor([ids]), mask)
+    np.testing.assert_allclose(logs, expected[0], atol=1e-4)
+    scores = grammar.sentence_scores(words.rounded().masked, [ids], mask)
+    assert sum(logs) == pytest.approx(scores[ids], abs=1e-3)
+    assert np.ptp(logs) > 0.5
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("first", "second", "rows"),
+    [
+        ("a b c", "a x c", "a-a b/x c-c"),
+        ("a b c", "a b x c", "a-a b-b /x c-c"),
+        ("a b b", "a b", "a-a b-b b/"),
+        ("a b", "b a", "a/b b/a"),
+        ("a b", "a b", "a-a b-b"),
+        ("a b c d", "x", "a/x b/ c/ d/"),
+    ],
+)
+def test_which_tokens_stand_side_by_side(tmp_path, first, second, rows):
+    """What both begin and end with, joined by -, and the rest in order, by /."""
+    both = [first.split(), second.split()]
+    expression = "aligned(...given.both)"
+    aligned = in_node(tmp_path, ["grammar.js"], expression, {"both": both})
+    shown = [
+        ("-" if row["same"] else "/").join(
+            "" if place < 0 else names[place]
+            for names, place in zip(both, row["pair"], strict=True)
+        )
+        for row in aligned
+    ]
+    assert " ".join(shown) == rows
 
 
 # ---------------------------------------------------------------------------------------------
@@ -307,6 +361,53 @@ def test_an_example_hides_a_word_that_the_page_knows(opened, words):
     )  # the track is 100 %
     browser.click("document.getElementById('measure')")
     browser.wait("document.querySelector('#likelihood details')")
+
+
+def table_of(browser):
+    return browser.eval(
+        "Array.from(document.querySelectorAll('.pair tr'), row =>"
+        " Array.from(row.children, cell => cell.textContent))"
+    )
+
+
+def test_two_sentences_are_compared_token_by_token(opened, words):
+    browser = opened(words)
+    write(browser, "the old captain smiled")
+    browser.click("document.getElementById('tab-grammar')")
+    for partner, message in (("", "is empty"), ("the [MASK]", "has a [MASK]"), ("☃", "vocabulary")):
+        browser.eval(f"document.getElementById('partner').value = '{partner}'")
+        browser.click("document.getElementById('compare')")
+        browser.wait(f"document.getElementById('verdict').textContent.includes('{message}')")
+    browser.eval("document.getElementById('partner').value = ''")
+    browser.click("document.getElementById('partner')")
+    browser.type("the old sea smiled")
+    browser.click("document.getElementById('compare')")
+    browser.wait("document.getElementById('winner')")
+    texts = ("the old captain smiled", "the old sea smiled")
+    ids = [tuple(words.tokenizer(text)["input_ids"]) for text in texts]
+    mask = words.tokenizer.mask_token_id
+    scores = grammar.sentence_scores(words.rounded().masked, ids, mask)
+    rows = table_of(browser)
+    first, second = (float(rows[-1][column].replace("−", "-")) for column in (1, 3))
+    assert [first, second] == pytest.approx([scores[sentence] for sentence in ids], abs=0.01)
+    assert [row[0] for row in rows[1:-1]] == texts[0].split()
+    assert [row[2] for row in rows[1:-1]] == texts[1].split()
+    differ = browser.eval(
+        "Array.from(document.querySelectorAll('.differs td'), c => c.textContent)"
+    )
+    assert differ[::2][:2] == ["captain", "sea"]
+    preferred = "the sentence above" if first > second else "the other sentence"
+    assert preferred in browser.eval("document.getElementById('winner').textContent")
+
+
+def test_an_example_pair_fills_both_places(opened, words):
+    browser = opened(words)
+    browser.click("document.getElementById('tab-grammar')")
+    browser.eval("find('pairs').value = 0; find('pairs').dispatchEvent(new Event('change'))")
+    browser.wait("document.getElementById('winner')")
+    good, bad = playground.PAIRS[0]
+    assert browser.eval("[find('text').value, find('partner').value]") == [good, bad]
+    assert table_of(browser)[-1][0] == "sum"
 
 
 def test_a_classifier_follows_the_typing(opened, classes):

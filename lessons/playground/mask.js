@@ -48,6 +48,23 @@ function putIn(place, id) {
 
 const measured = []; // the last sentences that were measured, newest first
 
+/**
+ * The probability of each token given all others, each hidden in turn; nothing if it was stopped.
+ * @param {Function} told is called with how many there are so far
+ */
+async function hiddenInTurn(ids, told) {
+  const places = ids.slice(1, -1).map((_, i) => i + 1);
+  const sentences = places.map(place => ({
+    ids: ids.map((id, i) => i === place ? MASK : id), place, piece: ids[place],
+  }));
+  const found = [];
+  const answer = await model.ask("each", { sentences, off: [...state.off.values()] }, one => {
+    found[one.index] = one.found;
+    told(found.length);
+  });
+  return answer.done && found;
+}
+
 /** Pseudo-likelihood: the sum of log p(piece | all others). */
 async function measure() {
   const ids = state.ids.map((id, i) => state.put.get(i) ?? id); // what is hidden is known here
@@ -55,20 +72,14 @@ async function measure() {
     find("likelihood").textContent = "Put a word in for the [MASK] of the text first.";
     return;
   }
-  const places = ids.slice(1, -1).map((_, i) => i + 1);
-  const sentences = places.map(place => ({
-    ids: ids.map((id, i) => i === place ? MASK : id), place, piece: ids[place],
-  }));
-  const found = [];
   find("measure").disabled = true;
-  const answer = await model.ask("each", { sentences, off: [...state.off.values()] }, told => {
-    found[told.index] = told.found;
-    find("likelihood").textContent = `${found.length} of ${places.length} tokens …`;
+  const found = await hiddenInTurn(ids, count => {
+    find("likelihood").textContent = `${count} of ${ids.length - 2} tokens …`;
   });
   find("measure").disabled = false;
-  if (!answer.done || !places.length) return;
+  if (!found || !found.length) return;
   const log = found.reduce((sum, p) => sum + Math.log(p), 0);
-  measured.unshift({ names: places.map(place => data.pieces[ids[place]]), found, log });
+  measured.unshift({ names: ids.slice(1, -1).map(id => data.pieces[id]), found, log });
   measured.splice(3);
   find("likelihood").replaceChildren();
   for (const one of measured) {

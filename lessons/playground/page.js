@@ -118,6 +118,7 @@ async function refresh() {
 
 const VIEWS = {
   mask: { name: "Mask", draw: showMask, hint: "Click a token to hide it behind a [MASK].", there: data.words },
+  grammar: { name: "Grammar", draw: () => {}, hint: "Below, type its partner.", there: data.words },
   classes: { name: "Class", draw: showClasses, hint: "The class follows what you type.", there: data.labels.length > 0 },
   inside: { name: "Look inside", draw: showInside, hint: "Click the token that you want to follow.", there: true },
   attention: { name: "Attention", draw: showAttention, hint: "Click the token that reads.", there: true },
@@ -227,6 +228,7 @@ function prepare() {
   find("next").addEventListener("click", () => goTo(stepNumber() + 1));
   find("measure").addEventListener("click", measure);
   find("leave").addEventListener("click", leaveOut);
+  prepareGrammar();
   find("off").addEventListener("change", () => {
     const { layer, head } = state;
     if (!state.off.delete(`${layer}.${head}`)) state.off.set(`${layer}.${head}`, [layer, head]);

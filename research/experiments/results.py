@@ -44,18 +44,19 @@ PAIR_LABELS = {"para": "is_duplicate", "sts": "similarity"}  # columns of the da
 # Descriptions of runs
 
 # train: several tasks at once; classify: sentences of one file; tag: names in sentences;
-# pretrain: masked words; probe: a frozen BERT
+# pretrain: masked words; probe: a frozen BERT; exam: grammar
 SCRIPTS = {
     "train": "extensions/multitask.py",
     "classify": "classifier.py",
     "tag": "lessons/token_classifier.py",
     "pretrain": "pretraining/pretrain.py",
     "probe": "research/experiments/probe.py",
+    "exam": "research/experiments/exam.py",
     "ensemble": "extensions/ensemble.py",  # of checkpoints that other runs have left
 }
 FAST_KINDS = ("train", "classify", "tag", "pretrain")  # every recorded run was made with --fast
 # What results.jsonl keeps of a run's scores: those that tables show.
-SCORES = (*TASKS, "dev_acc", "dev_f1", "mlm_loss", "mlm_acc", "nsp_acc")
+SCORES = (*TASKS, "dev_acc", "dev_f1", "mlm_loss", "mlm_acc", "nsp_acc", "grammar")
 
 
 @dataclass(frozen=True)
@@ -308,6 +309,8 @@ def read_metrics(folder: Path, kind: str) -> dict[str, Any]:
                 {key: row[key] for key in ("pieces", "mlm_loss")} for row in metrics["held_out"]
             ]
             return result | {"unigram_entropy": metrics["unigram_entropy"], "held_out": curve}
+        if kind == "exam":
+            return result | {"phenomena": dict(metrics["phenomena"])}
         if metrics.get("epochs"):
             result["last"] = metrics["epochs"][-1]
         if metrics.get("peak_mb"):

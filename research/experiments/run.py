@@ -76,7 +76,8 @@ def run_one(experiment: Experiment, seed: int | None, has_line: bool) -> None:
 
 def check_earlier_runs(experiment: Experiment, name: str) -> None:
     """Raise InputError if the run begins with files of an earlier run that are not there."""
-    values = map(str, experiment.flags.values())
+    made = {"corpus"} if experiment.kind == "pretrain" else set()  # by the run, if it is not there
+    values = [str(value) for flag, value in experiment.flags.items() if flag not in made]
     paths = [Path(results.expanded(value)) for value in values if value.startswith("$RUNS/")]
     paths += [results.RUNS / member / "model.pt" for member in experiment.members]
     if missing := [str(path) for path in paths if not path.exists()]:

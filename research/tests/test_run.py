@@ -64,6 +64,22 @@ def test_a_run_whose_line_is_there_can_be_made_again(place, run_script_here):
     assert len(calls(place)) == 3
 
 
+ROWS = "[{'pieces': 8, 'mlm_loss': 5.0}]"
+
+
+def test_a_corpus_that_pretraining_makes_is_not_missed(place, run_script_here):
+    """A clone has no tokenized text; other kinds of runs only read it."""
+    (place / "script.py").write_text(
+        WRITES.replace("METRICS", "'metrics.json'").replace("ROWS", ROWS)
+    )
+    for kind in ("pretrain", "exam"):
+        head = f'name = "{kind}"\nkind = "{kind}"\nseeds = [0]\nscript = "{place}/script.py"'
+        (place / f"{kind}.toml").write_text(f'[run]\n{head}\n[flags]\ncorpus = "$RUNS/made"\n')
+    succeeded(run_script_here(run, place / "pretrain.toml"))
+    done = run_script_here(run, place / "exam.toml")
+    assert_refused(done, f"exam-0 reads {place / 'runs' / 'made'}, which is not there", code=1)
+
+
 def test_a_run_that_fails_is_not_recorded_and_goes_on_next_time(
     place, run_script_here, monkeypatch
 ):

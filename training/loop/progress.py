@@ -43,14 +43,15 @@ class Progress:
         total: word pieces of the whole run, about.
         pieces: those before an interruption.
         seconds: what they took.
+        what: is being done, for the lines.
     """
 
     UNTIMED_STEPS = 10
     ESTIMATE_AFTER = 5.0  # seconds of timed steps
     LINE_EVERY = 60.0  # seconds
 
-    def __init__(self, total: float, pieces: int = 0, seconds: float = 0.0):
-        self.total, self.before = total, seconds
+    def __init__(self, total: float, pieces: int = 0, seconds: float = 0.0, what: str = "training"):
+        self.total, self.before, self.what = total, seconds, what
         self.pieces = pieces  # read so far, with those of the batch that is being computed
         self.begun = self.last_line = time.monotonic()
         self.steps = self.timed_pieces = 0  # of this process
@@ -74,11 +75,11 @@ class Progress:
             if not self.is_estimated and self.timed_seconds > self.ESTIMATE_AFTER:
                 self.is_estimated, left = True, self.left()
                 whole = minutes(self.seconds() + left)
-                say(f"estimate: training takes about {whole} in all, {minutes(left)} are left")
+                say(f"estimate: {self.what} takes about {whole} in all, {minutes(left)} are left")
             elif bar.disable and now - self.last_line >= self.LINE_EVERY:
                 self.last_line, left = now, self.left()
                 rest = "" if left is None else f", about {minutes(left)} left"
-                took = f"{minutes(self.seconds())} of training"
+                took = f"{minutes(self.seconds())} of {self.what}"
                 say(f"{name}, batch {number:,} of {count:,}: {took}{rest}")
 
     def speed(self) -> float | None:
