@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from checks.fixed_dropout import FixedDropout
-from checks.part1.measuring import dropout_facts, matters, multiple, norm_facts, same, scale_facts
+from checks.part1.data_flow import Call, Flow, Trace
+from checks.part1.measuring import (
+    Cause,
+    dropout_facts,
+    matters,
+    multiple,
+    norm_facts,
+    scale_facts,
+)
 from checks.part1.references import add_norm_modules
 from checks.part1.stand_ins import STAND_INS
 
@@ -60,10 +66,13 @@ def frame_modules(model, stored, correct) -> Iterator[str]:
     call, inputs = frame(model, stored)
     for name in WEIGHTED:
         if not matters(inputs[name], call):
-            yield f"the {name} that is passed in has no effect on the result"
+            yield Cause(
+                f"the {name} that is passed in has no effect on the result: its weight and bias "
+                "are not used, or what it gives is not"
+            )
     for name, module in model.bert_layers[0].named_children():
         if matters(module, call):
-            yield f"self.{name} has an effect on the result, though it was not passed in"
+            yield Cause(f"self.{name} has an effect on the result, though it was not passed in")
 
 
 def frame_sum(model, stored, correct) -> Iterator[str]:
@@ -119,63 +128,50 @@ def frame_dropout(model, stored, correct) -> Iterator[str]:
         yield from scale_facts(of_output, evaluated * kept, inputs["dropout"].p)
 
 
-FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "GELU of ": F.gelu,
-    "GELU by tanh of ": lambda x: F.gelu(x, approximate="tanh"),
-    "ReLU of ": F.relu,
-    "tanh of ": torch.tanh,
-    "−": torch.neg,
-    "2 · ": lambda x: 2 * x,
-}
+# What each part of a layer is given, in the words of data_flow.Trace (the docstrings' formulas).
+ADD_NORM = ("input", "output", "dense_layer", "dropout", "ln_layer")
+ADD_NORM_FLOW = Flow(
+    (
+        Call("dense_layer", {"0": "output"}),
+        Call("dropout", {"0": "what dense_layer gave"}),
+        Call("ln_layer", {"0": "input + what dropout gave"}),
+    ),
+    "what ln_layer gave",
+)
+LAYER_FLOW = Flow(
+    (
+        Call("self_attention", {"hidden_states": "hidden_states"}),
+        Call("add_norm", {"input": "hidden_states", "output": "what self_attention gave"}),
+        Call("interm_dense", {"0": "what add_norm gave"}),
+        Call("interm_af", {"0": "what interm_dense gave"}),
+        Call("add_norm", {"input": "what add_norm gave", "output": "what interm_af gave"}),
+    ),
+    "what add_norm (call 2) gave",
+)
 
 
-class Trace:
-    """What a function called, with what, by names: what the calls gave is a, b, c, …"""
-
-    def __init__(self, **given: Any):
-        self.known = dict(given)
-        self.steps: list[str] = []
-
-    def origin(self, value: Any) -> str:
-        """Where a value comes from, the latest first; or what was made of a known one."""
-        if isinstance(value, Tensor) and not value.any():
-            return "0"
-        known = list(self.known.items())[::-1]
-        tensors = [(name, other) for name, other in known if isinstance(other, Tensor)]
-        pairs = itertools.combinations(reversed(tensors), 2)
-        sums = [(f"{n} + {m}", x + y) for (n, x), (m, y) in pairs if x.shape == y.shape]
-        made = [(f"{s}{name}", f(x)) for s, f in FUNCTIONS.items() for name, x in tensors]
-        for name, other in known + made + sums:
-            if value is other or same(value, other):
-                return name
-        return "something else"
-
-    def noting(self, called: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function whose calls are noted."""
-
-        def noted(*args: Any, **named: Any) -> Any:
-            arguments = [self.origin(value) for value in args]
-            arguments += [f"{name}={self.origin(value)}" for name, value in named.items()]
-            letter = chr(ord("a") + len(self.steps))
-            self.steps.append(f"{letter} = {called}({', '.join(arguments)})")
-            self.known[letter] = function(*args, **named)
-            return self.known[letter]
-
-        return noted
+def frame_trace(model, stored, correct) -> Iterator[str]:
+    """All that add_norm calls, with the modules that are passed in."""
+    call, inputs = frame(model.train(), stored)
+    trace = Trace({"input": stored.input, "output": inputs["output"]})
+    trace.note({name: inputs[name] for name in ("dense_layer", "dropout", "ln_layer")})
+    with FixedDropout(), torch.no_grad():
+        yield from trace.report(call(), ADD_NORM_FLOW)
 
 
 def layer_trace(model, stored, correct) -> Iterator[str]:
     """All that was called, with stored results in place of attention's and add_norm's."""
     layer = model.train().bert_layers[0]
     modules = dict(layer.named_children())
-    trace = Trace(hidden_states=stored.hidden, attention_mask=stored.mask, **modules)
+    parameters = {"self_attention": ("hidden_states", "attention_mask"), "add_norm": ADD_NORM}
+    known = {"hidden_states": stored.hidden, "attention_mask": stored.mask, **modules}
+    trace = Trace(known, parameters)
     names = iter(STAND_INS[1:])
     layer.self_attention.attention = lambda *_, **__: correct["attended"].clone()
     layer.add_norm = trace.noting(
         "add_norm", lambda *_, **__: correct[next(names, "result")].clone()
     )
-    for name, module in modules.items():
-        module.forward = trace.noting(name, module.forward)  # no hook: module.forward(x) is seen
+    trace.note(modules)
     with FixedDropout(), torch.no_grad():
         result = layer(stored.hidden.clone(), stored.mask.clone())
-    yield f"what was called: {'; '.join(trace.steps)}; returned: {trace.origin(result)}"
+    yield from trace.report(result, LAYER_FLOW)

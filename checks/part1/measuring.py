@@ -21,6 +21,14 @@ from checks.fixed_dropout import FixedDropout
 # A probe gets the student's tiny model, stored inputs of the task and its right results by name.
 Probe = Callable[[nn.Module, SimpleNamespace, Mapping[str, Tensor]], Iterable[str]]
 COUNTED = "(counted from 0)"
+OWN_DROPOUT = (
+    ": F.dropout without training=self.training does not know of model.eval(), nor does a layer "
+    "that is made on the spot; the nn.Dropout that is part of the model does"
+)
+
+
+class Cause(str):
+    """What a probe says, where that is the cause and not only a consequence."""
 
 
 def same(first: Any, second: Any) -> bool:
@@ -76,15 +84,15 @@ def dropout_facts(
     columns = dropped.flatten(0, -2).any(0)  # (D,)
     if not same(plain, evaluated):
         if same(call(), call()):  # the model is in training mode
-            yield "in evaluation mode dropout acts, and in training mode it does not"
+            yield Cause("in evaluation mode dropout acts, and in training mode it does not")
         else:
-            yield "in evaluation mode dropout acts, too"
+            yield Cause("in evaluation mode dropout acts, too" + OWN_DROPOUT)
     elif same(trained, evaluated):
-        yield "in training mode the result is the same as in evaluation mode: no dropout acts"
+        yield Cause("in training mode the result is that of evaluation mode: no dropout acts")
     elif last is None and columns.any() and not trained[..., columns].any():
-        yield "in training mode numbers of the result are 0: dropout acts at the very end"
+        yield Cause("in training mode numbers of the result are 0: dropout acts at the very end")
     elif last is not None and not dropped.any():
-        yield "in training mode no number of the result is 0: dropout does not act at the very end"
+        yield Cause("in training mode no number of the result is 0: dropout is not the last step")
     elif last is not None:
         yield from scale_facts(trained, evaluated * ~dropped, last.p)
 

@@ -312,6 +312,8 @@ def run_classifier_forward(references: dict[str, Tensor]) -> Outputs:
 
     stored_encoder.__qualname__ = "BertModel.forward"  # in Python's complaint about arguments
     encoder.forward = stored_encoder
+    pooled: list[Tensor] = []  # by a student who calls the pooler on last_hidden_state
+    encoder.pooler_af.register_forward_hook(lambda *call: pooled.append(call[-1]))
     ids, mask = stored.input_ids.clone(), stored.attention_mask.clone()
     result = model(ids, mask)
     outputs = seen | {"values/logits": result} | afterwards(input_ids=ids, attention_mask=mask)
@@ -321,6 +323,8 @@ def run_classifier_forward(references: dict[str, Tensor]) -> Outputs:
         "Linear's bias": head.bias,
     }
     outputs |= gradients(result, stored.cotangent, names)
+    if outputs.get("gradients/pooler_output", 0) is None and pooled and pooled[-1].requires_grad:
+        outputs |= gradients(result, stored.cotangent, {"pooler_output": pooled[-1]})
     outputs[OF_ONE] = model(stored.input_ids[:1].clone(), stored.attention_mask[:1].clone())
     model.train()
     sources, handed = leaves(*sources)
