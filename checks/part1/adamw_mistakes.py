@@ -25,6 +25,7 @@ from checks.part1.adamw_cases import (
     run_case,
     start_value,
 )
+from checks.part1.adamw_parts import wrong_parts
 from checks.part1.adamw_probes import (
     changes_lr,
     decays_in_the_gradient,
@@ -32,6 +33,7 @@ from checks.part1.adamw_probes import (
     facts,
     ignores_correct_bias,
 )
+from checks.part1.measuring import Cause
 
 # A case's fingerprint is filed under the part of AdamW that it shows.
 PARTS = {"adam": ("plain", "large_eps", "tiny_gradients"), "decay": ("decay", "long")}
@@ -108,7 +110,10 @@ def explain(opt_class: type) -> list[Finding]:
         cases = ", ".join(name.rpartition("/")[2] for name in unexplained)
         findings.append(Finding("fact", f"that is not all: it does not explain {cases}"))
     if unexplained or not mistakes:
-        findings += [Finding("fact", text) for text in facts(opt_class)]
+        parts = [Cause(text) for text in wrong_parts(opt_class)]
+        for text in parts + facts(opt_class):
+            cause = isinstance(text, Cause) and not mistakes
+            findings.append(Finding("cause" if cause else "fact", text))
     return findings
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from checks.part1.measuring import Cause
+
 LR = 0.1
 START = 4.0
 GRADIENTS = (1.0, -0.5, 0.25, 2.0)
@@ -224,7 +226,7 @@ def settings_of_the_group(opt_class: type) -> Iterator[str]:
                 values.append(walk(second, opt_class(groups, lr=LR, weight_decay=0.0)))
             idle += [name] * same(*values)
     if idle:
-        yield f"what the second group sets has no effect: {', '.join(idle)}"
+        yield Cause(f"what the second group sets has no effect: {', '.join(idle)}")
 
 
 def facts(opt_class: type) -> list[str]:
@@ -235,6 +237,8 @@ def facts(opt_class: type) -> list[str]:
         sentences += steps(opt_class)
         for sentence, walks in ALIKE.items():
             with contextlib.suppress(Exception):
-                sentences += [sentence] * (not same(*walks(opt_class)))
+                if not same(*walks(opt_class)):
+                    cause = walks is not shares_of_decay
+                    sentences.append(Cause(sentence) if cause else sentence)
         sentences += settings_of_the_group(opt_class)
     return sentences

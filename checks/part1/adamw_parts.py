@@ -1,0 +1,211 @@
+"""Which part of a wrong AdamW is another than the docstring's: m, v, correction, ε or decay.
+
+Each part is measured apart from the others on a parameter of one number: with an ε that is huge a
+step shows m, with one that is tiny m / √v, and so on. What is measured is then looked for among the
+products of powers of the hyper-parameters. A part is only judged where those that it is measured
+with are as they should be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from checks.part1.adamw_probes import make, walk
+
+LR, DECAY, BETA1, BETA2 = 0.13, 0.37, 0.7, 0.83
+HUGE, TINY = 1e10, 1e-40
+POWERS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0)
+WEIGHTS = {"β₁": BETA1, "β₂": BETA2, "(1 − β₁)": 1 - BETA1, "(1 − β₂)": 1 - BETA2}
+
+
+def close(first: float, second: float) -> bool:
+    """Equal but for rounding."""
+    return math.isfinite(first) and math.isclose(first, second, rel_tol=1e-5, abs_tol=1e-12)
+
+
+def steps(opt_class: type, gradients: Sequence[float], **settings) -> list[float]:
+    """What each step takes off a parameter that begins at 0, in learning rates."""
+    options = {"lr": LR, "betas": (BETA1, BETA2), "correct_bias": False} | settings
+    places = [0.0, *walk(*make(opt_class, 0.0, **options), gradients)]
+    return [(before - after) / LR for before, after in itertools.pairwise(places)]
+
+
+def product(value: float, factors: Mapping[str, float]) -> str:
+    """A number as a product of powers of up to two factors, or as it is."""
+    for size in (1, 2):
+        for names in itertools.combinations(factors, size):
+            for powers in itertools.product(POWERS, repeat=size):
+                if close(
+                    value, math.prod(factors[n] ** p for n, p in zip(names, powers, strict=True))
+                ):
+                    return written(zip(names, powers, strict=True))
+    return f"{value:.4g}"
+
+
+def written(powers: Iterator[tuple[str, float]]) -> str:
+    """A product of powers of named factors, "1" if nothing is left of it."""
+    marks = {1.0: "{}", 2.0: "{}²", 0.5: "√{}"}
+    above, below = [], []
+    for name, power in powers:
+        if power:
+            (above if power > 0 else below).append(marks[abs(power)].format(name))
+    return " · ".join(above or ["1"]) + "".join(f" / {name}" for name in below)
+
+
+def moments(opt_class: type, gradients: Sequence[float]) -> tuple[list[float], list[float]]:
+    """What stands for m, and for √v, after each step, where a step is m / (√v + ε).
+
+    Raises:
+        ValueError: ε is not added to the root.
+    """
+    huge, more = (steps(opt_class, gradients, eps=eps) for eps in (HUGE, 100 * HUGE))
+    tiny = steps(opt_class, gradients, eps=TINY)
+    if not all(close(100 * b, a) for a, b in zip(huge, more, strict=True)):
+        raise ValueError("ε is not added to the root")
+    m = [HUGE * step for step in huge]
+    return m, [a / b if b else math.nan for a, b in zip(m, tiny, strict=True)]
+
+
+def averages(opt_class: type) -> Iterator[str]:
+    """Whether m and v are running averages, beginning at 0, of g and g²."""
+    later, idle, double = (moments(opt_class, g) for g in ([1.0, 0.5], [1.0, 0.0], [2.0]))
+    if later[0][0] < 0:
+        yield "the update is added instead of subtracted, or m has the wrong sign"
+    for name, of, letter, beta, power in (("m", "g", "β₁", BETA1, 1), ("v", "g²", "β₂", BETA2, 2)):
+        (first, second), (_, rest), (at_double, *_) = (
+            [abs(x) if name == "m" else x**2 for x in made[power - 1]]
+            for made in (later, idle, double)
+        )
+        yield from average(name, of, letter, beta, (first, second, rest, at_double), power)
+
+
+def average(
+    name: str, of: str, letter: str, beta: float, values: Sequence[float], power: int
+) -> Iterator[str]:
+    """What one running average is instead, from its values on few gradients.
+
+    Args:
+        values: after a gradient of 1, then one of 0.5; after 1, then 0; and after one of 2.
+    """
+    first, second, rest, at_double = values
+    right = f"(1 − {letter}) · {of}"
+    fresh = (1 - beta) * 0.5**power
+    if not close(at_double, first * 2**power):
+        degree = math.log2(at_double / first)
+        like = f"grows like g to the power of {degree:.0f}" if close(degree, round(degree)) else ""
+        yield f"{name} {like or 'is not a power of g'} in the first step, where {right} belongs"
+    elif close(first, 1) and close(second, beta + fresh):
+        yield f"{name} is {of} after the first step: it begins with the gradient instead of 0"
+    elif not close(first, 1 - beta):
+        bases = {"(g − m)²": BETA1**2, "m²": (1 - BETA1) ** 2, "g · m": 1 - BETA1}
+        bases = bases if name == "v" else {}
+        base = next((b for b, size in bases.items() if close(first, (1 - beta) * size)), "")
+        if base:
+            yield f"v averages {base}, with the m of the same step, instead of g²"
+        else:
+            yield f"{name} is {product(first, WEIGHTS)} · {of} after the first step, not {right}"
+    elif not close(rest, beta * first):
+        kept = product(rest / first, WEIGHTS) if rest / first > 1e-6 else "nothing"
+        yield f"{name} keeps {kept} of what it was instead of {letter} times that"
+    elif not close(second, beta * first + fresh):
+        yield f"{name} takes another part of the second gradient than {right}"
+
+
+def corrections(opt_class: type) -> list[float]:
+    """By what correct_bias multiplies the first steps."""
+    pairs = (steps(opt_class, [1.0] * 4, eps=TINY, correct_bias=flag) for flag in (True, False))
+    return [a / b for a, b in zip(*pairs, strict=True)]
+
+
+def correction(opt_class: type) -> Iterator[str]:
+    """By what correct_bias multiplies the steps, as powers of 1 − βᵗ."""
+    factors = corrections(opt_class)
+    expected = [(1 - BETA2**t) ** 0.5 / (1 - BETA1**t) for t in range(1, 5)]
+    if all(map(close, factors, expected)):
+        return
+    counts = {"ᵗ": lambda t: t, "ᵗ⁻¹": lambda t: t - 1, "ᵗ⁺¹": lambda t: t + 1, "": lambda t: 1}
+    betas = {"β₁": BETA1, "β₂": BETA2}
+    bases = {
+        f"(1 − {letter}{mark})": [1 - beta ** count(t) for t in range(1, 5)]
+        for letter, beta in betas.items()
+        for mark, count in counts.items()
+    }
+    bases |= {f"(1 − t · {s})": [1 - t * b for t in range(1, 5)] for s, b in betas.items()}
+    bases |= {f"{s}ᵗ": [b**t for t in range(1, 5)] for s, b in betas.items()}
+    text = "by " + ", ".join(f"{factor:.4g}" for factor in factors) + " (the first four)"
+    for names in itertools.combinations(bases, 2):
+        for powers in itertools.product(POWERS, repeat=2):
+            with contextlib.suppress(ZeroDivisionError, TypeError):
+                rows = zip(*(bases[name] for name in names), strict=True)
+                made = [a ** powers[0] * b ** powers[1] for a, b in rows]
+                if all(map(close, factors, made)):
+                    text = f"by {written(zip(names, powers, strict=True))}"
+                    break
+        else:
+            continue
+        break
+    yield f"correct_bias multiplies steps {text} instead of √(1 − β₂ᵗ) / (1 − β₁ᵗ)"
+
+
+def denominator(opt_class: type) -> Iterator[str]:
+    """What m is divided by, with a gradient of 1 and large and small ε."""
+    root = (1 - BETA2) ** 0.5
+    forms = {
+        "√v + ε": lambda e: root + e,
+        "the larger of √v and ε": lambda e: max(root, e),
+        "√v + √ε": lambda e: root + e**0.5,
+        "√v + ε²": lambda e: root + e**2,
+        "√(v + ε)": lambda e: (root**2 + e) ** 0.5,
+        "√(v + ε²)": lambda e: (root**2 + e**2) ** 0.5,
+        "√v, without ε,": lambda e: root,
+        "√v · (1 + ε)": lambda e: root * (1 + e),
+        "√v · ε": lambda e: root * e,
+        "√v − ε": lambda e: root - e,
+        "v + ε": lambda e: root**2 + e,
+    }
+    sizes = (0.2, 0.9, 3.0)
+    made = [(1 - BETA1) / steps(opt_class, [1.0], eps=eps)[0] for eps in sizes]
+    text = next(
+        (text for text, form in forms.items() if all(map(close, made, map(form, sizes)))), ""
+    )
+    if text and text != "√v + ε":
+        yield f"m is divided by {text} instead of √v + ε"
+
+
+def decay(opt_class: type) -> Iterator[str]:
+    """Which share of a parameter weight decay takes off, where the gradient is 0."""
+    options = {"lr": LR, "weight_decay": DECAY, "betas": (BETA1, BETA2)}
+    shares = []
+    for start, corrected in ((4.0, False), (-2.0, False), (4.0, True)):
+        parameter, optimizer = make(opt_class, start, correct_bias=corrected, **options)
+        shares.append((start - walk(parameter, optimizer, [0.0])[0]) / start)
+    share, ratio = shares[0], shares[0] / (LR * DECAY)
+    if not close(*shares[:2]):
+        return
+    text = product(ratio, {"α": LR, "λ": DECAY}) if share > 0 else f"{ratio:.4g}"
+    if not close(ratio, 1):
+        yield f"weight decay takes off {text} times α · λ of a parameter instead of once that"
+    elif not close(shares[2], share):
+        ratio = shares[2] / share
+        yield f"with correct_bias weight decay takes off {ratio:.4g} times α · λ of a parameter"
+
+
+def wrong_parts(opt_class: type) -> list[str]:
+    """The parts that are others than the docstring's, a sentence each."""
+    texts: list[str] = []
+    with contextlib.suppress(Exception, SystemExit):
+        longer, shorter = (steps(opt_class, [1.0], lr=LR * n)[0] for n in (2, 1))
+        if not close(longer, 2 * shorter):
+            return ["twice the learning rate does not make the first step twice as long"]
+        # where correct_bias=False makes corrected steps, they show no moments
+        factor = corrections(opt_class)[0]
+        plain = not close(factor, 1) and not close(factor, (1 - BETA1) / (1 - BETA2) ** 0.5)
+        parts = (averages, denominator) if plain else ()
+        for part in (*parts, correction, decay):
+            if part is not denominator or not texts:
+                with contextlib.suppress(Exception, SystemExit):
+                    texts += part(opt_class)
+    return texts
