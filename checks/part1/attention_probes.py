@@ -86,6 +86,7 @@ def weights(model, stored, correct) -> Iterator[str]:
     if same(given.sum(-1), torch.ones_like(given[..., 0])):
         yield from pattern(given[longest, 0])
         yield from scale(stored, given[longest], longest)
+        yield from on_mask(stored, given, real)
     else:
         yield from sums(stored, given, longest)
 
@@ -151,6 +152,20 @@ def sums(stored: SimpleNamespace, given: Tensor, longest: Tensor) -> Iterator[st
         f"if all values are 1, the results are not 1 but from {totals.min():.4g} to "
         f"{totals.max():.4g}: the attention weights of a token do not sum to 1"
     )
+
+
+def on_mask(stored: SimpleNamespace, given: Tensor, real: Tensor) -> Iterator[str]:
+    """What is added to the scores of padding, where it is one number, but not the mask's."""
+    shortest = real.sum(-1).argmin()
+    real, scores = real[shortest], stored.query[shortest] @ stored.key[shortest].mT
+    added = given[shortest].log() - scores * stored.key.size(-1) ** -0.5  # (H, L, L)
+    added = added - added[..., real].mean(-1, keepdim=True)
+    padding, rest = added[..., ~real], added[..., real]
+    if padding.isfinite().all() and padding.std() < 1e-6 and rest.abs().max() < 1e-6:
+        yield Cause(
+            f"{padding.mean():.4g} is added to the scores of padding, where attention_mask holds "
+            f"{stored.mask.min():.3g}"
+        )
 
 
 def in_sizes(factor: float, stored: SimpleNamespace) -> str:

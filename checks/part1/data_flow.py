@@ -6,6 +6,8 @@ few. It does not know how any task is solved: which origin is expected is the ca
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,7 +78,7 @@ class Trace:
         for name, other in (*known, *made):
             if value is other or same(value, other):
                 return name
-        return sum_of(value, tensors[::-1]) or UNKNOWN
+        return sum_of(value, tensors[::-1]) or product_of(value, tensors[::-1]) or UNKNOWN
 
     def noting(self, called: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function whose calls are noted."""
@@ -173,3 +175,15 @@ def sum_of(value: Any, tensors: Sequence[tuple[str, Tensor]]) -> str:
         for c, name in used
     ]
     return " + ".join(terms)
+
+
+def product_of(value: Any, tensors: Sequence[tuple[str, Tensor]]) -> str:
+    """Two or three known tensors of which a value is the product; "" if of none."""
+    if not isinstance(value, Tensor):
+        return ""
+    for count in (2, 3):
+        for factors in itertools.combinations(tensors, count):
+            fit = all(tensor.shape == value.shape for _, tensor in factors)
+            if fit and same(value, math.prod(tensor for _, tensor in factors)):
+                return " · ".join(name for name, _ in factors)
+    return ""

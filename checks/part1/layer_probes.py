@@ -141,10 +141,26 @@ ADD_NORM_FLOW = Flow(
 LAYER_FLOW = Flow(
     (
         Call("self_attention", {"hidden_states": "hidden_states"}),
-        Call("add_norm", {"input": "hidden_states", "output": "what self_attention gave"}),
+        Call(
+            "add_norm",
+            {
+                "input": "hidden_states",
+                "output": "what self_attention gave",
+                "dense_layer": "attention_dense",
+                "ln_layer": "attention_layer_norm",
+            },
+        ),
         Call("interm_dense", {"0": "what add_norm gave"}),
         Call("interm_af", {"0": "what interm_dense gave"}),
-        Call("add_norm", {"input": "what add_norm gave", "output": "what interm_af gave"}),
+        Call(
+            "add_norm",
+            {
+                "input": "what add_norm gave",
+                "output": "what interm_af gave",
+                "dense_layer": "out_dense",
+                "ln_layer": "out_layer_norm",
+            },
+        ),
     ),
     "what add_norm (call 2) gave",
 )
