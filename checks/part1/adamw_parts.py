@@ -94,9 +94,12 @@ def average(
     right = f"(1 − {letter}) · {of}"
     fresh = (1 - beta) * 0.5**power
     if not close(at_double, first * 2**power):
-        degree = math.log2(at_double / first)
-        like = f"grows like g to the power of {degree:.0f}" if close(degree, round(degree)) else ""
-        yield f"{name} {like or 'is not a power of g'} in the first step, where {right} belongs"
+        degree = math.log2(at_double / first) / power
+        what = "m" if name == "m" else "√v, or what stands for it,"
+        like = (
+            f"like |g| to the power of {degree:.3g}" if close(2 * degree, round(2 * degree)) else ""
+        )
+        yield f"{what} grows {like or 'like no power of g'} in the first step, instead of like |g|"
     elif close(first, 1) and close(second, beta + fresh):
         yield f"{name} is {of} after the first step: it begins with the gradient instead of 0"
     elif not close(first, 1 - beta):
@@ -199,7 +202,10 @@ def wrong_parts(opt_class: type) -> list[str]:
     with contextlib.suppress(Exception, SystemExit):
         longer, shorter = (steps(opt_class, [1.0], lr=LR * n)[0] for n in (2, 1))
         if not close(longer, 2 * shorter):
-            return ["twice the learning rate does not make the first step twice as long"]
+            degree = math.log2(longer / shorter)
+            return [
+                f"the update grows like the learning rate to the power of {degree:.3g}, not like α"
+            ]
         # where correct_bias=False makes corrected steps, they show no moments
         factor = corrections(opt_class)[0]
         plain = not close(factor, 1) and not close(factor, (1 - BETA1) / (1 - BETA2) ** 0.5)

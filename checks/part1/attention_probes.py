@@ -64,8 +64,12 @@ def arguments(model, stored, correct) -> Iterator[str]:
 
 def weights(model, stored, correct) -> Iterator[str]:
     """Whose values a head's part is made of, where weights are 0, what they sum to, of what."""
-    if attend(model, stored, value=torch.zeros_like(stored.value)).any():
-        return  # the result is not a weighted sum of values
+    rest = attend(model, stored, value=torch.zeros_like(stored.value))
+    if rest.any():  # the result is not a weighted sum of values
+        for name in ("query", "key"):
+            if same(rest, getattr(stored, name).transpose(1, 2).flatten(2)):
+                yield Cause(f"`{name}` itself is added to the result, next to the weighted values")
+        return
     if mixed := list(mixed_heads(model, stored)):
         yield from mixed
         return
@@ -155,17 +159,22 @@ def sums(stored: SimpleNamespace, given: Tensor, longest: Tensor) -> Iterator[st
 
 
 def on_mask(stored: SimpleNamespace, given: Tensor, real: Tensor) -> Iterator[str]:
-    """What is added to the scores of padding, where it is one number, but not the mask's."""
+    """Which number the scores of padding are, or get added, where their weights are not 0."""
     shortest = real.sum(-1).argmin()
     real, scores = real[shortest], stored.query[shortest] @ stored.key[shortest].mT
-    added = given[shortest].log() - scores * stored.key.size(-1) ** -0.5  # (H, L, L)
-    added = added - added[..., real].mean(-1, keepdim=True)
-    padding, rest = added[..., ~real], added[..., real]
-    if padding.isfinite().all() and padding.std() < 1e-6 and rest.abs().max() < 1e-6:
-        yield Cause(
-            f"{padding.mean():.4g} is added to the scores of padding, where attention_mask holds "
-            f"{stored.mask.min():.3g}"
-        )
+    scores = scores * stored.key.size(-1) ** -0.5
+    inputs = given[shortest].log()  # of the softmax, up to a number for each row
+    inputs = inputs - (inputs - scores)[..., real].mean(-1, keepdim=True)  # (H, L, L)
+    if not same(inputs[..., real], scores[..., real]) or not inputs.isfinite().all():
+        return
+    padding, before = inputs[..., ~real], scores[..., ~real]
+    for numbers, text in ((padding, "are set to {}"), (padding - before, "get {} added")):
+        if numbers.std() < 1e-6:
+            text = text.format(f"{numbers.mean():.4g}")
+            yield Cause(
+                f"the scores of padding {text}, which leaves padding a weight; attention_mask "
+                f"holds {stored.mask.min():.3g} there, to be added"
+            )
 
 
 def in_sizes(factor: float, stored: SimpleNamespace) -> str:
@@ -196,6 +205,9 @@ def scale(stored: SimpleNamespace, given: Tensor, sentence: Tensor) -> Iterator[
         "the softmax of query · key": product.softmax(-1),
         "the softmax of query · key / √W": (product * key.size(-1) ** -0.5).softmax(-1),
     }
+    for head in range(len(key)):
+        inputs[f"each head's query · head {head + 1}'s key"] = query @ key[head].mT
+        inputs[f"head {head + 1}'s query · each head's key"] = query[head] @ key.mT
     logarithms = given.log()
     logarithms = logarithms - logarithms.mean(-1, keepdim=True)
     expected = key.size(-1) ** -0.5

@@ -108,15 +108,16 @@ class Trace:
         """An origin with what was called in place of letters."""
         return re.sub(r"\b[a-z]\b", lambda letter: self.meanings.get(letter[0], letter[0]), origin)
 
-    def report(self, result: Any, flow: Flow) -> Iterator[str]:
-        """All that was called; and what deviates from the calls as they should be."""
+    def report(self, result: Any, flow: Flow, always: bool = False) -> Iterator[str]:
+        """What deviates from the calls as they should be, and then, or always, all calls."""
         returned = self.origin(result)
         calls = "; ".join(self.steps) or "nothing"
         deviations = list(deviations_of(self.calls, self.meaning(returned), flow))
         clear = [text for text in deviations if UNKNOWN not in text]
         if clear:
             yield Cause("; ".join(clear[:MOST_DEVIATIONS]))
-        yield f"what was called: {calls}; returned: {returned}"
+        if clear or always:
+            yield f"what was called: {calls}; returned: {returned}"
 
 
 def result_of(called: str, times: int) -> str:

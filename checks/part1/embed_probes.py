@@ -43,7 +43,7 @@ def wrong_row(model, name: str, result: Tensor, real: Tensor, expected: Tensor) 
         row = expected[sentence, place].item()
         if rows != [row]:
             taken = f"row {', '.join(map(str, rows))}" if rows else "no row"
-            yield (
+            yield Cause(
                 f"token {place} of sentence {sentence} {COUNTED} takes {taken} of {name}, "
                 f"where row {row} belongs"
             )
@@ -102,7 +102,7 @@ def lookups(model, stored, correct) -> Iterator[str]:
     if not wrong_types:
         result = embed(model, ids, stored.segments)
         for text in wrong_row(model, "tk_type_embedding", result, real, stored.segments):
-            yield f"with token_type_ids given, {text}"
+            yield Cause(f"with token_type_ids given, {text}")
 
 
 def embed_sum(model, stored, correct) -> Iterator[str]:

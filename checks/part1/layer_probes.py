@@ -190,4 +190,4 @@ def layer_trace(model, stored, correct) -> Iterator[str]:
     trace.note(modules)
     with FixedDropout(), torch.no_grad():
         result = layer(stored.hidden.clone(), stored.mask.clone())
-    yield from trace.report(result, LAYER_FLOW)
+    yield from trace.report(result, LAYER_FLOW, always=True)

@@ -1,0 +1,96 @@
+"""Causes that are measured where no known mistake is made, and none of correct solutions."""
+
+import pytest
+from test_true_sentences import STEPPING, examine
+
+from checks.graded_tasks import graded_task
+from checks.part1.adamw_parts import wrong_parts
+from course.answers import VARIANTS, installed, read_all
+
+ATTEND = """def attention(self, key, query, value, attention_mask):
+    scores = query @ key.mT / math.sqrt(key.shape[-1])
+    weights = self.dropout((scores + attention_mask).softmax(-1))
+    made = weights @ value
+    return made.transpose(1, 2).flatten(2)
+"""
+ADD = """def add_norm(self, input, output, dense_layer, dropout, ln_layer):
+    return ln_layer(input + dropout(dense_layer(output)))
+"""
+LAYER = """def forward(self, hidden_states, attention_mask):
+    seen = self.self_attention(hidden_states, attention_mask)
+    first = (self.attention_dense, self.attention_dropout, self.attention_layer_norm)
+    x = self.add_norm(hidden_states, seen, *first)
+    inner = self.interm_af(self.interm_dense(x))
+    return self.add_norm(x, inner, self.out_dense, self.out_dropout, self.out_layer_norm)
+"""
+EMBED = """def embed(self, input_ids, token_type_ids=None):
+    types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+    places = self.position_ids[:, : input_ids.size(1)]
+    total = self.word_embedding(input_ids) + self.pos_embedding(places)
+    return self.embed_dropout(self.embed_layer_norm(total + self.tk_type_embedding(types)))
+"""
+CLASSIFY = """def forward(self, input_ids, attention_mask):
+    pooled = self.bert(input_ids, attention_mask)["pooler_output"]
+    return self.classifier(self.dropout(pooled))
+"""
+ATTENTION, FORWARD = ("bert.attention", ATTEND), ("classifier.forward", CLASSIFY)
+STEP = ("optimizer.step", STEPPING)
+ADDED, ADDEND = ".add_(p.grad * p.grad, alpha=1 - beta2)", ".add_(p.grad, alpha=1 - beta1)"
+DIVISOR = '(state["v"].sqrt() + group["eps"])'
+CAUSES = [
+    (ATTENTION, "query @ key.mT", "query @ key[:, :1].mT", "each head's query · head 1's key"),
+    (ATTENTION, "scores + attention_mask", "scores.masked_fill(attention_mask < 0, -10.0)",
+     "the scores of padding are set to -10"),
+    (ATTENTION, "weights @ value", "weights @ value[:, :1]",
+     "which are head 2's, are made of the values of head 1 "),
+    (ATTENTION, "weights @ value", "weights @ value + query", "`query` itself is added"),
+    (("bert.add_norm", ADD), "input +", "dropout(dense_layer(output)) - 2 * input -",
+     "ln_layer is given -2 · input instead of input + what dropout gave"),
+    (("bert.layer", LAYER), "return ", "return hidden_states + ",
+     "what is returned is hidden_states + what add_norm (call 2) gave instead of"),
+    (("bert.embed", EMBED), "self.pos_embedding(places)", "self.pos_embedding(input_ids % 16)",
+     "pos_embedding is looked up with the token's id instead of"),
+    (FORWARD, "dropout(pooled)", "dropout(F.normalize(pooled, dim=-1))",
+     "dropout is given a division by its norm of pooler_output instead of pooler_output"),
+    (STEP, ADDED, '.add_((p.grad - state["m"]) ** 2, alpha=1 - beta2)',
+     "v averages (g − m)², with the m of the same step, instead of g²"),
+    (STEP, ADDED, ADDED.replace("1 - beta2", "1 - beta1"), "v is (1 − β₁) · g² after the first"),
+    (STEP, ADDEND, ADDEND.replace("p.grad", "p.grad * (1 + beta1)"), "m is 0.51 · g after the"),
+    (STEP, DIVISOR, 'state["v"].sqrt().clamp(min=group["eps"])', "the larger of √v and ε instead"),
+    (STEP, DIVISOR, '(state["v"] ** 0.25 + group["eps"])', "grows like |g| to the power of 0.5"),
+    (STEP, '(1 - beta1 ** state["step"])', '(1 - beta1 ** state["step"]) ** 2',
+     "steps by √(1 − β₂ᵗ) / (1 − β₁ᵗ)² instead of √(1 − β₂ᵗ) / (1 − β₁ᵗ)"),
+    (STEP, '* group["weight_decay"] * p', '* group["weight_decay"] * p / 2',
+     "weight decay takes off 0.5 times α · λ"),
+    (STEP, "p.sub_(rate *", 'p.sub_(group["lr"] * rate *', "the learning rate to the power of 2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "right", "wrong", "words"), CAUSES)
+def test_a_cause_is_measured(answer, right, wrong, words):
+    task_id, source = answer
+    assert right in source
+    name = graded_task(task_id).function.split(".")[1]
+    source = source.replace(right, wrong)
+    findings = examine(task_id, **{name: source})
+    assert not [finding.name for finding in findings if finding.name]
+    causes = [finding.text for finding in findings if finding.kind == "cause"]
+    assert any(words in text for text in causes), causes
+
+
+def test_no_part_of_a_correct_optimizer_is_wrong():
+    for answer in read_all(VARIANTS, "optimizer.step"):
+        with installed(answer) as module:
+            assert wrong_parts(module.AdamW) == [], answer.name
+
+
+@pytest.mark.parametrize(
+    "pooled",
+    ["self.bert.pooler_af(self.bert.pooler_dense(x))", "torch.tanh(self.bert.pooler_dense(x))"],
+)
+def test_the_pooler_may_be_called_by_hand(pooled):
+    states = 'x = self.bert(input_ids, attention_mask)["last_hidden_state"][:, 0]\n    pooled ='
+    source = CLASSIFY.replace(CLASSIFY.split("\n")[1].strip(), f"{states} {pooled}")
+    assert examine("classifier.forward", forward=source) == []
+    detached = examine("classifier.forward", forward=source.replace("[:, 0]", "[:, 0].detach()"))
+    assert [finding.name for finding in detached if finding.name] == ["detached_bert"]
