@@ -72,6 +72,8 @@ def moments(opt_class: type, gradients: Sequence[float]) -> tuple[list[float], l
 def averages(opt_class: type) -> Iterator[str]:
     """Whether m and v are running averages, beginning at 0, of g and g²."""
     later, idle, double = (moments(opt_class, g) for g in ([1.0, 0.5], [1.0, 0.0], [2.0]))
+    if close(double[0][0], later[0][0]):
+        raise ValueError("with a huge ε a step does not show m: ε is not added to the root alone")
     if later[0][0] < 0:
         yield "the update is added instead of subtracted, or m has the wrong sign"
     for name, of, letter, beta, power in (("m", "g", "β₁", BETA1, 1), ("v", "g²", "β₂", BETA2, 2)):

@@ -222,6 +222,12 @@ def scale(stored: SimpleNamespace, given: Tensor, sentence: Tensor) -> Iterator[
                 f"should get query · key times {expected:.4g} = 1/√W"
             )
         return
+    rest = logarithms - expected * (product - product.mean(-1, keepdim=True))
+    if rest.isfinite().all() and same(rest, rest[:1].expand_as(rest)):
+        yield Cause(
+            "to query · key / √W something is added that is the same in every head and not 0 where "
+            "attention_mask is 0: nothing but the mask is to be added"
+        )
 
 
 class SoftmaxInputs(TorchFunctionMode):

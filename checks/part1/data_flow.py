@@ -74,7 +74,11 @@ class Trace:
         tensors = [
             (name, x) for name, x in known if isinstance(x, Tensor) and x.dtype.is_floating_point
         ]
-        made = ((f"{text}{name}", f(x)) for text, f in FUNCTIONS.items() for name, x in tensors)
+        pairs = itertools.combinations(tensors[::-1], 2)
+        sums = [(f"({n} + {m})", x + y) for (n, x), (m, y) in pairs if x.shape == y.shape]
+        made = (
+            (f"{text}{name}", f(x)) for text, f in FUNCTIONS.items() for name, x in tensors + sums
+        )
         for name, other in (*known, *made):
             if value is other or same(value, other):
                 return name
