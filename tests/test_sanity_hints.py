@@ -292,7 +292,6 @@ def test_a_fact_is_measured(task_id, function, words, monkeypatch):
 @pytest.mark.parametrize(
     ("task_id", "function", "word"),
     [
-        (ATTENTION, attention(probabilities=lambda p, m: (p + m).softmax(-1)), "query · key times"),
         (ATTENTION, one_weight_is_all, "query · key times"),
         (ATTENTION, one_weight_is_all, "acts at the very end"),
         (ATTENTION, lambda self, k, query, *_: query.transpose(1, 2).flatten(2), "weights"),

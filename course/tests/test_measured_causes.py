@@ -58,8 +58,6 @@ CAUSES = [
     (STEP, ADDEND, ADDEND.replace("p.grad", "p.grad * (1 + beta1)"), "m is 0.51 · g after the"),
     (STEP, DIVISOR, 'state["v"].sqrt().clamp(min=group["eps"])', "the larger of √v and ε instead"),
     (STEP, DIVISOR, '(state["v"] ** 0.25 + group["eps"])', "grows like |g| to the power of 0.5"),
-    (STEP, '(1 - beta1 ** state["step"])', '(1 - beta1 ** state["step"]) ** 2',
-     "steps by √(1 − β₂ᵗ) / (1 − β₁ᵗ)² instead of √(1 − β₂ᵗ) / (1 − β₁ᵗ)"),
     (STEP, '* group["weight_decay"] * p', '* group["weight_decay"] * p / 2',
      "weight decay takes off 0.5 times α · λ"),
     (STEP, "p.sub_(rate *", 'p.sub_(group["lr"] * rate *', "the learning rate to the power of 2"),
