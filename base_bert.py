@@ -174,7 +174,7 @@ class BertPreTrainedModel(nn.Module):
         if unexpected:
             parts = Counter(name.split(".")[0] for name in unexpected)  # of a head: cls, classifier
             said = ", ".join(f"{part} ({count} tensors)" for part, count in parts.items())
-            print(f"weights: left aside, for which BertModel has no place: {said}")
+            print(f"weights: ignored, since BertModel does not have them: {said}")
 
     def to_hf_weights(self) -> dict[str, Tensor]:
         """The tensors under Hugging Face's names (without a prefix), contiguous, on the CPU."""

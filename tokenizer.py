@@ -256,7 +256,7 @@ class BertTokenizer:
         if max_length is not None:
             room = max_length - special * (2 if pair is None else 3)
             if room < 0:
-                raise ValueError(f"max_length {max_length} leaves no room for [CLS] and [SEP]")
+                raise ValueError(f"max_length {max_length} is too small for [CLS] and [SEP]")
             first, second = truncate_longest_first(first, second, room)
         if special:
             first = [self.cls_token_id, *first, self.sep_token_id]
@@ -314,7 +314,7 @@ class BertTokenizer:
         batch = {"input_ids": ids, "token_type_ids": types, "attention_mask": masks}
         if return_tensors == "pt":
             if len(set(map(len, ids))) > 1:
-                raise ValueError("rows of different lengths make no tensor; use padding=True")
+                raise ValueError("rows of different lengths do not form a tensor; use padding=True")
             import torch
 
             # by way of NumPy, which reads lists several times faster than torch.tensor
@@ -369,7 +369,7 @@ def read_vocabulary(folder: Path) -> tuple[list[str], bool]:
         raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
     if len(vocab) > (rows or len(vocab)):
         raise InputError(
-            f"the vocabulary in {folder} has {len(vocab):,} pieces, the model {rows:,} "
+            f"the vocabulary in {folder} has {len(vocab):,} tokens, the model {rows:,} "
             "(config.json); take the vocabulary that the model was trained with"
         )
     return vocab, lower_case

@@ -25,7 +25,7 @@ from pathlib import Path
 from checks.findings import ROOT, Finding, Outcome, is_students
 from training.files.errors import InputError
 
-JOBS = "checks.jobs"  # the module that has run(job)
+JOBS = "checks.jobs"
 FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')  # of faulthandler, which escapes names
 ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
 
@@ -35,10 +35,11 @@ class Child:
 
     Args:
         limit: seconds that a job may take.
+        jobs: the module that has run(job); without one, JOBS.
     """
 
-    def __init__(self, limit: float):
-        self.limit = limit
+    def __init__(self, limit: float, jobs: str | None = None):
+        self.limit, self.jobs = limit, jobs or JOBS
         self.process: subprocess.Popen | None = None
         self.read = 0  # bytes of what was printed
 
@@ -56,7 +57,7 @@ class Child:
 
     def start(self) -> None:
         """A new process, ready for jobs; InputError if it cannot start."""
-        command = [sys.executable, "-m", "checks.child", self.dump, str(self.limit), JOBS]
+        command = [sys.executable, "-m", "checks.child", self.dump, str(self.limit), self.jobs]
         with open(self.output, "ab") as output:
             self.process = subprocess.Popen(
                 command,
@@ -133,7 +134,7 @@ def serve(dump: str, limit: float, jobs: str) -> None:
     Args:
         dump: the file for faulthandler.
         limit: seconds that a job may take.
-        jobs: the module that has run(job).
+        jobs: the module that has run(job); without one, JOBS.
     """
     commands, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TABLE = Path(__file__).with_suffix(".toml")
+PAGES = {1: "docs/handout.md", 2: "docs/part2.md"}  # which explain the tasks of a part
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,11 @@ class GradedTask:
     def part(self) -> int:
         """1 or 2."""
         return int(self.number.split(".")[0])
+
+    @property
+    def page(self) -> str:
+        """Where the task is explained."""
+        return PAGES[self.part]
 
 
 GRADED_TASKS = tuple(

@@ -41,9 +41,7 @@ import contextlib
 import difflib
 import functools
 import itertools
-import linecache
 import re
-import sys
 import textwrap
 import types
 from collections import Counter
@@ -53,6 +51,7 @@ from pathlib import Path
 
 from checks.findings import Mistake
 from checks.graded_tasks import GRADED_TASKS, GradedTask
+from checks.hunt.installed import installed_source
 from course.patches import patched
 from training.files.errors import InputError
 
@@ -298,28 +297,6 @@ def installed(answer: Answer, version: str = "") -> Iterator[types.ModuleType]:
     """While active, ``import bert`` (or the answer's file) gives a module with the answer."""
     with installed_source(answer.task.file, put(answer, version)) as module:
         yield module
-
-
-@contextlib.contextmanager
-def installed_source(file: str, source: str) -> Iterator[types.ModuleType]:
-    """While active, the module of that file is made from another source."""
-    name = Path(file).stem
-    module = types.ModuleType(name)
-    module.__file__ = str(ROOT / file)
-    code = compile(source, module.__file__, "exec")
-    before = sys.modules.get(name)
-    # Whoever looks up the line of an exception finds this source, not the file's.
-    lines = source.splitlines(keepends=True)
-    linecache.cache[module.__file__] = (len(source), None, lines, module.__file__)
-    sys.modules[name] = module  # not by mock.patch.dict: it would forget what is imported meanwhile
-    try:
-        exec(code, module.__dict__)
-        yield module
-    finally:
-        linecache.cache.pop(module.__file__, None)
-        sys.modules.pop(name)
-        if before is not None:
-            sys.modules[name] = before
 
 
 # ---------------------------------------------------------------------------------------------

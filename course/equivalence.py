@@ -9,29 +9,22 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask
-from checks.part1 import adamw_cases, references, runners
-from course.answers import installed_source
+from checks.hunt.equivalence import INIT, TOLERANCES, Outputs, run, same
+from checks.hunt.installed import installed_source
+from checks.part1 import adamw_cases
 from course.grading.judging import hidden
-from course.grading.sandbox.runs import make_cases
 
 SEEDS = (101, 102, 103)
 # What is compared: seed, type, axis of dropout; in float32, as it will be used, once
 RUNS = [(SEEDS[0], torch.float32, -1)]
 RUNS += [(seed, torch.float64, axis) for seed in SEEDS for axis in (-1, -2)]
-TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-3}  # what float32 inside may cost, and does
 OTHER_TYPES = re.compile(r"dtype|Double|Float|expected scalar type")
-INIT = "classifier.init"
 MADE = ("values/option", "values/Linear", "sizes")  # what __init__ makes, dropout left out
-
-Outputs = Mapping[str, Any]  # or {"error": its text}
 
 
 def equivalent(entry: GradedTask, source: str, right: str) -> bool:
@@ -66,41 +59,6 @@ def keeps_probability(outputs: Outputs) -> bool:
     return kept is not None and bool(kept.all()) and not len(outputs["rates"])
 
 
-def same(got: Any, wanted: Any, tolerance: float) -> bool:
-    """Whether both are the same tensor up to rounding, or both are no tensor but equal."""
-    if not isinstance(got, Tensor) or not isinstance(wanted, Tensor):
-        return got is None and wanted is None
-    if got.shape != wanted.shape or got.is_floating_point() != wanted.is_floating_point():
-        return False
-    if not wanted.numel():
-        return True
-    off = (got.double() - wanted.double()).abs().max().item()
-    return off <= tolerance * max(1.0, wanted.double().abs().max().item())
-
-
-@functools.lru_cache(maxsize=4000)
-def run(entry: GradedTask, source: str, seed: int, dtype: torch.dtype, axis: int) -> Outputs:
-    """All outputs of a task's function, those of forward besides for the classifier's __init__."""
-    given = references.in_dtype(inputs(seed), dtype)
-    options = {"alone": False} if entry.id == "bert.layer" else {}
-    runs = [functools.partial(runners.RUNS[entry.id], **options)]
-    runs += [runners.RUNS["classifier.forward"]] * (entry.id == INIT)
-    outputs: dict[str, Any] = {}
-    try:
-        with installed_source(entry.file, source), default_dtype(dtype), FixedDropout(axis=axis):
-            for runner in runs:
-                outputs |= runner(given)
-    except (Exception, SystemExit) as error:
-        outputs["error"] = f"{type(error).__name__}: {error}"
-    return {k: v.detach() if isinstance(v, Tensor) else v for k, v in outputs.items()}
-
-
-@functools.cache
-def inputs(seed: int) -> dict[str, Tensor]:
-    """Fresh inputs of all tasks but the optimizer's."""
-    return hidden.make_inputs(seed, stand_ins=False)
-
-
 # ---------------------------------------------------------------------------------------------
 # The optimizer
 
@@ -117,7 +75,7 @@ def optimizes(source: str) -> bool:
 @functools.cache
 def trajectories(seed: int) -> tuple[list[adamw_cases.Case], dict[str, dict[str, Tensor]]]:
     """Cases of a seed, and of each order of weight decay what is right."""
-    return make_cases(seed), hidden.trajectories(seed)
+    return adamw_cases.make_cases(seed), hidden.trajectories(seed)
 
 
 def walks(opt_class: type) -> bool:

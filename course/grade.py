@@ -164,7 +164,7 @@ def grade(context: GradingContext, submission: Submission, gold: dict) -> dict[s
     result |= {
         "layers": isolation.layers(context.isolation),
         "tasks": tasks,
-        "extra": extra.award(submission, context.settings),
+        "extra": extra.award(context, submission),
         "flags": [*library_calls(submission, allowed), *flags],
         "predictions": predictions.score(submission, gold),
     }

@@ -21,7 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from checks.graded_tasks import GRADED_TASKS
+from checks.graded_tasks import GRADED_TASKS, PAGES
+from checks.hunt.student_tests import TESTS
 from course import table as tables
 from course.handout_checks import Handout, faults_of, formatted, leaks, refuse
 from course.handout_repository import update_repository, write_repository, write_zip
@@ -51,8 +52,8 @@ def build(
     refuse(faults)
     for name in pieces.keys() & handout.files.keys():
         handout.files[name] = render(pieces[name], handout.solved).encode()
-    if language:
-        handout.files[f"docs/handout.{language}.md"] = translation(root)
+    for page in handout.files.keys() & PAGES.values() if language else ():
+        handout.files[in_language(page, language)] = translation(root, page)
     adapt(handout)
     refuse(faults_of(handout))
     refuse(leaks(handout))
@@ -87,10 +88,15 @@ def read_regions(handout: Handout) -> tuple[dict[str, list[Piece]], list[Fault]]
     return pieces, faults
 
 
-def translation(root: Path) -> bytes:
-    """The assignment's text in German, as docs/translate.py makes it; InputError where it can't."""
+def in_language(page: str, language: str | None) -> str:
+    """Where the translation of one of the assignment's pages is: docs/handout.de.md."""
+    return page.replace(".md", f".{language}.md")
+
+
+def translation(root: Path, page: str) -> bytes:
+    """A page of the assignment in German, as docs/translate.py makes it; InputError if it can't."""
     command = [sys.executable, "-X", "utf8", str(root / "docs" / "translate.py"), "--print"]
-    done = subprocess.run(command, capture_output=True)
+    done = subprocess.run([*command, Path(page).stem], capture_output=True)
     if done.returncode:
         raise InputError(done.stderr.decode("utf-8", "replace").strip())
     return done.stdout
@@ -101,12 +107,15 @@ def adapt(handout: Handout) -> None:
     settings, files = handout.settings, handout.files
     points, zip_name = settings["points"], settings["submission"]["file"]
     files[tables.TASKS_FILE] = tables.with_points(handout.text(tables.TASKS_FILE), points).encode()
-    for name in {"docs/handout.md", f"docs/handout.{handout.language}.md"} & files.keys():
-        files[name] = tables.text_with_points(handout.text(name), points).encode()
+    for part, page in PAGES.items():
+        own = {number: n for number, n in points.items() if number.startswith(f"{part}.")}
+        for name in {page, in_language(page, handout.language)} & files.keys():
+            files[name] = tables.text_with_points(handout.text(name), own).encode()
     submit = tables.with_submission_name(handout.text("prepare_submit.py"), zip_name)
     files["prepare_submit.py"] = submit.encode()
     files["README.md"] = student_readme(handout).encode()
     files[WORKFLOW] = (handout.root / "course" / "check.yml").read_bytes()
+    files[TESTS] = (handout.root / "course" / "hunt" / TESTS).read_bytes()
     for cut in handout.table.cuts:
         if cut.file in files and cut.part in ("", handout.part):
             files[cut.file] = without(handout.text(cut.file), cut).encode()
@@ -124,7 +133,11 @@ def student_readme(handout: Handout) -> str:
         "tasks": [task for task in tables.course_tasks(settings) if task.part in parts],
         "dates": {name: date for name, date in settings["dates"].items() if date},
         "manual": settings["manual"] if part != "1" else {},
-        "extra": [row for row in settings["extra"].values() if part in ("all", str(row["part"]))],
+        "extra": [
+            row
+            for row in settings["extra"].values()
+            if part in ("all", str(row["part"])) and row["points"]
+        ],
     }
     template = templates_of(__file__).get_template("student_readme.md")
     return template.render(**settings | here)
@@ -151,7 +164,7 @@ def get_args(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--out", type=Path, required=True, help="folder of the students' repository")
     add("--part", choices=("1", "2", "all"), default="all", help="2: part 1 comes as stubs, too")
     add("--with-part1-solution", action="store_true", help="with --part 2: part 1 is written")
-    add("--language", choices=("de",), help="the assignment's text in German, too")
+    add("--language", choices=("de",), help="the assignment in German, too")
     add("--update", action="store_true", help="add a commit to a repository made earlier")
     add("--allow-conflicts", action="store_true", help="with --update: also where a stub changed")
     args = parser.parse_args(arguments)

@@ -40,8 +40,10 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 from checks import jobs
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.hunt.installed import installed_source
+from checks.hunt.mutants import attributes_of
 from checks.hunt.mutation_operators import mutants
-from course.answers import VARIANTS, Answer, installed_source, read_all, solution_with
+from course.answers import VARIANTS, Answer, read_all, solution_with
 from course.equivalence import equivalent
 from course.hint_table import HEADINGS, best_told
 from training.cli.flags import OneLineParser, positive_float, positive_int
@@ -102,34 +104,19 @@ def mutants_of(entry: GradedTask) -> list[Mutant]:
     own = entry.function.rpartition(".")[2]
     graded = {other.function for other in GRADED_TASKS} - {entry.function}
     owner, by_source = entry.function.split(".")[0], {}
+    attributes = attributes_of(entry, (ROOT / entry.file).read_text(encoding="utf-8"))
     for answer in correct_solutions(entry.id).values():
         for version, methods in answer.versions.items():
             for method, right in methods.items():
                 if method != own and f"{owner}.{method}" in graded:
                     continue
                 before = ast.unparse(ast.parse(right))
-                for source, operator in mutants(right, attributes_of(entry)).items():
+                for source, operator in mutants(right, attributes).items():
                     place = f"{answer.name}/{version}"
                     change = difference_of(before, source)
                     made = Mutant(entry.id, place, method, operator, source, change)
                     by_source.setdefault((version, source), made)
     return list(by_source.values())
-
-
-def attributes_of(entry: GradedTask) -> list[str]:
-    """What ``self`` has in a task's function: what the class's __init__ puts there."""
-    tree = ast.parse((ROOT / entry.file).read_text(encoding="utf-8"))
-    owner = entry.function.split(".")[0]
-    body = next(n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == owner)
-    return sorted(
-        {
-            node.attr
-            for node in ast.walk(body)
-            if isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == "self"
-        }
-    )
 
 
 def difference_of(before: str, after: str) -> str:

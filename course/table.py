@@ -19,7 +19,7 @@ TABLES = {  # of settings.toml, and what each must hold; other keys are the cour
     "course": ("name", "term", "contact", "folder", "committer", "email"),
     "dates": (),
     "points": (),
-    "submission": ("file", "name"),
+    "submission": ("file", "name", "explained"),
     "limits": (),
     "rules": ("allowed", "forbidden"),
     "late": ("part1", "part2", "days", "cost"),

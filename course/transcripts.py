@@ -27,14 +27,14 @@ from training.files.writing import atomic_write
 
 PAGE = ROOT / "docs" / "checks.md"
 WIDTH = 96  # columns
-LIKELY = {  # one mistake of each kind
-    "bert.attention": "no_scale no_dropout heads_not_transposed no_mask",
-    "bert.add_norm": "no_residual dense_twice",
-    "bert.layer": "norms_swapped second_residual_from_input",
+LIKELY = {  # a mistake or more of each task
+    "bert.attention": "no_scale no_dropout",
+    "bert.add_norm": "no_residual",
+    "bert.layer": "norms_swapped",
     "bert.embed": "same_position",
-    "optimizer.step": "coupled_decay moments_not_kept",
+    "optimizer.step": "coupled_decay",
     "classifier.init": "width_in_code",
-    "classifier.forward": "softmax_returned no_linear",
+    "classifier.forward": "softmax_returned",
     "multitask.init": "layers_in_list",
     "multitask.forward": "padding_pooled",
     "multitask.predict_sentiment": "layer_made_at_call",
@@ -43,15 +43,15 @@ LIKELY = {  # one mistake of each kind
 }
 HEAD = """# What the checks say to likely mistakes
 
-Here is what `python sanity_check.py` prints for twenty common mistakes, below the task's name. The
-inputs are stored and the same for everybody: if you made the mistake, you see these numbers.
+What `python sanity_check.py` prints below a task's name for fourteen common mistakes. The inputs
+are stored: whoever makes the same mistake sees the same numbers.
 
 - `probably` names the mistake, if your function computes exactly what it computes.
 - Then comes what was compared, where it first differs, and by how much at most.
-- An exception is followed by the line, and by the tensors in it with their shapes.
+- An exception is followed by its line, with the tensors in it and their shapes.
 - `--all` shows every difference, not only the first of each kind.
 
-In part 2 there are many correct solutions, so the checks test what all of them have in common.
+Part 2 has many correct solutions, so the checks test what all of them have in common.
 """
 
 

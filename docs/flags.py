@@ -6,6 +6,7 @@ python docs/flags.py
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from dataclasses import MISSING, fields
 from html import escape
@@ -18,17 +19,27 @@ from training.files.writing import atomic_write
 
 PAGE = ROOT / "docs" / "flags.md"
 SHARED = "Every script that trains"
+HEADS = "Tagging and question answering"
 DATACLASSES = {  # of the flags that all scripts share, and of each script's flags
     SHARED: ("training.cli.flags", "TrainingFlags"),
     "classifier.py": ("training.cli.sentiment_flags", "ClassifierFlags"),
     "multitask_classifier.py": ("multitask_classifier", "MultitaskFlags"),
     "extensions/multitask.py": ("extensions.flags", "TechniqueFlags"),
     "pretraining/pretrain.py": ("pretraining.flags", "PretrainingFlags"),
+    HEADS: ("lessons.heads", "HeadFlags"),
     "lessons/token_classifier.py": ("lessons.token_classifier", "TokenFlags"),
     "lessons/question_answering.py": ("lessons.question_answering", "AnswerFlags"),
     "lessons/distil.py": ("lessons.distil", "DistilFlags"),
 }
-BUILT_ON = {"extensions/multitask.py": "multitask_classifier.py"}  # and has its flags as well
+HEAD = """What follows a flag is its default; parentheses hold values, or a default in words.
+A script's table has what it adds or changes. `pretrain.py --help` also lists `--preset`,
+`--config`, `--vocab` and `--train_vocab`. (Written by `python docs/flags.py`.)
+"""
+BUILT_ON = {  # whose flags a script has as well
+    "extensions/multitask.py": "multitask_classifier.py",
+    "lessons/token_classifier.py": HEADS,
+    "lessons/question_answering.py": HEADS,
+}
 
 
 def flags_of(kind: type) -> dict[str, tuple[str, str]]:
@@ -41,12 +52,25 @@ def flags_of(kind: type) -> dict[str, tuple[str, str]]:
         default = setting.default_factory() if setting.default is MISSING else setting.default
         between = " " if "nargs" in options else ","
         shown = between.join(map(str, default)) if isinstance(default, list) else str(default)
-        in_words = {"None": "", "": "", "False": "off", "True": "on"}
-        what = options.get("help", "").replace("%(default)s", shown).replace("%%", "%")
-        if "choices" in options:
-            what += f" ({', '.join(map(str, options['choices']))})"
-        rows[f"--{setting.name}"] = (in_words.get(shown, f"`{shown}`"), escape(what.strip(), False))
+        what = options.get("help", "").replace(" (%(default)s)", "").replace("%%", "%").strip()
+        choices = [str(choice) for choice in options.get("choices", ())]
+        if not all(re.search(rf"\b{choice}\b", what) for choice in choices):
+            what += f" ({', '.join(choices)})"
+        in_words = {"None": "", "True": "", "False": ""}
+        rows[f"--{setting.name}"] = (in_words.get(shown, shown), escape(what, False))
+        if shown == "True":
+            rows[f"--no-{setting.name}"] = ("", "do not " + escape(what, False))
     return rows
+
+
+def table(rows: dict[str, tuple[str, str]]) -> list[str]:
+    """Lines of a table; flags with the same help share a row, a task's file for instance."""
+    same: dict[str, list[str]] = {}
+    for flag, (default, what) in rows.items():
+        shown = "" if default.startswith("data/") else f" {default}"
+        same.setdefault(what, []).append(f"`{flag}{shown.rstrip()}`")
+    lines = [f"| {'<br>'.join(flags)} | {what} |" for what, flags in same.items()]
+    return ["| flag | what |", "|---|---|", *lines]
 
 
 def page() -> str:
@@ -55,22 +79,19 @@ def page() -> str:
         name: flags_of(getattr(importlib.import_module(module), kind))
         for name, (module, kind) in DATACLASSES.items()
     }
-    text = ["# All flags", "", "Written by `python docs/flags.py` from the scripts themselves."]
-    text += ["A script's own table has the flags that it adds, or for which its default differs."]
-    text += ["`--help` also says which flags exclude one another.", ""]
+    text = ["# All flags", "", HEAD]
     for name, rows in flags.items():
-        title = name if name == SHARED else f"`{name}`"
-        known = {} if name == SHARED else dict(flags[SHARED])
-        if base := BUILT_ON.get(name):
-            title += f", with all flags of `{base}`"
-            known |= flags[base]
-        text += [f"## {title}", "", "| flag | default | what |", "|---|---|---|"]
-        text += [
-            f"| `{flag}` | {default} | {what} |"
-            for flag, (default, what) in rows.items()
-            if known.get(flag) != (default, what)
-        ]
-        text.append("")
+        known = {} if name == SHARED else flags[SHARED] | flags.get(BUILT_ON.get(name), {})
+        own = {flag: row for flag, row in rows.items() if known.get(flag) != row}
+        only_default = {flag for flag in own if own[flag][1] == known.get(flag, ("", ""))[1]}
+        title = f"`{name}`" if name.endswith(".py") else name
+        if str(BUILT_ON.get(name)).endswith(".py"):
+            title += f", with all flags of `{BUILT_ON[name]}`"
+        text += [f"## {title}", ""]
+        if only_default:
+            changed = (f"`{flag} {own.pop(flag)[0]}`" for flag in list(own) if flag in only_default)
+            text += [f"Other defaults: {', '.join(changed)}.", ""]
+        text += [*table(own), ""]
     return "\n".join(text)
 
 

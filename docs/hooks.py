@@ -14,11 +14,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import polib
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from translate import CATALOGUE, TEXT, translated
+from translate import PAGES, german
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # mkdocs knows docs/ only
@@ -30,7 +29,7 @@ LINK = re.compile(rf"""(?:\]\(|{IN_HTML})([^)"'\s:#]+)""")
 LOADED = re.compile(rf"""({IN_HTML})([^"'\s:#]+)(?=["'\s#])""")
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 LIST_AFTER_TEXT = re.compile(r"^((?!- |\s).+\n)(?=- )", re.MULTILINE)
-GERMAN = "docs/handout.de.md"
+GERMAN = {f"docs/{page}.de.md": page for page in PAGES}
 PLAYGROUND, ITS_SCRIPT = "playground.html", "lessons/playground.py"
 TO_FILL_IN = "README.template.md"
 NAMED_TEXT = re.compile(r"(?<!\[)`([\w./-]+\.md)`")
@@ -45,14 +44,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.remove(file)
     names = [path.relative_to(ROOT).as_posix() for path in sorted(docs.glob("*.md"))]
     names = list(dict.fromkeys([*names, *texts_of(config.nav), *config.extra_css]))
-    names.remove(GERMAN)  # which is made below
+    names = [name for name in names if name not in GERMAN]  # which are made below
     for name in names:  # and names grows
         if name.endswith(".md") and (ROOT / name).is_file():
             names += [aim for aim in linked_from(name) if aim not in names]
     for name in names:
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
-    german = translated(TEXT.read_text(encoding="utf-8"), polib.pofile(str(CATALOGUE)))
-    files.append(File.generated(config, GERMAN, content=german))
+    for name, page in GERMAN.items():
+        files.append(File.generated(config, name, content=german(page)))
     page = playground.page(playground.load("books"), "books", (), None)
     files.append(File.generated(config, PLAYGROUND, content=page))
     return files
@@ -99,7 +98,8 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
     def checked(found: re.Match) -> str:
         aim = os.path.normpath(os.path.join(here, found[2]))
-        if aim == ITS_SCRIPT:
+        its_picture = content.startswith('"><picture>', found.end())  # a click on it opens the page
+        if aim == ITS_SCRIPT or its_picture:
             aim = PLAYGROUND
         elif aim not in pages and (file := files.get_file_from_path(aim)):
             aim = file.dest_uri

@@ -1,8 +1,8 @@
-"""The assignment's text in German, by gettext: docs/de/handout.po has each paragraph twice.
+"""The assignment's two pages in German, by gettext: docs/de/*.po have each paragraph twice.
 
-    python docs/translate.py             bring the .po file up to date with docs/handout.md
-    python docs/translate.py --check     name the paragraphs that have no translation, or an old one
-    python docs/translate.py --print     print the translated text
+    python docs/translate.py                  bring both files up to date with the English pages
+    python docs/translate.py --check          name paragraphs without a translation, or an old one
+    python docs/translate.py --print part2    print a translated page
 
 A message is a paragraph, a heading, an item of a list or a row of a table, in one line: how the
 English is wrapped does not matter. So is a drawing or formula, a block of code without a language.
@@ -27,10 +27,26 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 
 FOLDER = Path(__file__).resolve().parent
-TEXT, CATALOGUE = FOLDER / "handout.md", FOLDER / "de" / "handout.po"
+PAGES = ("handout", "part2")
 CODE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 START = re.compile(r"^(?:- |\d+\. |\|)")  # of an item, or of a row
 ALIKE = 0.5  # from here on an older paragraph's translation is worth keeping
+
+
+def english(page: str) -> str:
+    """A page's text."""
+    return (FOLDER / f"{page}.md").read_text(encoding="utf-8")
+
+
+def catalogue_of(page: str) -> polib.POFile:
+    """A page's messages with their translations; none where the file is missing."""
+    path = FOLDER / "de" / f"{page}.po"
+    return polib.pofile(str(path), wrapwidth=99) if path.is_file() else polib.POFile()
+
+
+def german(page: str) -> str:
+    """A page's text, translated."""
+    return translated(english(page), catalogue_of(page))
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
@@ -105,19 +121,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Keep the assignment's translation.")
     either = parser.add_mutually_exclusive_group()
     either.add_argument("--check", action="store_true", help="write nothing, say what is missing")
-    either.add_argument("--print", action="store_true", help="print the translated text")
+    either.add_argument("--print", choices=PAGES, help="print a translated page")
     args = parser.parse_args(arguments)
-    text = TEXT.read_text(encoding="utf-8")
-    catalogue = polib.pofile(str(CATALOGUE), wrapwidth=99)
     if args.print:
-        sys.stdout.write(translated(text, catalogue))
+        sys.stdout.write(german(args.print))
         return
-    if not args.check:
-        catalogue = update(catalogue, text)
-        catalogue.save(str(CATALOGUE))
-    if found := out_of_date(catalogue, text):
-        raise InputError("\n".join([f"{len(found)} messages of {CATALOGUE.name}:", *found]))
-    print(f"{CATALOGUE.name}: all is translated")
+    faults = []
+    for page in PAGES:
+        text, catalogue = english(page), catalogue_of(page)
+        if not args.check:
+            catalogue = update(catalogue, text)
+            catalogue.save(str(FOLDER / "de" / f"{page}.po"))
+        if messages := out_of_date(catalogue, text):
+            faults += [f"{len(messages)} messages of {page}.po:", *messages]
+    if faults:
+        raise InputError("\n".join(faults))
+    print("all is translated")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ from extensions.tasks import COURSE, EXTRAS, TASKS
 from extensions.text import sampling
 from optimizer import AdamW
 from training.cli.flags import flag, positive_float, positive_int, probability
-from training.cli.task_flags import TaskFlags, data_file, parse_task_flags, task_names
+from training.cli.task_flags import OUT_HELP, TaskFlags, data_file, parse_task_flags, task_names
+
+EXTRA_HELP = "further loss on vectors"
 
 OPTIMIZERS = {
     "adamw": AdamW,
@@ -30,24 +32,27 @@ class ModelFlags:
     """Those that a checkpoint keeps, because the model depends on them."""
 
     tasks: list[str] = flag(
-        list(COURSE), type=partial(task_names, known=TASKS), help="which ones, e.g. sst,sts,nli,ner"
+        list(COURSE), type=partial(task_names, known=TASKS), help="of sst, para, sts, nli, ner"
     )
     pair_encoding: str = flag(
         "bi",
         choices=("bi", "cross"),
-        help="each sentence on its own, or [CLS] a [SEP] b [SEP] in one pass",
+        help="two vectors, or [CLS] a [SEP] b [SEP] in one pass",
     )
-    pooling: str = flag("pooler", choices=pooling.KINDS, help="a sentence's vector")
-    similarity: str = flag("linear", choices=("linear", "cosine"), help="head of sts")
-    separate_layers: int = flag(0, type=int, help="how many top layers each task has alone")
+    pooling: str = flag("pooler", choices=pooling.KINDS, help="what a sentence's vector is")
+    similarity: str = flag("linear", choices=("linear", "cosine"), help="head of STS")
+    separate_layers: int = flag(0, type=int, help="top layers that each task has alone")
     pals: int | None = flag(
-        None, type=positive_int, metavar="SIZE", help="a projected attention layer for each task"
+        None,
+        type=positive_int,
+        metavar="SIZE",
+        help="projected attention layers for each task, of that width",
     )
-    pal_heads: int = flag(12, type=positive_int, help="with --pals")
-    adapt: str | None = flag(None, choices=("lora",), help="train this alone, freeze BERT")
+    pal_heads: int = flag(12, type=positive_int, help="their heads")
+    adapt: str | None = flag(None, choices=("lora",), help="freeze BERT, train this")
     rank: int = flag(8, type=positive_int, help="of LoRA")
     tag_words: str | None = flag(
-        None, path="reads", metavar="TAGS", help="'shapes', or a tagger's file: features of words"
+        None, path="reads", metavar="TAGS", help="features of words: 'shapes', or a tagger's file"
     )
 
 
@@ -58,51 +63,49 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     nli_train: str = data_file("data/nli-train.csv", "train")
     nli_dev: str = data_file("data/nli-dev.csv", "dev")
     nli_test: str = data_file("data/nli-test-student.csv", "test")
-    nli_dev_out: str | None = flag(None, path="writes")
-    nli_test_out: str | None = flag(None, path="writes")
+    nli_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    nli_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
     ner_train: str = data_file("data/ner-train.csv", "train")
     ner_dev: str = data_file("data/ner-dev.csv", "dev")
     ner_test: str = data_file("data/ner-test-student.csv", "test")
-    ner_dev_out: str | None = flag(None, path="writes")
-    ner_test_out: str | None = flag(None, path="writes")
-    sst_weight: float = flag(1.0, type=positive_float, help="of its loss")
-    para_weight: float = flag(1.0, type=positive_float, help="of its loss")
-    sts_weight: float = flag(1.0, type=positive_float, help="of its loss")
-    nli_weight: float = flag(1.0, type=positive_float, help="of its loss")
-    ner_weight: float = flag(1.0, type=positive_float, help="of its loss")
-    sts_loss: str = flag("mse", choices=("mse", "cosent"))
-    sst_extra: str | None = flag(
-        None, choices=EXTRAS["sst"], help="a loss on vectors, added to the task's own"
-    )
-    para_extra: str | None = flag(None, choices=EXTRAS["para"])
-    sts_extra: str | None = flag(None, choices=EXTRAS["sts"])
-    nli_extra: str | None = flag(None, choices=EXTRAS["nli"])
-    extra_weight: float = flag(0.1, type=positive_float, help="weight of the --…_extra losses")
-    sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task is next")
-    first_task: str = flag("para", choices=TASKS, help="--sampling before")
-    first_epochs: int = flag(1, type=positive_int, help="--sampling before")
+    ner_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    ner_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    sst_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
+    para_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
+    sts_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
+    nli_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
+    ner_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
+    sts_loss: str = flag("mse", choices=("mse", "cosent"), help="loss of STS")
+    sst_extra: str | None = flag(None, choices=EXTRAS["sst"], help=EXTRA_HELP)
+    para_extra: str | None = flag(None, choices=EXTRAS["para"], help=EXTRA_HELP)
+    sts_extra: str | None = flag(None, choices=EXTRAS["sts"], help=EXTRA_HELP)
+    nli_extra: str | None = flag(None, choices=EXTRAS["nli"], help=EXTRA_HELP)
+    extra_weight: float = flag(0.1, type=positive_float, help="weight of further losses")
+    sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task comes next")
+    first_task: str = flag("para", choices=TASKS, help="with --sampling before: its task")
+    first_epochs: int = flag(1, type=positive_int, help="with --sampling before: its epochs")
     regulariser: str | None = flag(
-        None, choices=("r_drop", "smart"), help="penalty on outputs that change much"
+        None, choices=("r_drop", "smart"), help="penalty on unstable outputs"
     )
     regulariser_weight: float = flag(1.0, type=positive_float, help="λ of SMART, α of R-Drop")
-    epsilon: float = flag(5e-2, type=positive_float, help="size of SMART's perturbation")
-    ascents: int = flag(1, type=positive_int, help="steps of SMART's search")
+    epsilon: float = flag(5e-2, type=positive_float, help="of SMART: size of the perturbation")
+    ascents: int = flag(1, type=positive_int, help="of SMART: steps of the search")
     bregman: float | None = flag(
-        None, type=positive_float, help="μ: stay near a slow copy of the model (SMART)"
+        None, type=positive_float, help="of SMART: μ, stay near a slow copy of the model"
     )
     gradients: str | None = flag(
         None,
         choices=("sum", "pcgrad"),
-        help="a batch of every task per step; how their gradients are combined",
+        help="a batch of each task per step; combine gradients",
     )
     optimizer: str = flag(
-        "adamw", choices=tuple(OPTIMIZERS), help="adamw is the course's own, the others torch's"
+        "adamw", choices=tuple(OPTIMIZERS), help="the course's AdamW, or PyTorch's others"
     )
     teachers: list[str] | None = flag(
-        None, nargs="+", metavar="FILE", help="checkpoints whose outputs are learned"
+        None, nargs="+", metavar="FILE", help="checkpoints to learn from"
     )
     teacher_share: float = flag(
-        0.5, type=probability, help="weight of their loss; the labels have the rest"
+        0.5, type=probability, help="weight of their loss; the rest is the labels'"
     )
 
 

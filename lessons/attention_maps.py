@@ -230,7 +230,7 @@ def main() -> None:
     if not tokenizer.text_to_ids(args.text):
         raise InputError("--text holds no word; give it a sentence")
     if most < 5:
-        raise InputError(f"--most {args.most} leaves no room for [CLS], a token and [SEP]; 5 does")
+        raise InputError(f"--most {args.most} is too small for [CLS], a token and [SEP]; 5 is not")
     batch = tokenizer(args.text, args.pair, truncation=True, max_length=most, return_tensors="pt")
     ids, mask, segments = batch.input_ids, batch.attention_mask, batch.token_type_ids
     tokens = tokenizer.convert_ids_to_tokens(ids[0])

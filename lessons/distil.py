@@ -276,28 +276,28 @@ class DistilFlags(TrainingFlags):
     teacher: str | None = flag(
         None, path="reads", required=True, metavar="FILE", help="a checkpoint of classifier.py"
     )
-    out: str = flag("distilled", path="writes", metavar="DIR", help="folder of the student")
+    out: str = flag("distilled", path="writes", metavar="DIR", help="folder for the student")
     layers: int | None = flag(
-        None, type=positive_int, help="of the student (half of the teacher's)"
+        None, type=positive_int, help="the student's layers (half of the teacher's)"
     )
     weights: list[float] = flag(
         list(DISTILBERT_WEIGHTS),
         type=float,
         nargs=3,
         metavar=("SOFT", "TASK", "DIRECTION"),
-        help="of the three losses (default: 5 2 1, as DistilBERT's); 0 1 0 is plain fine-tuning",
+        help="of the three losses; 0 1 0 is plain fine-tuning",
     )
-    temperature: float = flag(2.0, type=positive_float, help="T that softens the predictions")
-    epochs: int = flag(5, type=positive_int)
-    lr: float = flag(5e-5, type=positive_float)
-    hidden_dropout_prob: float = flag(0.2, type=probability, help="before the head")
+    temperature: float = flag(2.0, type=positive_float, help="T, which softens predictions")
+    epochs: int = flag(5, type=positive_int, help="passes over the training data")
+    lr: float = flag(5e-5, type=positive_float, help="learning rate")
+    hidden_dropout_prob: float = flag(0.2, type=probability, help="dropout before the head")
     data_dir: str | None = flag(
-        None, may_change=True, help="folder of the course files ($MINBERT_DATA does the same)"
+        None, may_change=True, help="folder of the course files ($MINBERT_DATA)"
     )
     train: str | None = flag(
         None,
         path="reads",
-        help="another training file than SST's: tab-separated id, sentence, label",
+        help="your training file: tab-separated id, sentence, label",
     )
     dev: str | None = flag(None, path="reads", help="its dev file")
     model: str | None = None  # the teacher's

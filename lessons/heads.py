@@ -165,7 +165,7 @@ def new_run(
 # The command line
 
 
-OUT_HELP = "folder of the model and of all that a run writes (%(default)s)"
+OUT_HELP = "folder for everything written (%(default)s)"
 
 
 @dataclass
@@ -173,19 +173,15 @@ class HeadFlags(TrainingFlags):
     """The options of every lesson that trains a head."""
 
     out: str = flag("predictions/head", path="writes", help=OUT_HELP)
-    lr: float = flag(5e-5, type=positive_float)
-    length: int = flag(
-        128, type=positive_int, help="most tokens of a row, and never more than the model's limit"
-    )
+    lr: float = flag(5e-5, type=positive_float, help="learning rate")
+    length: int = flag(128, type=positive_int, help="most tokens per row")
     limit: int | None = flag(
         None, type=positive_int, help="use the first LIMIT examples of each file"
     )
     evaluate: str | None = flag(
-        None, may_change=True, metavar="FILE", help="score a trained model on a file"
+        None, may_change=True, metavar="FILE", help="score a trained model on this file"
     )
-    checkpoint: str | None = flag(
-        None, may_change=True, metavar="DIR", help="the model that predicts or is scored"
-    )
+    checkpoint: str | None = flag(None, may_change=True, metavar="DIR", help="folder of that model")
     train: str | None = None
     dev: str | None = None
     predict: str | None = None

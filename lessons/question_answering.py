@@ -249,24 +249,22 @@ class AnswerFlags(HeadFlags):
     """The command line's options."""
 
     out: str = flag("predictions/squad", path="writes", help=OUT_HELP)
-    epochs: int = flag(2, type=positive_int)
-    batch_size: int = flag(16, type=positive_int)
-    length: int = flag(
-        384, type=positive_int, help="most tokens of a row, and never more than the model's limit"
-    )
+    epochs: int = flag(2, type=positive_int, help="passes over the training data")
+    batch_size: int = flag(16, type=positive_int, help="rows per update")
+    length: int = flag(384, type=positive_int, help="most tokens per row")
     train: str | None = flag(None, path="reads", help="SQuAD's JSON ($MINBERT_DATA/squad)")
-    dev: str | None = flag(None, path="reads", help="the same, to choose the best epoch on")
+    dev: str | None = flag(None, path="reads", help="the same, to choose the epoch")
     predict: str | None = flag(
-        None, may_change=True, type=some_text, metavar="QUESTION", help="answer it from --context"
+        None, may_change=True, type=some_text, metavar="QUESTION", help="a question about --context"
     )
     context: str | None = flag(
-        None, may_change=True, metavar="TEXT", help="the context, or - for standard input"
+        None, may_change=True, metavar="TEXT", help="the text, or - for standard input"
     )
     stride: int | None = flag(
-        None, type=positive_int, help="tokens that two windows share (a third of --length)"
+        None, type=positive_int, help="overlap of windows, in tokens (a third of --length)"
     )
-    longest_answer: int = flag(30, type=positive_int, help="in tokens (30)")
-    n_best: int = flag(20, type=positive_int, help="spans to consider per window (20)")
+    longest_answer: int = flag(30, type=positive_int, help="in tokens (%(default)s)")
+    n_best: int = flag(20, type=positive_int, help="spans considered per window (%(default)s)")
 
 
 def get_args(arguments: Sequence[str] | None = None) -> AnswerFlags:

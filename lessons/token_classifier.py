@@ -237,18 +237,18 @@ class TokenFlags(HeadFlags):
     """The command line's options."""
 
     out: str = flag("predictions/ner", path="writes", help=OUT_HELP)
-    epochs: int = flag(3, type=positive_int)
-    batch_size: int = flag(32, type=positive_int)
-    hidden_dropout_prob: float = flag(0.1, type=probability, help="before the head")
+    epochs: int = flag(3, type=positive_int, help="passes over the training data")
+    batch_size: int = flag(32, type=positive_int, help="rows per update")
+    hidden_dropout_prob: float = flag(0.1, type=probability, help="dropout before the head")
     train: str | None = flag(
         None, path="reads", help="file of word<TAB>tag lines ($MINBERT_DATA/ner/wikiann_en/train)"
     )
-    dev: str | None = flag(None, path="reads", help="the same, to choose the best epoch on (…/dev)")
+    dev: str | None = flag(None, path="reads", help="the same, to choose the epoch (…/dev)")
     test: str | None = flag(
         None,
         path="reads",
         may_change=True,
-        help="the same, scored once, at the end (…/test; optional with --train)",
+        help="the same, scored at the end (…/test)",
     )
     predict: str | None = flag(
         None,
@@ -257,7 +257,7 @@ class TokenFlags(HeadFlags):
         const="-",
         type=some_text,
         metavar="TEXT",
-        help="or lines from standard input",
+        help="tag this text, or lines of standard input",
     )
 
 

@@ -184,7 +184,7 @@ def learn(
         least: how often a pair has to occur.
 
     Raises:
-        InputError: there are no words, or ``size`` has no room for the characters.
+        InputError: there are no words, or ``size`` is too small for the characters.
     """
     if not words:
         raise InputError("there are no words to learn from; give other --text")
@@ -199,7 +199,7 @@ def learn(
     if size < len(pieces):
         note = " (at the beginning of a word and inside count as two)" if inside else ""
         raise InputError(
-            f"--size {size} has no room for {len(alphabet)} characters{note} and the special "
+            f"--size {size} is too small for {len(alphabet)} characters{note} and the special "
             f"tokens; it takes at least {len(pieces)}"
         )
     table = PairTable()
@@ -322,7 +322,7 @@ def main() -> None:
             print(f"{method:10s} {' '.join(tokenizer.tokenize(args.encode))}")
     if args.out:
         tokenizers[args.method].save_pretrained(args.out)
-        print(f"\nwrote {len(tokenizers[args.method]):,} pieces ({args.method}) to {args.out}")
+        print(f"\nwrote {len(tokenizers[args.method]):,} tokens ({args.method}) to {args.out}")
 
 
 if __name__ == "__main__":

@@ -4,29 +4,24 @@
 # One sentence, and where each head of each layer looks, by the `attention` of `bert.py`. `docs/attention-maps.md`
 # tells what there is to see, and what attention does not explain.
 #
-# `REPOSITORY` is an address to clone. Leave it empty where the notebook lies in the repository.
+# In Colab or Kaggle, put the address of your group's repository into `REPOSITORY`; in a clone, leave it empty. A
+# private repository takes a token that may read this repository alone: `https://TOKEN@github.com/GROUP/minbert.git`.
+# Remove it before you share the notebook: who has the token can read your code. What is missing is installed; a
+# PyTorch that is already there stays.
 
 # %%
-REPOSITORY = ""
-
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-if REPOSITORY:
-    subprocess.run(["git", "clone", "--quiet", REPOSITORY, "minbert"], check=True)
-    os.chdir("minbert")
-elif Path.cwd().name == "notebooks":
-    os.chdir("..")
-sys.path.insert(0, os.getcwd())
+# first_cell.py
 
 # %%
 from IPython.display import Image, display
 
 TEXT = "The film never quite finds its feet, but sings at the end."
+picture = Path("predictions/attention.png")
+picture.unlink(missing_ok=True)
 # !python lessons/attention_maps.py --text "{TEXT}" --out predictions/attention
-display(Image("predictions/attention.png"))
+if not picture.is_file():
+    raise Stop("no picture: is bert.py written? python sanity_check.py says what is missing")
+display(Image(picture))
 
 # %% [markdown]
 # A row is a layer, a column a head; in each square line i is what piece i attends to. The page

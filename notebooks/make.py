@@ -2,8 +2,8 @@
 
     python notebooks/make.py
 
-A line ``# !command`` of a script is a command of the notebook. Needs jupytext
-(requirements-docs.txt).
+All begin with the code of first_cell.py, which has to run before anything is cloned. A line
+``# !command`` of a script is a command of the notebook. Needs jupytext (requirements-docs.txt).
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ import jupytext
 from training.files.writing import atomic_write
 
 FOLDER = Path(__file__).resolve().parent
+FIRST_CELL = FOLDER / "first_cell.py"
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 
 
 def notebook(script: Path) -> str:
     """The notebook of a script: no outputs, and no ids, which would be others each time."""
-    made = jupytext.read(script)
+    source = script.read_text(encoding="utf-8")
+    first = FIRST_CELL.read_text(encoding="utf-8").rstrip("\n")
+    made = jupytext.reads(source.replace(f"# {FIRST_CELL.name}", first), fmt="py:percent")
     made.metadata, made.nbformat_minor = KERNEL, 4
     for cell in made.cells:
         cell.pop("id", None)
@@ -33,7 +36,7 @@ def notebook(script: Path) -> str:
 
 def scripts() -> list[Path]:
     """The scripts that notebooks are made from."""
-    return [path for path in sorted(FOLDER.glob("*.py")) if path.name != Path(__file__).name]
+    return sorted({*FOLDER.glob("*.py")} - {FIRST_CELL, Path(__file__).resolve()})
 
 
 def main() -> None:

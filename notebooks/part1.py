@@ -5,24 +5,13 @@
 # the files `bert.py`, `optimizer.py` and `classifier.py`: double-click them in the file browser on the left, save,
 # and run the cell again. Colab and Kaggle forget all files at the end, so push to your repository as you go.
 #
-# `REPOSITORY` is the address of your group's repository. Leave it empty where the notebook lies in it.
+# In Colab or Kaggle, put the address of your group's repository into `REPOSITORY`; in a clone, leave it empty. A
+# private repository takes a token that may read this repository alone: `https://TOKEN@github.com/GROUP/minbert.git`.
+# Remove it before you share the notebook: who has the token can read your code. What is missing is installed; a
+# PyTorch that is already there stays.
 
 # %%
-REPOSITORY = ""
-
-import os
-import subprocess
-from pathlib import Path
-
-import torch
-
-if REPOSITORY:
-    subprocess.run(["git", "clone", "--quiet", REPOSITORY, "minbert"], check=True)
-    os.chdir("minbert")
-elif Path.cwd().name == "notebooks":
-    os.chdir("..")
-FLAGS = "--use_gpu" if torch.cuda.is_available() else ""
-FLAGS += " " + os.environ.get("MINBERT_NOTEBOOK_FLAGS", "")
+# first_cell.py
 
 # %% [markdown]
 # The data. Without a network this says so, and all runs on the practice set and a smaller model.
@@ -71,7 +60,11 @@ TASK = "1.1"
 # %%
 from IPython.display import Image, display
 
-display(Image("predictions/finetune-sst-confusion.png"))
+picture = Path("predictions/finetune-sst-confusion.png")
+if picture.is_file():
+    display(Image(picture))
+else:
+    print("no picture yet: train first; python sanity_check.py says what is missing")
 
 # %%
 # !python classifier.py --predict "Not bad, if you like queues." --checkpoint sst-classifier.pt {FLAGS}
@@ -79,7 +72,8 @@ display(Image("predictions/finetune-sst-confusion.png"))
 # %% [markdown]
 # ## Hand in
 #
-# Add `--name` with the ID and group that `README.md` asks for, then download the zip that this names.
+# Fill in `NAME` as `README.md` asks for, then download the zip that this names.
 
 # %%
-# !python prepare_submit.py
+NAME = "ID_GROUP"
+# !python prepare_submit.py --name "{NAME}"

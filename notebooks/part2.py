@@ -1,27 +1,16 @@
 # %% [markdown]
 # # Part 2: one model, three tasks
 #
-# For Colab, Kaggle or Jupyter, with part 1 done. You write in `multitask_classifier.py`; `docs/handout.md` says
+# For Colab, Kaggle or Jupyter, with part 1 done. You write in `multitask_classifier.py`; `docs/part2.md` says
 # what. On the real files you want a GPU: in Colab *Runtime*, *Change runtime type*.
 #
-# `REPOSITORY` is the address of your group's repository. Leave it empty where the notebook lies in it.
+# In Colab or Kaggle, put the address of your group's repository into `REPOSITORY`; in a clone, leave it empty. A
+# private repository takes a token that may read this repository alone: `https://TOKEN@github.com/GROUP/minbert.git`.
+# Remove it before you share the notebook: who has the token can read your code. What is missing is installed; a
+# PyTorch that is already there stays.
 
 # %%
-REPOSITORY = ""
-
-import os
-import subprocess
-from pathlib import Path
-
-import torch
-
-if REPOSITORY:
-    subprocess.run(["git", "clone", "--quiet", REPOSITORY, "minbert"], check=True)
-    os.chdir("minbert")
-elif Path.cwd().name == "notebooks":
-    os.chdir("..")
-FLAGS = "--use_gpu" if torch.cuda.is_available() else ""
-FLAGS += " " + os.environ.get("MINBERT_NOTEBOOK_FLAGS", "")
+# first_cell.py
 
 # %% [markdown]
 # The data. Without a network this says so, and all runs on the practice set and a smaller model.
@@ -55,11 +44,11 @@ FLAGS += " " + os.environ.get("MINBERT_NOTEBOOK_FLAGS", "")
 # !python multitask_classifier.py --option finetune --lr 2e-5 --batch_size 16 {FLAGS}
 
 # %%
-import json
-
-print(
-    json.dumps(json.loads(Path("predictions/multitask-metrics.json").read_text()), indent=1)[-1500:]
-)
+metrics = Path("predictions/multitask-metrics.json")
+if metrics.is_file():
+    print(metrics.read_text()[-1500:])
+else:
+    print("no metrics yet: train first; python sanity_check.py --part 2 says what is missing")
 
 # %% [markdown]
 # `predictions/multitask-report.html` has all of it on one page.
@@ -67,7 +56,8 @@ print(
 # ## Hand in
 #
 # Part 2 also wants your `README.md`, which is your report, and the AI-usage card. What is missing
-# is listed. Add `--name` here, too.
+# is listed. Fill in `NAME` here, too.
 
 # %%
-# !python prepare_submit.py --part 2
+NAME = "ID_GROUP"
+# !python prepare_submit.py --part 2 --name "{NAME}"

@@ -31,7 +31,7 @@ class PretrainingFlags(TrainingFlags):
         nargs="+",
         type=Path,
         required=True,
-        help="text files, or folders of *.txt: a paragraph a line, a blank line between documents",
+        help="files, or folders of *.txt: a paragraph per line, blank lines between documents",
     )
     out: Path | None = flag(
         None,
@@ -46,29 +46,26 @@ class PretrainingFlags(TrainingFlags):
     objective: str = flag(
         "nsp",
         choices=OBJECTIVES,
-        help="besides masked words: does the second segment follow (nsp), are the two in order "
-        "(sop), or no second segment (none)",
+        help="second task: does a segment follow (nsp), are two in order (sop), or none",
     )
     whole_word: bool = flag(False, action="store_true", help="mask all tokens of a word or none")
-    mask: float = flag(MASKED, type=probability, help="fraction of the tokens that are masked")
+    mask: float = flag(MASKED, type=probability, help="fraction of tokens masked")
     full_sentences: bool = flag(
         False,
         action="store_true",
-        help="fill rows across documents, as RoBERTa does; with --objective none",
+        help="fill rows across documents; with --objective none",
     )
     length: int = flag(128, type=positive_int, help="tokens per row")
     batch_size: int = flag(32, type=positive_int, help="rows per step")
-    epochs: int = flag(
-        1, may_change=True, type=positive_int, help="times the length of the first epoch"
+    epochs: int = flag(1, may_change=True, type=positive_int, help="passes over the text")
+    steps: int | None = flag(None, type=positive_int, help="instead of --epochs")
+    lr: float | None = flag(
+        None, type=positive_float, help="learning rate (5e-4; 5e-5 with --model)"
     )
-    steps: int | None = flag(None, type=positive_int, help="number of steps, instead of --epochs")
-    lr: float | None = flag(None, type=positive_float, help="5e-4 from scratch, 5e-5 with --model")
-    dropout: float | None = flag(
-        None, type=probability, help="during pre-training (default: the configuration's)"
-    )
+    dropout: float | None = flag(None, type=probability, help="dropout (the configuration's)")
     weight_decay: float = flag(0.01, type=probability, help="not on biases and LayerNorm")
-    clip: float | None = flag(1.0, type=positive_float, help="largest norm of all gradients")
-    warmup: float = flag(0.1, type=probability, help="fraction of the steps in which lr rises")
+    clip: float | None = flag(1.0, type=positive_float, help="largest gradient norm")
+    warmup: float = flag(0.1, type=probability, help="fraction of steps in which lr rises")
     decay: bool = flag(
         True,
         action=argparse.BooleanOptionalAction,
@@ -77,18 +74,18 @@ class PretrainingFlags(TrainingFlags):
     patience: int | None = flag(
         None,
         type=positive_int,
-        help="stop after that many evaluations on held-out text without an improvement",
+        help="stop after that many evaluations without a better loss",
     )
     reencode: bool = False  # not an option: all of the model learns
     limit: int | None = flag(
-        None, may_change=True, type=positive_int, help="use only the first LIMIT sentences"
+        None, may_change=True, type=positive_int, help="use the first LIMIT sentences"
     )
-    held_out: float = flag(0.02, type=probability, help="fraction of the text to evaluate on")
-    eval_rows: int = flag(1024, type=positive_int, help="rows per evaluation, in whole batches")
+    held_out: float = flag(0.02, type=probability, help="fraction of text to evaluate on")
+    eval_rows: int = flag(1024, type=positive_int, help="rows per evaluation")
     eval_every: int | None = flag(
         None,
         type=positive_int,
-        help="steps between evaluations (default: a twentieth of the run)",
+        help="steps between evaluations (a twentieth of the run)",
     )
     keep_at: list[int] = flag(
         [],
@@ -96,11 +93,11 @@ class PretrainingFlags(TrainingFlags):
         nargs="+",
         type=int,
         metavar="TOKENS",
-        help="keep the model, in OUT/pieces-N, when it has read N tokens (0: before training)",
+        help="keep OUT/pieces-N, the model after N tokens",
     )
-    log_every: int = flag(50, type=positive_int, help="steps between rows of the table")
+    log_every: int = flag(50, type=positive_int, help="steps between printed rows")
     corpus: Path | None = flag(
-        None, may_change=True, type=Path, help="folder of the tokenized text (OUT/corpus)"
+        None, may_change=True, type=Path, help="folder for tokenized text (OUT/corpus)"
     )
     vocab: str | None = None  # these two exclude each other
     train_vocab: int | None = None
@@ -108,7 +105,7 @@ class PretrainingFlags(TrainingFlags):
         None,
         may_change=True,
         type=int,
-        help="processes that prepare batches (default: 2 for a GPU that has the cores, else none)",
+        help="processes that prepare batches (2 with a GPU and enough cores, else 0)",
     )
 
 
@@ -153,5 +150,5 @@ def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
         parser.error("--patience needs held-out text, and --held_out 0 keeps none")
     for text in args.text:
         if args.out.resolve().is_relative_to(text.resolve()):
-            parser.error(f"--out {args.out} lies in --text {text}, and would be read as text")
+            parser.error(f"--out {args.out} is inside --text {text} and would be read as text")
     return args

@@ -174,7 +174,7 @@ def test_an_embed_without_segments_says_so(run_script_here, tiny_model_folder, m
     ("flags", "message"),
     [
         (["--text", "  "], "holds no word"),
-        (["--text", "a", "--most", "4"], "--most 4 leaves no room"),
+        (["--text", "a", "--most", "4"], "--most 4 is too small"),
         (["--text", "a", "--model", "./nowhere"], "no model folder"),
         ([], "--text"),
     ],

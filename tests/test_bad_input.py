@@ -146,6 +146,7 @@ def test_missing_files(refused, line, data, tmp_path):
         refused(line)
     line[1] = tmp_path / "nowhere"
     refused(line)
+    refused(["--train", tmp_path / "own.csv", "--dev", tmp_path / "own.csv"])
 
 
 def test_label_of_dev_that_train_lacks(refused, tiny_model_folder, tmp_path):
@@ -285,7 +286,7 @@ def test_damaged_checkpoint(run_script_here, copied, size):
     """The reason is torch's, in its words."""
     copied.write_bytes(copied.read_bytes()[:size])
     result = run_script_here(classifier, *predicting(copied))
-    assert_refused(result, f"{copied} is damaged or not a checkpoint of ours: ")
+    assert_refused(result, f"{copied} is not a checkpoint or is damaged: ")
 
 
 def saved(content, **options):

@@ -254,7 +254,7 @@ def test_the_fault_of_one_process_ends_all(monkeypatch, checked):
     """Else the others would wait for it."""
     monkeypatch.setattr(device_check, "gather", lambda fault: [fault, "cuda is wrong"])
     args = SimpleNamespace(precision="fp32", trust_device=False)
-    with one_line_error("cuda is wrong, or train all the same with --trust_device"):
+    with one_line_error("cuda is wrong, or train anyway with --trust_device"):
         check_device(args, Classifier(random_bert()), {})
 
 

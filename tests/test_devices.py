@@ -80,7 +80,7 @@ def test_as_many_threads_as_cores_are_idle(machine, capsys, looks, container, th
     machine(*looks, container=container)
     devices.pick_device(use_gpu=False)
     assert torch.get_num_threads() == threads
-    said = f"threads: {threads}, since " in capsys.readouterr().out
+    said = f"threads: {threads} of 4; " in capsys.readouterr().out
     assert said == (threads < 4)
 
 

@@ -503,10 +503,12 @@ def test_checkpoints_that_are_not_ours(tiny_model_folder, checkpoint, tmp_path):
     other = make_config(tiny_model_folder, num_labels=5)
     sentiment = classifier.BertSentimentClassifier(other)
     technique = make_config(tiny_model_folder, adapt="lora")
+    without_option = Namespace(**{k: v for k, v in vars(config).items() if k != "option"})
     wrong_shape = copy.deepcopy(model)
     wrong_shape.sentiment = nn.Linear(32, 7)
     for saved, saved_config, fact in (
         (sentiment, other, "not a checkpoint of multitask_classifier.py"),
+        (model, without_option, "not a checkpoint of multitask_classifier.py"),
         (model, technique, "techniques have a script of their own"),
         (wrong_shape, config, "does not hold the tensors of a MultitaskBERT"),
     ):

@@ -190,6 +190,7 @@ def test_old_names_and_other_precisions_are_read(trained, config, tmp_path, dtyp
         ("--model MODEL --file words.csv --column body", "has no column 'body'"),
         ("--model MODEL --file label.csv", "row 2 (id 2) has the label 'good', not an integer"),
         ("--model short --text a", "cannot be read"),
+        ("--model MODEL --file quoted.tsv", "row 1 (id a) runs on over the next row"),
         ("--model MODEL --file surplus.csv", "is not a comma-separated table"),
         ("--model MODEL --file surplus.tsv", "is not a tab-separated table"),
     ],
@@ -201,6 +202,7 @@ def test_bad_folders_tables_and_flags(run_script_here, trained, tmp_path, flags,
     (damaged(trained[0], tmp_path / "few-words") / "vocab.txt").write_text("a\nb\n")
     (tmp_path / "no-rows.csv").write_text("id,text\n")
     (tmp_path / "words.csv").write_text("id,words\n1,a\n")
+    (tmp_path / "quoted.tsv").write_text('id\ttext\na\t"good\nb\tbad"\nc\tfine\n')
     (tmp_path / "label.csv").write_text("id,text,label\n1,a,1\n2,b,good\n")
     for separator, name in ((",", "surplus.csv"), ("\t", "surplus.tsv")):  # no first column of ids
         text = "id,text,label\n1,2,good,1\n3,4,bad,0\n".replace(",", separator)

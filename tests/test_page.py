@@ -10,7 +10,7 @@ import pytest
 from support import ROOT, one_line_error
 
 from lessons.attention_maps import plot_maps
-from training.files.course_files import class_names
+from training.files.course_files import CLASSES, class_names
 from training.reports.error_analysis import describe, plot_confusion
 from training.reports.page import Result, loss_by_step, scores_by_epoch, write_page
 from training.reports.report import Report
@@ -31,14 +31,14 @@ MISTAKES = pd.DataFrame(
 RESULT = Result("sst", [0, 1, 0, 1, 0], [1, 0, 1, 1, 0], ["bad", "good"], MISTAKES, 0.25)
 
 
-def write(folder, history=HISTORY) -> str:
+def write(folder, history=HISTORY, results=(RESULT,)) -> str:
     """The page of a run, written into a folder."""
     steps = pd.DataFrame({"step": range(1, 9), "epoch": 1, "loss": 1.0, "lr": 1e-3})
     steps.to_csv(folder / "x-steps.csv", index=False)
     args = SimpleNamespace(
         lr=1e-3, seed=3, model="books", option="finetune", train=str(ROOT / "bert.py")
     )
-    write_page(f"{folder}/x-", "a <title>", history, args, 61.0, 512.0, CURVES, [RESULT])
+    write_page(f"{folder}/x-", "a <title>", history, args, 61.0, 512.0, CURVES, list(results))
     return (folder / "x-report.html").read_text(encoding="utf-8")
 
 
@@ -123,6 +123,24 @@ def test_a_click_on_a_cell_shows_its_mistakes(tmp_path, browser):
         browser.click(place)
         assert browser.eval(SHOWN) == wanted
     assert browser.complaints() == []
+
+
+OUTSIDE = """[...document.querySelectorAll(".mistakes td, .matrix button")]
+  .filter(cell => cell.getBoundingClientRect().right > innerWidth).length"""
+
+
+def test_mistakes_and_matrix_fit_a_phone(tmp_path, browser):
+    names = list(CLASSES["ids-sst"])
+    long = MISTAKES.assign(text="so " * 80 + "x" * 60)
+    rows = [0, 1, 2, 3, 4]
+    result = replace(RESULT, y_true=rows, y_pred=rows, classes=names, mistakes=long)
+    write(tmp_path, results=[result])
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser("Emulation.setDeviceMetricsOverride", **size)
+    browser.open(tmp_path / "x-report.html")
+    outside = browser.eval(OUTSIDE)
+    browser("Emulation.clearDeviceMetricsOverride")
+    assert outside == 0
 
 
 @pytest.mark.parametrize("name", ["cost$5_vs_$10", "a$$b", r"o$\beta_$", r"q$\x$"])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from support import (
+    ROOT,
     as_process,
     assert_refused,
     save_classifier_folder,
@@ -186,6 +187,15 @@ def test_the_page_holds_everything_and_fetches_nothing(run_script_here, tmp_path
     text = (tmp_path / "playground.html").read_text(encoding="utf-8")
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)|src=|@import|url\(", text)
     assert "default-src 'none'" in text
+
+
+def test_a_page_in_the_root_is_not_committed(tmp_path):
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    (tmp_path / "playground.html").touch()
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    status = ["git", "status", "--porcelain"]
+    done = subprocess.run(status, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout == "?? .gitignore\n"
 
 
 def test_a_checkpoint_with_points(run_script_here, tmp_path):

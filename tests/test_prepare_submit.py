@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 from support import ROOT, as_process, assert_refused, make_id, succeeded
 
+import classifier
 import prepare_submit
 from course import handout
 from course.grading.intake import intake, names
 from course.grading.judging import part1
 from course.handout_checks import write_files
 from evaluation import write_predictions
-from training.cli.sentiment_flags import get_args, plan
+from training.cli.sentiment_flags import get_args, hint_at_replaced, plan
 from training.files.writing import write_json
 
 CODE = ["bert.py", "classifier.py", "optimizer.py", "setup.sh"]
@@ -327,6 +328,23 @@ def test_predictions_of_a_run_that_is_not_asked_for(
     if fact:
         assert fact in notes[0]
     assert zips(submission) == [DEFAULT]
+
+
+def test_a_run_that_replaces_what_is_handed_in_says_so(
+    run_script_here, tiny_data, tiny_model_folder, capsys
+):
+    (asked,) = plan(get_args(["--only", "sst", "--lr", "1e-3", "--data_dir", str(tiny_data)]))
+    asked.model = "bert-base-uncased"
+    hint_at_replaced(asked)  # nothing is there yet
+    Path("predictions").mkdir()
+    write_json("predictions/pretrain-sst-metrics.json", {"args": vars(asked)})
+    hint_at_replaced(asked)
+    assert capsys.readouterr().out == ""
+    hint = "hint: predictions/pretrain-sst-* are as part 1 asks; this run replaces them: epochs 1, "
+    line = ["--only", "sst", "--lr", "100", "--epochs", "1", "--data_dir", tiny_data]
+    for count in (1, 0):  # then they are as the first of these runs made them
+        done = succeeded(run_script_here(classifier, *line, "--model", tiny_model_folder))
+        assert done.out.count(f"{hint}not 10; lr 100.0, not 0.001; model ") == count
 
 
 @pytest.mark.parametrize("change", ["stubs", "wrong", "nothing"])

@@ -517,7 +517,7 @@ def test_another_text_cannot_be_resumed(place, run_script_here, tmp_path):
         ("--preset huge", "invalid choice: 'huge'", 2),
         ("--held_out 1", "must be at least 0 and below 1", 2),
         ("--held_out 0 --patience 2", "--patience needs held-out text", 2),
-        ("--text x --out x/model", "lies in --text x, and would be read as text", 2),
+        ("--text x --out x/model", "is inside --text x and would be read as text", 2),
         ("--length 49", "--length 49 is more than the model's 48 positions", 1),
         ("--text nowhere", "nowhere", 1),
         ("--config nowhere.json", "nowhere.json cannot be read (No such file", 1),

@@ -120,7 +120,9 @@ def test_an_encoder_alone_is_quantized_too(run_script_here, tiny_model_folder):
 
 
 def test_bad_input_is_one_line(run_script_here, trained, tiny_model_folder, table, tmp_path):
+    (tmp_path / "quoted.tsv").write_text('id\ttext\tlabel\na\t"good\t1\nb\tbad"\t0\n')
     for flags, message in (
+        (("--model", trained, "--file", "quoted.tsv"), "row 1 (id a) runs on over the next row"),
         (("--model", tiny_model_folder, "--file", table), "has no classifier"),
         (("--model", trained, "--out", trained), "is the folder of --model"),
         (("--model", trained, "--file", "nowhere.csv"), "cannot be read (No such file"),

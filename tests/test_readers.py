@@ -16,6 +16,7 @@ from support import (
     save_classifier_folder,
     save_sentiment_checkpoint,
     succeeded,
+    tiny_config,
     write_table,
 )
 
@@ -88,7 +89,7 @@ def test_predictions_are_as_the_grader_reads_them(tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("text", "fact"), [('{"a": 1, "a": 2}', "'a' is there twice"), ("[" * 99_999, "recursion")]
+    ("text", "fact"), [('{"a": 1, "a": 2}', "'a' occurs twice"), ("[" * 99_999, "recursion")]
 )
 def test_json_that_says_nothing_clear(tmp_path, text, fact):
     (tmp_path / "a.json").write_text(text)
@@ -126,6 +127,7 @@ def test_rows_that_are_clear(tmp_path, text):
         ("id\tsentence\tlabel\n0\ta\tx\t1\n", ["more cells than the header"]),
         ("id\tsentence\tlabel\na\tx\t١\n", ["row 1 (id a)", "not an integer"]),
         ("\n\n", ["is empty"]),
+        ("id\tsentence\tlabel\na\tx\t1\nb\ty\tz\t0\n", ["line 3 has 4 cells", "tab in a"]),
     ],
 )
 def test_rows_that_are_not(tmp_path, text, facts):
@@ -140,12 +142,20 @@ def test_rows_that_are_not(tmp_path, text, facts):
         'id,text,label\na,"good film,1\nb,bad film",0\nc,fine,1\n',
         'id,label,text\na,0,"bad, very\nb,1,good"\nc,1,fine\n',
         'id,text,label\na,"good,1\nb,bad,0\nc,"fine",1\n',
+        'id,text\na,"good film\nb,bad film"\nc,fine\n',
+        'id,text,by\na,"good film,x\nb,bad,y\nc,""so"", so",z\nd,fine,z\n',
     ],
 )
 def test_a_quote_that_swallows_rows_between_commas(tmp_path, text):
     (tmp_path / "t.csv").write_text(text)
     with one_line_error("t.csv, row 1 (id a) runs on over the next row"):
         parse_table(tmp_path / "t.csv", ",")
+
+
+@pytest.mark.parametrize("text", ["yes, no\nbut, no", "It cost\n1,000 dollars", "so,so\nI say,no"])
+def test_a_text_of_several_lines_without_labels(tmp_path, text):
+    (tmp_path / "t.csv").write_text(f'id,text\na,"{text}"\nb,bad\n')
+    assert parse_table(tmp_path / "t.csv", ",")["text"].tolist() == [text, "bad"]
 
 
 def test_a_text_of_several_lines_between_commas(tmp_path):
@@ -163,16 +173,26 @@ def test_a_text_of_several_lines_between_commas(tmp_path):
         ("config", {"num_labels": -1}, "is not a checkpoint of classifier.py"),
         ("config", {"hidden_dropout_prob": float("nan")}, "is not a checkpoint of classifier.py"),
         ("config", {"model": 3}, "is not a checkpoint of classifier.py"),
+        ("config", {"option": None}, "is not a checkpoint of classifier.py"),
+        (
+            "config",
+            {"model": None},
+            "does not hold the tensors of a BertSentimentClassifier on the",
+        ),
         ("model", {"classifier.weight": torch.full((2, 32), float("nan"))}, "holds nan"),
         ("model", {"classifier.weight": torch.ones(2, 32, dtype=torch.int8)}, "is int8"),
     ],
 )
 def test_checkpoints_that_would_be_misread(
-    run_script_here, tmp_path, tiny_model_folder, part, change, fact
+    run_script_here, tmp_path, tiny_model_folder, monkeypatch, part, change, fact
 ):
+    BertModel(tiny_config(intermediate_size=48)).save_pretrained(tmp_path / "other")
+    monkeypatch.setenv("MINBERT_MODEL", str(tmp_path / "other"))
     path = save_sentiment_checkpoint(tmp_path / "x.pt", tiny_model_folder, 2, 0.1)
     saved = torch.load(path, weights_only=True)
-    saved[part] |= change
+    for name, value in change.items():  # None: the key is missing
+        saved[part].pop(name, None)
+        saved[part] |= {} if value is None else {name: value}
     torch.save(saved, path)
     assert_refused(run_script_here(classifier, "--predict", "a", "--checkpoint", path), fact)
 
@@ -188,6 +208,7 @@ VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
         ("tokenizer_config.json", {"do_lower_case": "false"}, "do_lower_case is 'false'"),
         ("config.json", {"is_decoder": True}, "its is_decoder is True"),
         ("config.json", {"num_hidden_layers": True}, "num_hidden_layers"),
+        ("config.json", {"hidden_size": 10**12}, "hidden_size must be a whole number from 1 to"),
     ],
 )
 def test_settings_that_would_be_misread(tmp_path, tiny_model_folder, file, values, fact):
@@ -216,6 +237,15 @@ def test_weights_of_the_numpy_model(run_script_here, tmp_path, name, tensor, fac
     tensors.pop(name) if tensor is None else tensors.update({name: tensor})
     save_file(tensors, tmp_path / "m" / "model.safetensors")
     assert_refused(run_script_here(numpy_bert, "--model", "m", "--text", "a"), fact)
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "vocab.txt"])
+def test_a_byte_order_mark_in_a_model(tmp_path, tiny_model_folder, file):
+    folder = shutil.copytree(tiny_model_folder, tmp_path / "m")
+    text = (folder / file).read_text(encoding="utf-8") if (folder / file).is_file() else "{}"
+    (folder / file).write_text(text, encoding="utf-8-sig")
+    assert BertModel.from_pretrained(folder).config.hidden_size == 32
+    assert BertTokenizer.from_pretrained(folder).convert_ids_to_tokens([0]) == ["[PAD]"]
 
 
 @pytest.mark.parametrize("names", [["bad", "good"], {"0": 1, "1": 2}], ids=["list", "numbers"])

@@ -169,8 +169,8 @@ def test_script_on_the_handout(handout):
         assert f"  not started  {entry.title}" in lines
     assert lines[-2] == "0 of 7 tasks right"
     assert lines[-1] == (
-        "next: Task 1.1 · BertSelfAttention.attention (python sanity_check.py --task 1.1), "
-        "see Vaswani et al. 2017, §3.2, eq. 1"
+        "next: Task 1.1 · BertSelfAttention.attention (python sanity_check.py --task 1.1); "
+        "docs/handout.md explains it"
     )
 
 
@@ -183,7 +183,7 @@ def test_script_on_the_handout_of_part_2(handout):
     assert lines[:5] == [f"  not started  {entry.title}" for entry in part_2]
     assert lines[5].startswith("  --    the training loop is checked once")
     assert lines[6] == "0 of 5 tasks right"
-    assert lines[7].startswith(f"next: {part_2[0].title} ({part_2[0].check}), see ")
+    assert lines[7].startswith(f"next: {part_2[0].title} ({part_2[0].check}); docs/part2.md ")
 
 
 def test_one_task(check_here):

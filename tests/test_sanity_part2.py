@@ -310,7 +310,7 @@ def test_script_on_part_2(model, model_is, check_here):
         "  --    the training loop is checked once all tasks of part 2 are right",
         "4 of 5 tasks right",
         "next: Task 2.4 · MultitaskBERT.predict_paraphrase "
-        f"({graded_task('2.4').check}), see {graded_task('2.4').paper}",
+        f"({graded_task('2.4').check}); docs/part2.md explains it",
     ]
 
 

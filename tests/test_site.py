@@ -91,7 +91,9 @@ def test_pages_are_in_five_groups_under_their_own_titles(site):
 
 def test_the_playground_is_in_it(site, browser):
     """From the navigation, and from where a text names its script."""
-    assert 'href="playground.html"' in (site / "index.html").read_text(encoding="utf-8")
+    front = (site / "index.html").read_text(encoding="utf-8")
+    assert 'href="playground.html"><picture>' in front
+    assert front.count('href="playground.html"') > 1
     page = (site / "docs" / "playground.html").read_text(encoding="utf-8")
     assert 'href="../playground.html"' in page.split("<article")[1].split("</article")[0]
     browser.open(site / "playground.html")

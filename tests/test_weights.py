@@ -125,7 +125,7 @@ def test_heads_are_left_aside_in_one_line(tmp_path, model, capsys):
     loaded = BertModel.from_pretrained(checkpoint(tmp_path, model, tensors))
     assert_same_parameters(loaded, model)
     (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("weights:")]
-    assert line.endswith("no place: cls (3 tensors)")
+    assert line.endswith("does not have them: cls (3 tensors)")
 
 
 def test_a_missing_pooler_is_warned_of_and_the_rest_loaded(tmp_path, model, capsys):

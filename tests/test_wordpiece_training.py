@@ -188,7 +188,7 @@ def test_the_script_learns_bytes_from_the_practice_texts(run_script_here, tmp_pa
         ("--text latin1.txt", "latin1.txt, line 1 is not UTF-8"),
         (
             "--text ok.txt --size 260 --method bytes",
-            "--size 260 has no room for 256 characters and",
+            "--size 260 is too small for 256 characters and",
         ),
         ("--text ok.txt --size 0", "must be at least 1"),
         ("--text ok.txt --out taken", "cannot write taken"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -108,6 +109,32 @@ CASES = (
     ),
     Case("long", "40 steps", (Group(TWO, {"lr": 0.05, "weight_decay": 0.1}),), steps=40),
 )  # fmt: skip
+
+
+def make_cases(seed: int) -> list[Case]:
+    """The optimizer's public cases with other hyper-parameters; their shapes and events stay.
+
+    They do not depend on torch's default type, which another thread may be changing.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def near(value: float) -> float:
+        chance = torch.rand((), generator=generator, dtype=torch.float64).item()
+        return value * (1 + 0.3 * (2 * chance - 1))
+
+    def changed(name: str, value: Any) -> Any:
+        if name == "betas":
+            return tuple(1 - near(1 - beta) for beta in value)
+        return near(value) if name in ("lr", "weight_decay", "eps") else value
+
+    cases = []
+    for case in CASES:
+        groups = [
+            replace(group, settings={name: changed(name, v) for name, v in group.settings.items()})
+            for group in case.groups
+        ]
+        cases.append(replace(case, groups=tuple(groups)))
+    return cases
 
 
 def start_value(parameter: int, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:

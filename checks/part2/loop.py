@@ -263,7 +263,7 @@ def examine(folder: Path) -> list[Finding]:
 
 
 UNFIT = ("nothing_learnt", "step_forgotten", "backward_forgotten", "loss_not_finite")
-READ = "docs/handout.md, Training on all three"
+READ = "docs/part2.md, Training on all three"
 
 
 def check() -> list[Finding]:

@@ -13,7 +13,7 @@ from training.files.errors import InputError
 
 CODE = ("multitask_classifier.py", "README.md")
 # Sentences that are in the handout's README.md, and in the template of a report
-OF_THE_COURSE = "Begin with `docs/handout.md`, which explains every task by its number."
+OF_THE_COURSE = "Begin with `docs/handout.md`"
 IN_THE_TEMPLATE = "<!-- Copy this file over README.md of your group's repository and fill it in."
 # A task's column of predictions, its data files' column of labels, how many classes it has
 COLUMNS = {
@@ -63,5 +63,5 @@ def find_ai_card(given: str | None) -> Path:
         raise InputError(f"{cards[0]} is missing; {remedy}")
     with cards[0].open("rb") as file:
         if file.read(5) != b"%PDF-":
-            raise InputError(f"{cards[0]} is not a PDF, whatever its name; {remedy}")
+            raise InputError(f"{cards[0]} is not a PDF, despite its name; {remedy}")
     return cards[0]

@@ -44,10 +44,10 @@ KINDS = dict.fromkeys(CHECKED, ("form", "sentences", "neighbours", "learning", "
 # What to read about a mistake, where it is not the task's own section
 READ = {
     "bert_not_loaded": "Devlin et al. 2019, §3",
-    "softmax_returned": "docs/handout.md, Task 2.3",
+    "softmax_returned": "docs/part2.md, Task 2.3",
     "mask_not_given": "docs/handout.md, Task 1.1",
     "masks_swapped": "docs/handout.md, Task 1.1",
-    "padding_pooled": "docs/handout.md, Task 2.2",
+    "padding_pooled": "docs/part2.md, Task 2.2",
     "dropout_always_on": "docs/handout.md, Task 1.2",
     "dropout_on_score": "docs/handout.md, Task 1.2",
 }

@@ -17,9 +17,9 @@ from course.grading.pages import leaderboard
 from course.grading.pages.output import clean
 from course.grading.pages.reports import SAYS, predicted
 
-NO_VERDICT = (
-    "The grader did not come to an end. This is no verdict on your code and costs you nothing: "
-    "tell the staff, who run it again."
+NOT_GRADED = (
+    "The grader did not come to an end. That says nothing about your code and costs you nothing: "
+    "tell the staff, who will run it again."
 )
 LONGEST = 4000  # characters of one test's text
 
@@ -67,9 +67,9 @@ def _time(table: Any, key: str) -> float | None:
 
 
 def skeleton(part: int, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Zero for every row of points, with a text that this is no verdict."""
+    """Zero for every row of points, with a text that says that nothing was graded."""
     sheet = points.no_points(part, settings)
-    return _file(_tests(sheet, settings), output=NO_VERDICT)
+    return _file(_tests(sheet, settings), output=NOT_GRADED)
 
 
 def refused(result: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

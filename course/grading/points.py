@@ -113,7 +113,7 @@ def correctable(part: int, settings: Mapping[str, Any]) -> dict[str, float]:
 def other_rows(result: Result, settings: Mapping[str, Any], marks: Marks) -> Iterator[Row]:
     """The rows of [extra], which functions of extra.py have awarded, and of [manual]."""
     for name, row in settings["extra"].items():
-        if row["part"] == result["part"]:
+        if row["part"] == result["part"] and row["points"]:
             points, note = result.get("extra", {}).get(name, (0.0, ""))
             yield Row(name, row["title"], points, row["points"], note, "extra")
     for name, maximum in settings["manual"].items() if result["part"] == 2 else ():

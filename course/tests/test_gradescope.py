@@ -49,7 +49,7 @@ def test_the_zip_has_what_gradescope_asks_for(files):
     empty = json.loads(files["skeleton.json"])
     assert sum(t["score"] for t in empty["tests"]) == 0
     assert sum(t["max_score"] for t in empty["tests"]) == 100
-    assert "no verdict" in empty["output"]
+    assert "says nothing about your code" in empty["output"]
 
 
 def test_the_zip_is_private_and_the_same_each_time(files, tmp_path, run_script_here):
@@ -208,7 +208,7 @@ def failing(base):
 )
 def test_a_failure_of_ours_is_said_to_be_none_of_theirs(container, how):
     made, _ = container(solution(), **how)
-    assert made["output"] == results.NO_VERDICT
+    assert made["output"] == results.NOT_GRADED
     assert made["stdout_visibility"] == "hidden"
 
 
@@ -235,5 +235,5 @@ def test_submitted_code_is_another_user_s(container):
     assert f"user {ChangeOfUser.user}, got []" in json.dumps(made), printed
     assert "output" not in made
     made, printed = container({"bert.py": "import torch\n"}, spoil=without_canaries)
-    assert made["output"] == results.NO_VERDICT
+    assert made["output"] == results.NOT_GRADED
     assert "InputError: none" in printed

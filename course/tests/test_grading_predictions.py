@@ -196,7 +196,7 @@ HEAD = b"id,Predicted_Sentiment\n"
         ("KEY,1.5", "not classes 0 to 4"),
         ("", "lacks 1 ids"),
         ("ffff,1", "lacks 1 ids"),
-        ("OTHER,1", "is there twice"),
+        ("OTHER,1", "occurs twice"),
         ("KEY,1\nffff,1", "has unknown 1 ids"),
         ("=cmd|' /C calc'!A0,1", "has unknown 1 ids"),
         ("\x1b]0;owned\x07\u202eKEY,1", "has unknown 1 ids"),

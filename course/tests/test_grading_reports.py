@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from made_results import prediction, rows_in, task
@@ -90,6 +91,14 @@ def test_feedback_says_what_was_checked_and_what_may_be_the_matter():
     assert "## Task 1.1" not in text
     assert "Fix first" not in feedback(result("a", [task("1.1")], part=2))
     assert text.count("no x") == feedback_page(graded).count("no x") == 1
+
+
+@pytest.mark.parametrize(("number", "page"), [("1.2", "handout"), ("2.4", "part2")])
+def test_feedback_names_the_page_that_explains_the_task(number, page):
+    wrong = task(number, "wrong", 4.0, mistakes=["no_norm"], hints=["The norm is missing."])
+    graded = result("a", [wrong], part=int(number[0]))
+    assert f"; `docs/{page}.md`, Task {number}." in feedback(graded)
+    assert f"; docs/{page}.md, Task {number}." in feedback_page(graded)
 
 
 def test_cases_of_an_optimizer_are_one_message_and_backticks_are_code():
@@ -348,8 +357,12 @@ def test_extra_points_reach_all_that_shows_points(written, monkeypatch):
     """A row of [extra] and its function are all that it takes."""
     row = {"part": 1, "points": 2, "title": "README"}
     settings = SETTINGS | {"extra": {"readme": row, "other": row | {"part": 2}}}
-    monkeypatch.setitem(extra.FUNCTIONS, "readme", lambda s: ("README.md" in s.files, "no images"))
-    awarded = extra.award(Submission("a", 1, {"README.md": b""}), settings)
+    monkeypatch.setitem(
+        extra.FUNCTIONS, "readme", lambda _, s: ("README.md" in s.files, "no images")
+    )
+    settings["extra"]["nothing"] = row | {"points": 0}
+    context = SimpleNamespace(settings=settings)
+    awarded = extra.award(context, Submission("a", 1, {"README.md": b""}))
     assert awarded == {"readme": (2, "no images")}
     with_extra = raw_result(tasks=[task()], extra=awarded)
     written([with_extra], settings, roster=ROSTER[:1])

@@ -73,12 +73,13 @@ def test_only_what_students_need_ships(part):
     names = set(built(part).files)
     assert not {name.split("/")[0] for name in names} & STAFF_FOLDERS
     assert not names & STAFF_FILES
-    assert ("multitask_classifier.py" in names) == (part != "1")
+    assert ("multitask_classifier.py" in names) == ("docs/part2.md" in names) == (part != "1")
     wanted = {"README.md", "docs/handout.md", "docs/gpu.md", "docs/errata.md", "README.template.md"}
     assert names > wanted | {"sanity_check.data", "optimizer_test.npy", "data/download.py"}
     readme = built(part).text("README.md")
     for name in names:
         assert not re.search("SOLUTION|course/", built(part).text(name)), name
+        assert part != "1" or "](part2" not in built(part).text(name), name
         if name.endswith(".py") and "/" not in name:
             assert f"`{name}`" in readme.split("## The map")[1]
     assert ("part2/" in readme) == (part != "1")
@@ -89,12 +90,13 @@ def test_tasks_and_points_agree_wherever_they_are_told(part):
     """The students' README, the assignment's text, and what the grader gives."""
     settings = table.read_settings(ROOT)
     tasks = [entry for entry in table.course_tasks(settings) if part != "1" or entry.part == 1]
-    readme, text = built(part).text("README.md"), built(part).text("docs/handout.md")
+    readme = built(part).text("README.md")
     rows = re.findall(r"^\| (\d\.\d) \|.* \| (\d+) \| \d+ \|.*$", readme, re.M)
     assert rows == [(entry.number, str(entry.points)) for entry in tasks]
     assert f"|  | together | {sum(entry.points for entry in tasks)} |" in readme
     for entry in tasks:
-        assert re.search(rf"### Task {entry.number} · .*\n\n`.*` · {entry.points} points ·", text)
+        line = rf"### Task {entry.number} · .*\n\n`.*` · {entry.points} points ·"
+        assert re.search(line, built(part).text(entry.page))
     manual = settings["manual"]
     assert all((f"| {row} | {manual[row]} |" in readme) is (part != "1") for row in manual)
 
@@ -234,9 +236,10 @@ def test_each_filled_stub_turns_its_own_check_green(part, tmp_path):
 def staff_copy(tmp_path_factory):
     """What the generator reads of this repository."""
     folder = tmp_path_factory.mktemp("staff")
-    names = built("all").files.keys() - {handout.WORKFLOW} | {"course/check.yml"}
+    names = built("all").files.keys() - {handout.WORKFLOW, handout.TESTS}
+    names |= {"course/check.yml", f"course/hunt/{handout.TESTS}"}
     names |= {"course/parts.toml", "course/settings.toml"}
-    names |= {"docs/translate.py", "docs/de/handout.po"}
+    names |= {"docs/translate.py", "docs/de/handout.po", "docs/de/part2.po"}
     names |= {path.name for path in ROOT.glob("*.py")}
     names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("extensions/**/*.py")}
     names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("training/**/*.py")}
@@ -359,8 +362,12 @@ def test_a_translation_comes_along_if_asked_for(staff, make, tmp_path):
     german, english = handout.build(staff, "1", language="de"), handout.build(staff, "1")
     assert german.files.keys() - english.files.keys() == {"docs/handout.de.md"}
     assert "`bert.py` · 33 Punkte ·" in german.text("docs/handout.de.md")
-    assert "number.\n\n## Set up" in english.text("README.md")
-    assert "number. Auf Deutsch: `docs/handout.de.md`.\n\n## Set up" in german.text("README.md")
+    assert "part2" not in german.text("docs/handout.de.md")
+    assert "`docs/handout.md`.\n\n## Set up" in english.text("README.md")
+    assert "`. Auf Deutsch: `docs/handout.de.md`.\n\n## Set up" in german.text("README.md")
+    both = handout.build(staff, "2", language="de")
+    assert "](part2.de.md)" in both.text("docs/handout.de.md")
+    assert "### Aufgabe 2.1 ·" in both.text("docs/part2.de.md")
     make(tmp_path / "out", "--part", "1")
     make(tmp_path / "out", "--part", "all", "--update", "--language", "de")
     assert (tmp_path / "out" / "docs" / "handout.de.md").is_file()

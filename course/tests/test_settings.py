@@ -45,7 +45,7 @@ def test_wrong_settings_are_one_line(tmp_path, old, new, fault):
 
 
 def test_extra_points_need_a_function():
-    row = {"part": 1, "points": 2, "title": "README"}
-    with pytest.raises(InputError, match=r"has no function for extra\.readme"):
-        extra.functions_of(1, {"extra": {"readme": row}})
-    assert extra.functions_of(2, {"extra": {"readme": row}}) == {}
+    row = {"part": 1, "points": 2, "title": "a figure"}
+    with pytest.raises(InputError, match=r"has no function for extra\.of_no_such_name"):
+        extra.functions_of(1, {"extra": {"of_no_such_name": row}})
+    assert extra.functions_of(2, {"extra": {"of_no_such_name": row}}) == {}

@@ -3,9 +3,9 @@
 import importlib.util
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from support import ROOT
 from test_docs import anchor, headings
 
 from checks.graded_tasks import GRADED_TASKS
@@ -13,43 +13,44 @@ from checks.graded_tasks import GRADED_TASKS
 polib = pytest.importorskip("polib", reason="no polib: pip install -r requirements-dev.txt")
 translate = importlib.import_module("docs.translate")
 
-ENGLISH = (ROOT / "docs" / "handout.md").read_text(encoding="utf-8")
-KEPT = re.compile(r"`[^`]+`|\]\((?!#)[^)]+\)|\d+\.\d+")  # code, links to elsewhere, numbers
+OWN = rf"(?:{'|'.join(translate.PAGES)})(?:\.de)?\.md"  # the pages that are translated
+# Code, links to elsewhere, numbers
+KEPT = re.compile(rf"`[^`]+`|\]\((?!#|{OWN})[^)]+\)|\d+\.\d+")
+
+pages = pytest.mark.parametrize("page", translate.PAGES)
 
 
-@pytest.fixture(scope="module")
-def catalogue():
-    return polib.pofile(str(ROOT / "docs" / "de" / "handout.po"))
+@pages
+def test_every_paragraph_is_translated(page):
+    assert not translate.out_of_date(translate.catalogue_of(page), translate.english(page))
 
 
-@pytest.fixture(scope="module")
-def german(catalogue):
-    return translate.translated(ENGLISH, catalogue)
-
-
-def test_every_paragraph_is_translated(catalogue):
-    assert not translate.out_of_date(catalogue, ENGLISH)
-
-
-def test_code_links_and_numbers_are_the_originals(catalogue):
-    for entry in catalogue:
+@pages
+def test_code_links_and_numbers_are_the_originals(page):
+    for entry in translate.catalogue_of(page):
         if not entry.msgid.lstrip().startswith("```"):
             lost = Counter(KEPT.findall(entry.msgid)) - Counter(KEPT.findall(entry.msgstr))
             assert not lost, entry.msgid
 
 
-def test_its_own_links_lead_to_its_headings(german):
-    places = [anchor(text) for _, text in headings(german)]
-    assert len(places) == len(headings(ENGLISH))
-    for target in re.findall(r"\]\(#([^)]+)\)", german):
-        assert target in places
+@pages
+def test_its_links_lead_to_german_headings(page):
+    german = translate.german(page)
+    assert len(headings(german)) == len(headings(translate.english(page)))
+    links = re.findall(rf"\]\(({OWN})?(?:#([^)]+))?\)", german)
+    assert links
+    for file, place in links:
+        name = file.removesuffix(".de.md") or page
+        assert name in translate.PAGES, f"{file} is English"
+        places = [anchor(text) for _, text in headings(translate.german(name))]
+        assert not place or place in places
 
 
 @pytest.mark.parametrize("task", GRADED_TASKS, ids=lambda task: task.number)
-def test_its_tasks_are_those_of_the_table(task, german):
+def test_its_tasks_are_those_of_the_table(task):
     line = f"### Aufgabe {task.number} · {task.function}\n\n`{task.file}` · {task.points} Punkte · "
     line += f"etwa {task.minutes} Minuten · "
-    assert german.replace("\\", "").count(line) == 1
+    assert translate.german(Path(task.page).stem).replace("\\", "").count(line) == 1
 
 
 def test_what_has_changed_is_named_and_stays_english():

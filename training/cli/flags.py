@@ -138,46 +138,44 @@ def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
 class TrainingFlags:
     """What ``Run`` and its neighbours read; everything is off but the precision."""
 
-    seed: int = flag(11711, type=seed)
-    epochs: int = flag(10, type=positive_int)
-    batch_size: int = flag(8, type=positive_int)
-    lr: float = flag(1e-5, type=positive_float)
-    use_gpu: bool = flag(False, may_change=True, action="store_true", help="CUDA, or Apple's MPS")
+    seed: int = flag(11711, type=seed, help="of all random numbers")
+    epochs: int = flag(10, type=positive_int, help="passes over the training data")
+    batch_size: int = flag(8, type=positive_int, help="rows per update")
+    lr: float = flag(1e-5, type=positive_float, help="learning rate")
+    use_gpu: bool = flag(False, may_change=True, action="store_true", help="CUDA or Apple's MPS")
     trust_device: bool = flag(
         False,
         may_change=True,
         action="store_true",
-        help="train even where it computes differently from the CPU",
+        help="train even if the device check fails",
     )
     fast: bool = flag(
         False,
         action="store_true",
-        help="PyTorch's kernels instead of the attention and AdamW that you read",
+        help="PyTorch's kernels for attention and AdamW",
     )
-    model: str | None = flag(
-        None, help="name or folder of the pretrained BERT ($MINBERT_MODEL does the same)"
-    )
+    model: str | None = flag(None, help="name or folder of the pretrained BERT ($MINBERT_MODEL)")
     precision: str = flag(
         "auto",
         choices=("auto", "fp32", "bf16", "fp16"),
-        help="of matrix products; auto takes bf16 or, on a GPU without it, fp16",
+        help="of matrix products; auto: bf16, or fp16 on a GPU without it",
     )
-    accumulate: int = flag(1, type=positive_int, help="parts a batch is computed in")
-    clip: float | None = flag(None, type=positive_float, help="largest norm of all gradients")
-    warmup: float = flag(0.0, type=probability, help="fraction of the steps in which lr rises")
+    accumulate: int = flag(1, type=positive_int, help="compute a batch in that many parts")
+    clip: float | None = flag(None, type=positive_float, help="largest gradient norm")
+    warmup: float = flag(0.0, type=probability, help="fraction of steps in which lr rises")
     decay: bool = flag(
         False,
         action=argparse.BooleanOptionalAction,
         help="let lr fall linearly to 0 after the warm-up",
     )
     patience: int | None = flag(
-        None, type=positive_int, help="stop after that many epochs without a better dev"
+        None, type=positive_int, help="stop after that many epochs without a better dev score"
     )
     compile: bool = flag(
         False,
         may_change=True,
         action="store_true",
-        help="torch.compile the model: slow start, then faster",
+        help="torch.compile the model",
     )
     reencode: bool = flag(
         False, action="store_true", help="run a frozen encoder again for every batch"
@@ -186,7 +184,7 @@ class TrainingFlags:
         None,
         may_change=True,
         metavar="DIR",
-        help="write curves for TensorBoard there, which has to be installed",
+        help="folder for TensorBoard's curves",
     )
     resume: bool = flag(
         False, may_change=True, action="store_true", help="continue an interrupted run"
@@ -200,9 +198,9 @@ class FineTuningFlags(TrainingFlags):
     option: str = flag(
         "pretrain",
         choices=("pretrain", "finetune"),
-        help="pretrain: BERT is frozen, only the head learns; finetune: everything learns",
+        help="pretrain: BERT is frozen; finetune: everything learns",
     )
-    hidden_dropout_prob: float = flag(0.3, type=probability, help="before the head")
+    hidden_dropout_prob: float = flag(0.3, type=probability, help="dropout before the head")
 
 
 def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:

@@ -19,6 +19,7 @@ from training.cli.flags import (
 )
 from training.files.course_files import COURSE_MODEL, OFFLINE_NAME, SPLITS, data_folder
 from training.files.errors import InputError
+from training.files.texts import read_json
 from training.loop.checkpoints import has_ended, resume_path, run_settings
 
 # The course's two data sets: number of classes, and a batch size where it is fixed
@@ -31,24 +32,20 @@ class ClassifierFlags(FineTuningFlags):
     """The options of the command line, and what ``plan`` fills in for each data set."""
 
     batch_size: int = flag(8, type=positive_int, help="of SST; CFIMDB always takes 8")
-    dev_out: str | None = flag(
-        None, path="writes", help="predictions for dev, if one data set runs"
-    )
-    test_out: str | None = flag(
-        None, path="writes", help="predictions for test, if one data set runs"
-    )
+    dev_out: str | None = flag(None, path="writes", help="file for predictions; one data set only")
+    test_out: str | None = flag(None, path="writes", help="file for predictions; one data set only")
     data_dir: str | None = flag(
-        None, may_change=True, help="folder of the course files ($MINBERT_DATA does the same)"
+        None, may_change=True, help="folder of the course files ($MINBERT_DATA)"
     )
     only: str | None = flag(
-        None, may_change=True, choices=tuple(DATA_SETS), help="run one of the two data sets"
+        None, may_change=True, choices=tuple(DATA_SETS), help="run one data set"
     )
     train: str | None = flag(
-        None, path="reads", help="another training file: tab-separated id, sentence, label"
+        None, path="reads", help="your training file: tab-separated id, sentence, label"
     )
     dev: str | None = flag(None, path="reads", help="its dev file")
     test: str | None = flag(
-        None, path="reads", may_change=True, help="its test file, without labels (optional)"
+        None, path="reads", may_change=True, help="its test file, unlabelled (optional)"
     )
     labels: str | None = flag(None, help="names of the classes, separated by commas")
     predict: str | None = flag(
@@ -58,9 +55,9 @@ class ClassifierFlags(FineTuningFlags):
         const="-",
         type=some_text,
         metavar="TEXT",
-        help="or lines from standard input",
+        help="classify this text, or lines of standard input",
     )
-    checkpoint: str | None = flag(None, may_change=True, help="which model predicts")
+    checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
     num_labels: int | None = None  # None: as many as the training set has
     filepath: str | None = field(default=None, metadata={"path": "writes"})  # the checkpoint
 
@@ -73,7 +70,7 @@ def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
     add_fields(parser, ClassifierFlags)
     args = parser.parse_args(arguments, namespace=ClassifierFlags())
     if (args.train or args.dev or args.test) and not (args.train and args.dev):
-        parser.error("--train and --dev go together (and --test may join them)")
+        parser.error("give --train and --dev together (--test is optional)")
     if args.train and args.only:
         parser.error("--only chooses one of the course's data sets; --train names another one")
     if (args.dev_out or args.test_out) and not (args.train or args.only):
@@ -128,6 +125,19 @@ def check_handed_in(run: ClassifierFlags) -> None:
             )
 
 
+def hint_at_replaced(run: ClassifierFlags) -> None:
+    """Say so where the files of the run that part 1 asks for are replaced by those of another."""
+    stem, name = output_stem(run), str(run.filepath).removesuffix("-classifier.pt")
+    try:
+        saved = read_json(f"{stem}-metrics.json")["args"]
+        if name not in DATA_SETS or not_as_asked(saved, run.option, name):
+            return
+    except (InputError, KeyError, TypeError):
+        return
+    if different := not_as_asked(vars(run), run.option, name):
+        print(f"hint: {stem}-* are as part 1 asks; this run replaces them: {'; '.join(different)}")
+
+
 def not_as_asked(args: Mapping[str, Any], option: str, name: str) -> list[str]:
     """The settings in which a run, by its metrics' args, differs from the one part 1 asks for."""
     files = {split: f"ids-{name}-{split}.csv" for split in ("train", "dev")}
@@ -145,7 +155,8 @@ def is_ours(config: Mapping[str, Any]) -> bool:
     """Whether a checkpoint's configuration is of a model of classifier.py."""
     labels, dropout = config.get("num_labels"), config.get("hidden_dropout_prob")
     return (
-        isinstance(labels, int)
+        config.get("option") in HANDED_IN
+        and isinstance(labels, int)
         and labels > 0
         and isinstance(dropout, (int, float))
         and 0 <= dropout < 1

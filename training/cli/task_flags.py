@@ -21,10 +21,17 @@ from training.files.course_files import COURSE_STEMS, SPLITS, data_folder
 from training.files.errors import InputError
 from training.files.writing import check_writable
 
+OUT_HELP = "file for predictions (in --out_dir)"
+DATA_HELP = {
+    "train": "training data (%(default)s)",
+    "dev": "dev data (%(default)s)",
+    "test": "test data, unlabelled (%(default)s)",
+}
+
 
 def data_file(default: str, split: str) -> Any:
     """A flag that names a data file; another test file does not change a training."""
-    return flag(default, path="reads", may_change=split == "test")
+    return flag(default, path="reads", may_change=split == "test", help=DATA_HELP[split])
 
 
 def task_names(text: str, known: Sequence[str] = tuple(COURSE_STEMS)) -> list[str]:
@@ -40,7 +47,7 @@ def task_names(text: str, known: Sequence[str] = tuple(COURSE_STEMS)) -> list[st
 class TaskFlags(FineTuningFlags):
     """All that a run of the three tasks needs to know."""
 
-    tasks: list[str] = flag(list(COURSE_STEMS), type=task_names, help="which ones, e.g. sst,sts")
+    tasks: list[str] = flag(list(COURSE_STEMS), type=task_names, help="which tasks")
     sst_train: str = data_file("data/ids-sst-train.csv", "train")
     sst_dev: str = data_file("data/ids-sst-dev.csv", "dev")
     sst_test: str = data_file("data/ids-sst-test-student.csv", "test")
@@ -50,21 +57,21 @@ class TaskFlags(FineTuningFlags):
     sts_train: str = data_file("data/sts-train.csv", "train")
     sts_dev: str = data_file("data/sts-dev.csv", "dev")
     sts_test: str = data_file("data/sts-test-student.csv", "test")
-    sst_dev_out: str | None = flag(None, path="writes", help="default: a file in --out_dir")
-    sst_test_out: str | None = flag(None, path="writes")
-    para_dev_out: str | None = flag(None, path="writes")
-    para_test_out: str | None = flag(None, path="writes")
-    sts_dev_out: str | None = flag(None, path="writes")
-    sts_test_out: str | None = flag(None, path="writes")
+    sst_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    sst_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    para_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    para_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    sts_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    sts_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
     data_dir: str | None = flag(
-        None, may_change=True, help="folder of the course files (or $MINBERT_DATA)"
+        None, may_change=True, help="folder of the course files ($MINBERT_DATA)"
     )
-    out_dir: str = flag("predictions", may_change=True, help="folder of all that a run writes")
+    out_dir: str = flag("predictions", may_change=True, help="folder for everything written")
     filepath: str | None = flag(
-        None, path="writes", help="default: {option}-{epochs}-{lr}-multitask.pt"
+        None, path="writes", help="checkpoint ({option}-{epochs}-{lr}-multitask.pt)"
     )
     steps_per_epoch: int | None = flag(
-        None, type=positive_int, help="default: as many as all training sets have batches"
+        None, type=positive_int, help="default: one for each batch of each task"
     )
     predict: list[str] | None = flag(
         None,
@@ -72,9 +79,9 @@ class TaskFlags(FineTuningFlags):
         nargs="*",
         type=some_text,
         metavar="TEXT",
-        help="or two texts, or standard input",
+        help="a text, or the two of a pair, or standard input",
     )
-    checkpoint: str | None = flag(None, may_change=True, help="which model predicts")
+    checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
 
 
 Flags = TypeVar("Flags", bound=TaskFlags)

@@ -38,7 +38,7 @@ def data_folder(data_dir: str | None = None, probe: str = "ids-sst-train.csv") -
                 if (folder / probe).is_file():
                     return folder
             raise InputError(
-                f"{origin} {name}: no {probe} there; python data/download.py --out DIR"
+                f"{origin} {name} lacks {probe}; python data/download.py --out DIR fetches it"
             )
     if (COURSE_DATA / probe).is_file():
         return COURSE_DATA

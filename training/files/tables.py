@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from training.files.course_files import COURSE_STEMS
 from training.files.errors import InputError
 from training.files.texts import read_text
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 LABEL_COLUMNS = ("sentiment", "label", "is_duplicate", "similarity")
 MOST_CLASSES = 1000  # that a file of texts may have
 NUMBER = re.compile(r"-?\d+\.?\d*")
+CELL_END = re.compile(r"(?<!\d),(?!\s)|,(?![\s\d])")  # a comma that is not one of a sentence
 
 
 def parse_table(path: Path, separator: str | None = "\t", quoted: bool = True) -> pd.DataFrame:
@@ -62,9 +64,11 @@ def parse_table(path: Path, separator: str | None = "\t", quoted: bool = True) -
             )
     except (ValueError, pd.errors.ParserWarning) as error:
         reason = str(error).strip().splitlines()[-1]
+        kind = "tab" if separator == "\t" else "comma"
         if "loss of data" in reason:
             reason = f"its rows have more cells than the header, {names}"
-        kind = "tab" if separator == "\t" else "comma"
+        if cells := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason):
+            reason = f"line {cells[2]} has {cells[3]} cells, not {cells[1]}: a {kind} in a text?"
         raise InputError(
             f"{path} is not a {kind}-separated table ({reason}); fix it, or fetch it again"
         ) from None
@@ -79,7 +83,7 @@ def _holds_rows(columns: Sequence[str], column: str, separator: str, cell: str) 
     """Whether a quotation mark has swallowed rows: whole ones stand in this column's cell.
 
     A tab in a later line is enough. Commas are frequent in texts: there have to be as many as in
-    rows, and a number where a label is.
+    rows, and a number where a label is, or without labels no blank or number around the commas.
     """
     begin, _, end = cell.rpartition("\n")
     if separator == "\t":
@@ -94,7 +98,13 @@ def _holds_rows(columns: Sequence[str], column: str, separator: str, cell: str) 
         **dict(zip(after[::-1], first[::-1], strict=False)),
     }
     labels = [text for name, text in pieces.items() if name in LABEL_COLUMNS]
-    return bool(labels) and all(NUMBER.fullmatch(text.strip()) for text in labels)
+    if labels:
+        return all(NUMBER.fullmatch(text.strip()) for text in labels)
+    if not pieces or " " in pieces.get("id", "").strip():
+        return False
+    lines = cell.split("\n")
+    wanted = [len(after), *[len(columns) - 1] * (len(lines) - 2), len(before)]
+    return all(len(CELL_END.findall(line)) >= n for line, n in zip(lines, wanted, strict=True))
 
 
 def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> pd.DataFrame:
@@ -110,9 +120,9 @@ def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> p
     """
     path = Path(path)
     if not os.path.exists(path):  # False also where the name is too long for one
-        raise InputError(
-            f"no file {path}; check the path (python data/download.py fetches the course files)"
-        )
+        is_ours = path.name.startswith((*COURSE_STEMS.values(), "ids-cfimdb"))
+        fetch = " (python data/download.py fetches the course files)" if is_ours else ""
+        raise InputError(f"no file {path}; check the path{fetch}")
     table = parse_table(path).rename(columns=str.lower)
     if label:
         present = [name for name in dict.fromkeys((label, *LABEL_COLUMNS)) if name in table]

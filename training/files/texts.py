@@ -79,7 +79,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(n for n in names if names.count(n) > 1)!r} is there twice")
+        raise ValueError(f"{next(n for n in names if names.count(n) > 1)!r} occurs twice")
     return entries
 
 

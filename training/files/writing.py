@@ -45,7 +45,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
         os.replace(part, path)
     except OSError as error:
         raise InputError(
-            f"cannot write {path}: {error.strerror or error}; choose another place or make room"
+            f"cannot write {path}: {error.strerror or error}; choose another place or free space"
         ) from error
     finally:
         if part.exists():

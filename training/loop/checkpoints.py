@@ -55,8 +55,8 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             reason = "it is truncated, or holds more than tensors and plain values"
             with open(path, "rb") as file:
                 if not file.read(4).startswith((b"PK", b"\x80")):  # of a zip file, of a pickle
-                    reason = "torch.save writes no such files"
-        raise InputError(f"{path} is damaged or not a checkpoint of ours: {reason}") from error
+                    reason = "torch.save does not write such files"
+        raise InputError(f"{path} is not a checkpoint or is damaged: {reason}") from error
 
 
 def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
@@ -95,6 +95,7 @@ def restore_model(
     values = saved.get("config") if isinstance(saved, dict) else None
     if (
         not isinstance(values, dict)
+        or not {"option", "hidden_size", "hidden_dropout_prob"} <= values.keys()
         or not is_ours(values)
         or not isinstance(saved.get("model"), dict)
     ):
@@ -106,8 +107,8 @@ def restore_model(
         model.load_state_dict(saved["model"])
     except RuntimeError as error:
         raise InputError(
-            f"{filepath} does not hold the tensors of a {type(model).__name__} on {config.model}; "
-            "train again"
+            f"{filepath} does not hold the tensors of a {type(model).__name__} on "
+            f"{values.get('model') or 'the default model'}; train again"
         ) from error
     return model.to(device).eval(), config
 

@@ -60,7 +60,7 @@ def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> No
         module.training = mode
     fault = next(filter(None, gather(fault)), None)  # all processes end together
     if fault and not args.trust_device:
-        raise InputError(f"{fault}, or train all the same with --trust_device")
+        raise InputError(f"{fault}, or train anyway with --trust_device")
     print(f"note: {fault}" if fault else f"device check: {device.type} computes as the CPU does")
 
 

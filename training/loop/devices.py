@@ -87,8 +87,8 @@ def take_idle_cores() -> None:
     set_threads(min(before, max(1, idle)))
     if torch.get_num_threads() < before:
         print(
-            f"threads: {torch.get_num_threads()}, since {idle} of {before} cores are idle "
-            f"(OMP_NUM_THREADS={before} takes all)"
+            f"threads: {torch.get_num_threads()} of {before}; idle cores: {idle} "
+            f"(OMP_NUM_THREADS={before} uses all)"
         )
 
 

@@ -114,7 +114,7 @@ class Record:
                     csv.writer(file, lineterminator="\n").writerows(self.lines)
             except OSError as error:
                 reason = error.strerror or error
-                raise InputError(f"cannot write {self.path}: {reason}; make room") from error
+                raise InputError(f"cannot write {self.path}: {reason}; free space") from error
         self.lines = []
 
     def draw(self, numbers: Mapping[str, float], step: int) -> None:

@@ -58,7 +58,7 @@ def metrics_file(place: str) -> Path:
     for path in (*inside, Path(place), Path(f"{place}-{METRICS}"), Path(f"{place}{METRICS}")):
         if path.is_file():
             return path
-    raise InputError(f"no run {place}: give its metrics.json, or what its files begin with")
+    raise InputError(f"{place} is not a run; give its metrics.json, or what its files begin with")
 
 
 def read_run(place: str) -> TrainedRun:

@@ -41,13 +41,13 @@ from course.grading.intake.entries import (
 )
 from course.grading.intake.names import ARCHIVE, ONLINE_TEXT, parts_of, student_id
 from course.grading.judging.types import Submission
-from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
+from prepare_submit import CODE, PART_1_FILES, TESTS, ZIP_NAME
 from training.files.errors import InputError
 from training.files.imports import imports
 
 ROOT = Path(__file__).resolve().parents[3]
 LIMITS = ArchiveLimits()
-WANTED = {1: (*CODE, *PART_1_FILES), 2: (*CODE, *CODE_PART_2, *PART_2_FILES)}
+WANTED = {1: (*CODE, TESTS, *PART_1_FILES), 2: (*CODE, *CODE_PART_2, *PART_2_FILES)}
 MODULE = re.compile(r"([a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
 UNASKED = {"conftest", "sitecustomize", "usercustomize", "__init__", "__main__"}  # load themselves
 STAFF_ONLY = {"course", "tests"}  # never in a handout, and no student's package

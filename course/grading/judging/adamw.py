@@ -16,12 +16,11 @@ from torch import Tensor
 
 from checks.graded_tasks import GradedTask
 from checks.part1 import adamw_cases, adamw_mistakes
-from checks.part1.adamw_cases import Case
+from checks.part1.adamw_cases import Case, make_cases
 from course.answers import installed_source
 from course.grading.judging import judge, partial
 from course.grading.judging.judge import DECAY, KEPT, OPTIMIZER_ROWS, PUBLIC, Verdict
 from course.grading.sandbox.runs import (
-    make_cases,
     optimizer,
     plain_run,
     without_decay,

@@ -26,6 +26,7 @@ from checks.graded_tasks import graded_task
 from checks.part1 import adamw_cases, adamw_checks, adamw_mistakes, runners
 from checks.part1.references import CLASSIFIER_DROPOUT, in_dtype, under
 from checks.part2 import calls, models
+from checks.quiz import jobs
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 CASE_FAILS = (  # a step that fails in one case: the others are run still
@@ -141,32 +142,6 @@ def layers_in(
     ]
 
 
-def make_cases(seed: int) -> list[adamw_cases.Case]:
-    """The optimizer's public cases with other hyper-parameters; their shapes and events stay.
-
-    They do not depend on torch's default type, which another thread may be changing.
-    """
-    generator = torch.Generator().manual_seed(seed)
-
-    def near(value: float) -> float:
-        chance = torch.rand((), generator=generator, dtype=torch.float64).item()
-        return value * (1 + 0.3 * (2 * chance - 1))
-
-    def changed(name: str, value: Any) -> Any:
-        if name == "betas":
-            return tuple(1 - near(1 - beta) for beta in value)
-        return near(value) if name in ("lr", "weight_decay", "eps") else value
-
-    cases = []
-    for case in adamw_cases.CASES:
-        groups = [
-            replace(group, settings={name: changed(name, v) for name, v in group.settings.items()})
-            for group in case.groups
-        ]
-        cases.append(replace(case, groups=tuple(groups)))
-    return cases
-
-
 def without_decay(case: adamw_cases.Case) -> adamw_cases.Case:
     """A case of its own name with no weight decay in any group."""
     groups = tuple(replace(g, settings={**g.settings, "weight_decay": 0.0}) for g in case.groups)
@@ -196,7 +171,7 @@ def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
         if not adamw_checks.is_started(opt_class):
             return {"hidden|error": "", "hidden|error kind": "not started"}
         results: dict[str, Any] = {}
-        for case in make_cases(seed):
+        for case in adamw_cases.make_cases(seed):
             runs = [plain_run(case, index) for index in range(len(case.shapes))]
             for each in (case, without_decay(case), *runs):
                 with contextlib.suppress(*CASE_FAILS):
@@ -210,6 +185,33 @@ def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
     except (Exception, SystemExit) as error:
         outputs = error_outputs(error, "optimizer.step")
         return {f"hidden|{name}": value for name, value in outputs.items()}
+
+
+def tests(_: dict[str, Tensor], task_id: str, tests: str, sources: list[str]) -> dict[str, Any]:
+    """What a student's test of a task's function says to each of some sources of the task's file.
+
+    Args:
+        task_id: of the task.
+        tests: the source of my_tests.py.
+        sources: of which the student does not know which are right.
+    """
+    hunting = importlib.import_module("checks.hunt.jobs")  # only where tests are graded
+    says = []
+    for source in sources:
+        error = hunting.failure_of(graded_task(task_id), tests, source)
+        if isinstance(error, SystemExit):
+            says.append(-2)
+        elif error and describe(error).kind == "not started":
+            says.append(-1)
+        else:
+            says.append(int(error is not None))
+    return {"failed": torch.tensor(says)}
+
+
+def viva(_: dict[str, Tensor], seed: str, count: int, tasks: list[str]) -> dict[str, Any]:
+    """Questions about a group's functions, as the bytes of a JSON text."""
+    text = jobs.as_json(seed, count, tasks)
+    return {"questions": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
 
 
 def part_2(

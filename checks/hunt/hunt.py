@@ -1,0 +1,130 @@
+"""The bug hunt: how many mutants of a student's own function do the student's tests catch?
+
+Mutants that compute the same as the function, or as an earlier mutant, are left out, and those
+that raise an exception, which any call shows. It needs no torch: a worker runs the code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from checks.child import Child
+from checks.findings import ROOT
+from checks.graded_tasks import GradedTask, graded_task
+from checks.hunt.mutants import Mutant, mutants_of
+from checks.hunt.student_tests import TEST_OF, TESTS, faults_of
+from checks.report import INDENT, MOST_PRINTED, wrapped
+from training.files.errors import InputError
+
+JOBS = "checks.hunt.jobs"
+LIMIT = 20.0  # seconds for a test of one mutant
+MOST = 24  # mutants of a function
+NEEDS = {"bert.layer": ("bert.attention", "bert.add_norm")}  # what a function calls
+
+
+class Worthless(Exception):
+    """Why a test says nothing about a function."""
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A mutant that is wrong, and an input that shows it."""
+
+    mutant: Mutant
+    where: str
+    inputs: str  # what ``where`` speaks of
+
+
+def hunt(entries: Sequence[GradedTask], seed: int) -> int:
+    """Hunt in some tasks' functions; the exit status is 0 if the test of each is worth something.
+
+    Raises:
+        InputError: there is no my_tests.py, or it uses what tests may not use.
+    """
+    path = ROOT / TESTS
+    if not path.is_file():
+        raise InputError(f"{TESTS} is not here: the handout of part 1 has one to begin with")
+    if faults := faults_of(path.read_text(encoding="utf-8", errors="replace")):
+        more = f"; and {len(faults) - 1} more" if faults[1:] else ""
+        raise InputError(f"{faults[0]}; nothing is hunted{more}")
+    trouble = False
+    with Child(LIMIT, JOBS) as child:
+        for entry in entries:
+            try:
+                lines = hunt_in(entry, seed, child)
+            except Worthless as error:
+                trouble, lines = True, [str(error)]
+            print(f"  {entry.title}: {lines[0]}", *lines[1:], sep="\n", flush=True)
+    return int(trouble)
+
+
+def hunt_in(entry: GradedTask, seed: int, child: Child) -> list[str]:
+    """What is said about the test of one function, in lines; Worthless where it says nothing."""
+    for name in (*NEEDS.get(entry.id, ()), entry.id):
+        if child.run(job_for("check", name), entry.title).status != "ok":
+            task = graded_task(name)
+            raise Worthless(f"the hunt begins once {task.function} is ok ({task.check})")
+    child.printed()  # by what was checked
+    try_on_right(entry, child, "your own function, which is right")
+    lines = [f"{INDENT}your test printed: {line}" for line in child.printed()[:MOST_PRINTED]]
+    bugs, survivors = bugs_in(entry, seed, child), []
+    for number, bug in enumerate(bugs, start=1):
+        if not fails(entry, child, bug.mutant.source):
+            survivors.append(bug)
+        if number in (len(bugs) // 2, len(bugs)):
+            try_on_right(entry, child, "your own function at a later run: by chance, or by memory")
+    caught = f"caught {len(bugs) - len(survivors)} of {len(bugs)}"
+    never = f": {TEST_OF[entry.id]} never fails" if bugs and len(survivors) == len(bugs) else ""
+    lines += wrapped(survivors[0].inputs) if survivors else []
+    for bug in survivors:
+        lines += [
+            f"{INDENT}survived  {entry.file}:{bug.mutant.line}  {bug.mutant.before}",
+            f"{INDENT} becomes  {bug.mutant.after}",
+            *wrapped(bug.where),
+        ]
+    return [f"{caught}{never}", *lines]
+
+
+def bugs_in(entry: GradedTask, seed: int, child: Child) -> list[Bug]:
+    """The first mutants that compute something else than the function, each in its own way."""
+    bugs: dict[str, Bug] = {}
+    source = (ROOT / entry.file).read_text(encoding="utf-8")
+    for mutant in mutants_of(entry, source, seed):
+        outcome = child.run(job_for("compare", entry.id, mutant.source), entry.title)
+        if outcome.status == "differs":
+            (finding,) = outcome.findings
+            bugs.setdefault(finding.name, Bug(mutant, finding.text, outcome.about))
+        if len(bugs) == MOST:
+            break
+    return list(bugs.values())
+
+
+def try_on_right(entry: GradedTask, child: Child, what: str) -> None:
+    """Run a test on the student's own function; Worthless if it fails."""
+    if why := fails(entry, child):
+        if why == "not started":
+            raise Worthless(f"{TEST_OF[entry.id]} is not started")
+        raise Worthless(f"{TEST_OF[entry.id]} fails {what}: {why}")
+
+
+def fails(entry: GradedTask, child: Child, source: str = "") -> str:
+    """How a test fails, "" if it does not; Worthless where it ends Python, or does not end itself.
+
+    Args:
+        source: of the task's file; "" is the student's own.
+    """
+    outcome = child.run(job_for("test", entry.id, source), entry.title)
+    if outcome.status == "passed":
+        return ""
+    (finding,) = outcome.findings
+    if outcome.status != "failed" or finding.kind == "exit":
+        on = "a wrong function" if source else "your own function"
+        raise Worthless(f"{TEST_OF[entry.id]} on {on}: {finding.text}")
+    return "not started" if finding.kind == "not started" else finding.text
+
+
+def job_for(what: str, task_id: str, source: str = "") -> str:
+    """A job for the worker, in a line."""
+    return json.dumps({"do": what, "task": task_id, "source": source})

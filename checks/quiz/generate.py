@@ -1,0 +1,101 @@
+"""The questions for one student or group: other kinds, tasks, sizes and options for each seed."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checks.errors import attempt, describe
+from checks.graded_tasks import GradedTask
+from checks.quiz import calls, edits, gradients, numbers, values
+from checks.quiz.functions import Function
+from checks.quiz.questions import Pool, Question
+
+OF_VALUES = ("bert.attention", "bert.add_norm", "bert.layer", "bert.embed", "classifier.forward")
+PREDICTIONS = tuple(f"multitask.predict_{t}" for t in ("sentiment", "paraphrase", "similarity"))
+MOST_TRIES = 4  # for each question
+EASY, MEDIUM, HARD = "easy", "medium", "hard"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of question."""
+
+    name: str
+    level: str
+    tasks: tuple[str, ...]
+    pool: Callable[[Function, random.Random], Pool | None]
+
+
+KINDS = (
+    Kind("shape", EASY, OF_VALUES, values.shape),
+    Kind("sums", MEDIUM, OF_VALUES, values.sums),
+    Kind("chance", EASY, OF_VALUES, values.chance),
+    Kind("change", HARD, tuple(edits.SITUATIONS), edits.changes),
+    Kind("property", HARD, tuple(edits.SITUATIONS), edits.properties),
+    Kind("number", MEDIUM, ("optimizer.step",), numbers.steps),
+    Kind("rows", EASY, ("bert.embed",), gradients.rows),
+    Kind("gradient", EASY, ("classifier.forward",), gradients.parameters),
+    Kind("gradient", MEDIUM, PREDICTIONS, gradients.tasks),
+    Kind("error", HARD, tuple(edits.SITUATIONS), edits.raises),
+)
+
+
+def runs(function: Function) -> None:
+    """Call a function once; what it raises passes through."""
+    if function.task.id in (*calls.CALLS, "optimizer.step"):
+        with function.edited(None):
+            calls.run(function.task.id, calls.Sizes(), 1)
+
+
+def functions_of(tasks: Sequence[GradedTask]) -> tuple[dict[str, Function], list[str]]:
+    """The functions that run, by task, and a line for each that does not."""
+    functions, notes = {}, []
+    for task in tasks:
+        if not any(task.id in kind.tasks for kind in KINDS):
+            continue
+        function = attempt(Function, task)
+        error = function if isinstance(function, BaseException) else attempt(runs, function)
+        if isinstance(error, BaseException):
+            notes.append(f"{task.title} is left out: {describe(error).text}")
+        else:
+            functions[task.id] = function
+    return functions, notes
+
+
+def asked(kind: Kind, function: Function, rng: random.Random) -> Pool | None:
+    """What a kind can ask about a function; None where the function fails meanwhile."""
+    with warnings.catch_warnings(action="ignore"):  # what edits do is not the student's
+        pool = attempt(kind.pool, function, rng)
+    return pool if isinstance(pool, Pool) else None
+
+
+def generate(
+    seed: str, count: int, tasks: Sequence[GradedTask]
+) -> tuple[list[Question], list[str]]:
+    """So many questions, of kinds and tasks in turn, and lines about what was left out."""
+    rng = random.Random(seed)
+    functions, notes = functions_of(tasks)
+    waiting = [(kind, task) for kind in KINDS for task in kind.tasks if task in functions]
+    rng.shuffle(waiting)
+    questions: dict[str, Question] = {}  # by text
+    used: Counter[Any] = Counter()  # how often a kind, a task and both together were asked for
+    for _ in range(MOST_TRIES * count):
+        if not waiting or len(questions) == count:
+            break
+        pair = min(waiting, key=lambda pair: (used[pair], used[pair[0].name] + used[pair[1]]))
+        kind, task = pair
+        pool = asked(kind, functions[task], rng)
+        question = pool and pool.question(functions[task], rng, kind.name, kind.level)
+        if not question:
+            waiting.remove(pair)
+            continue
+        questions.setdefault(question.text, question)
+        used.update((pair, kind.name, task))
+    if len(questions) < count:
+        notes.append(f"{len(questions)} of {count} questions: the functions give no more")
+    return [*questions.values()], notes

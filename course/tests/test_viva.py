@@ -1,0 +1,303 @@
+"""Viva sheets: keys that hold when run in another way, pages and files, hostile submissions."""
+
+import html
+import json
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from reexecution import verdicts
+from support import ROOT, needs_sandbox
+
+from course import viva
+from course.answers import MISTAKES, VARIANTS, put, read
+from course.grading.judging.types import Submission
+from course.grading.pages import sheets
+from course.grading.sandbox.context import open_context
+
+FILES = {
+    name: (ROOT / name).read_text(encoding="utf-8")
+    for name in ("bert.py", "optimizer.py", "classifier.py")
+}
+GROUPS = {  # answers that take our solution's place
+    "the solution": [],
+    "one-liners and loops": [
+        (VARIANTS, "bert.attention/loops"),
+        (VARIANTS, "bert.add_norm/one_expression"),
+        (VARIANTS, "optimizer.step/in_place"),
+        (VARIANTS, "bert.embed/piece_by_piece"),
+    ],
+    "mistakes": [
+        (MISTAKES, "bert.attention/no_scale"),
+        (MISTAKES, "optimizer.step/betas_swapped"),
+        (MISTAKES, "bert.embed/positions_from_the_end"),
+    ],
+}
+
+
+def files_of(group):
+    files = dict(FILES)
+    for folder, name in GROUPS[group]:
+        answer = read(folder, name)
+        files[answer.task.file] = put(answer, source=files[answer.task.file])
+    return files
+
+
+def questions_of(files, tmp_path, seed, count):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    code = (
+        f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]\n"
+        "from checks.quiz.jobs import as_json\n"
+        f"print(as_json({seed!r}, {count}, ['1.1', '1.2', '1.3', '1.4', '1.5', '1.7']))"
+    )
+    command = [sys.executable, "-c", code]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["questions"]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_exactly_the_key_is_true_when_all_is_run_in_another_way(group, tmp_path):
+    files = files_of(group)
+    questions = questions_of(files, tmp_path, group, 16)
+    assert len(questions) == 16
+    kinds = {q["kind"] for q in questions}
+    assert kinds >= {"shape", "sums", "chance", "change", "property", "error"}
+    for q in questions:
+        assert verdicts(files, q) == [i == q["key"] for i in range(4)], q
+
+
+# ---------------------------------------------------------------------------------------------
+# Pages and files
+
+
+HOSTILE = (
+    "</pre><script>alert(1)</script> ]]> &amp; }\n~%100%= # : \\n \\} \x1b[31m \u202e {=x} ::a::"
+)
+
+
+def sheet_of(text=HOSTILE, group="g-1"):
+    source = f"def f():\n    '''{text}'''\n    return 1  # {text[:9]}\n"
+    question = {
+        "kind": "shape", "level": "easy", "task": "1.2", "file": "bert.py", "lines": [1, 4, 0, 0],
+        "text": f"`a` {text}?", "options": [f"`{i}` {text}" for i in range(4)],
+        "executed": [text] * 4, "key": 2, "why": text,
+    }  # fmt: skip
+    submission = Submission(group, 1, {"bert.py": source.encode()})
+    return sheets.Sheet(submission, [question, {**question, "key": 0}], [])
+
+
+def read_gift(text):
+    """Questions by the rules of GIFT's documentation: category, title, text, answers, feedback."""
+    category, questions = "", []
+    for block in re.split(r"\n\s*\n", text.strip()):
+        if block.startswith("$CATEGORY:"):
+            category = block.removeprefix("$CATEGORY:").strip()
+            continue
+        parts = re.split(r"(?<!\\)((?:\\\\)*)(::|\{|\}|####|[=~])", block)
+        # text, backslashes, sign, text, …: backslashes in pairs belong to the text before
+        pieces = [parts[0]]
+        for pairs, sign, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+            pieces[-1] += pairs
+            pieces += [sign, rest]
+        plain = [re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], p) for p in pieces]
+        assert plain[:2] == ["", "::"]
+        assert plain[3] == "::"
+        assert plain[5] == "{"
+        assert plain[-2] == "}"
+        assert plain[4].startswith("[html]")
+        signs, texts = plain[7:-2:2], [text.strip() for text in plain[8:-2:2]]
+        assert signs[-1] == "####"
+        answers = list(zip(signs[:-1], texts[:-1], strict=True))
+        entry = SimpleNamespace(category=category, title=plain[2], text=plain[4][6:])
+        entry.answers, entry.feedback = answers, texts[-1]
+        questions.append(entry)
+    return questions
+
+
+def test_gift_is_read_back_as_it_was():
+    first, second = read_gift(sheets.gift([sheet_of(), sheet_of("plain", "g-2")]))[1:3]
+    assert (first.category, second.category) == ("viva/g-1", "viva/g-2")
+    assert first.title == "g-1 2 (easy)"
+    assert [sign for sign, _ in first.answers] == ["=", "~", "~", "~"]
+    shown = html.unescape(re.sub("<[^>]+>", "", first.answers[1][1]))
+    assert shown == "1 </pre><script>alert(1)</script> ]]> &amp; } ~%100%= # : \\n \\} {=x} ::a::"
+    assert "<script" not in first.text
+    assert first.text.count("<pre>") == 1
+    assert html.unescape(second.text).startswith("<pre>   1  def f():\n   2      '''plain'''\n")
+
+
+def test_moodle_xml_is_read_back_as_it_was():
+    text = sheets.moodle([sheet_of()])
+    assert text.startswith("<?xml")
+    assert "\x1b" not in text
+    category, first, _ = ElementTree.fromstring(text.encode())
+    assert category.attrib == {"type": "category"}
+    assert category.findtext("category/text") == "$course$/viva/g-1"
+    assert first.attrib == {"type": "multichoice"}
+    assert first.findtext("single") == "true"
+    assert first.findtext("name/text") == "g-1 1 (easy)"
+    answers = first.findall("answer")
+    assert [a.get("fraction") for a in answers] == ["0", "0", "100", "0"]
+    assert all(e.get("format") == "html" for e in [*answers, first.find("questiontext")])
+    for element in first.iter("text"):
+        assert "<script" not in element.text
+    assert html.unescape(re.sub("<[^>]+>", "", answers[0].findtext("text"))).startswith("0 </pre>")
+
+
+def test_pages_show_code_and_only_the_keys_page_shows_keys(tmp_path):
+    sheets.write_pages(tmp_path, sheet_of(), asked=5)
+    plain, keys = (
+        (tmp_path / folder / "g-1.html").read_text(encoding="utf-8")
+        for folder in ("sheets", "keys")
+    )
+    for page in (plain, keys):
+        body = page.partition("<body>")[2].rpartition("<script>")[0]
+        assert "<script" not in body
+        assert "&lt;script&gt;" in body
+        assert "2 of 5 questions" in body
+        assert "   1  def f():" in body
+    assert 'class="right"' in keys
+    assert 'class="right"' not in plain
+
+
+# ---------------------------------------------------------------------------------------------
+# What comes back
+
+
+GOOD = sheet_of("x").questions[0] | {"options": ["1", "2", "3", "4"]}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"key": 4}, {"key": True}, {"key": "2"}, {"options": ["1", "1", "3", "4"]},
+        {"options": "1234"}, {"options": ["1", "2", "3", 4]}, {"executed": []},
+        {"text": "x" * 2000}, {"text": ""}, {"why": None}, {"level": "hard"}, {"kind": ["shape"]},
+        {"task": "1.5"}, {"file": "../keys/g-2.html"}, {"file": "optimizer.py"},
+        {"lines": [1, 9999, 0, 0]}, {"lines": [0, 1, 0, 0]}, {"lines": [1, 2, 0]},
+        {"lines": [1, 2.0, 0, 0]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_question_is_not_taken(change):
+    submission = sheet_of().submission
+    assert viva.is_question(GOOD, submission)
+    assert not viva.is_question(GOOD | change, submission)
+
+
+@pytest.mark.parametrize("answer", [b"", b"[]", b"{", b"[" * 9000, b'{"questions": 1}', b"\xff"])
+def test_what_is_no_answer_is_not_read(answer):
+    numbers = torch.tensor(list(answer), dtype=torch.uint8)
+    assert viva.read_answer(numbers) is None
+    assert viva.read_answer(None) is None
+    assert viva.read_answer(torch.ones(3)) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nowhere", "--seed", "1", "--out", "new"], "nowhere is neither a zip nor a folder"),
+        ([".", "--seed", "1", "--out", "new"], "holds no submission"),
+        ([".", "--seed", "-1", "--out", "new"], "--seed"),
+        ([".", "--out", "new"], "--seed"),
+        ([".", "--seed", "1", "--questions", "0", "--out", "new"], "--questions"),
+        ([".", "--seed", "1", "--questions", "21", "--out", "new"], "--questions 21"),
+        ([".", "--seed", "1", "--out", "full"], "full is there already"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_input_is_one_line(run_script_here, tmp_path, arguments, says):
+    if "full" in arguments:
+        (tmp_path / "full").mkdir()
+        (tmp_path / "full" / "a").touch()
+    ended = run_script_here(viva, *arguments)
+    assert ended.code in (1, 2)
+    assert not ended.out
+    assert len(ended.err.splitlines()) == 1
+    assert says in ended.err
+
+
+# ---------------------------------------------------------------------------------------------
+# In the sandbox
+
+
+FORGED = """
+import json, types
+from checks.quiz import jobs
+def dumps(*_):
+    q = {"kind": "shape", "level": "easy", "task": "1.2", "file": "bert.py", "lines": [1, 2, 0, 0],
+         "text": "</pre><script>x</script>" , "options": %s, "executed": ["1"] * 4, "key": 0,
+         "why": "x"}
+    return json.dumps({"questions": [q] * 99, "notes": ["</p><script>y</script>"] * 99})
+jobs.json = types.SimpleNamespace(dumps=dumps)
+"""
+ATTACKS = {
+    "loop": ("while True: pass", 0, "it did not end within the time limit"),
+    "exit": ("import os; os._exit(0)", 0, "the program ended before it gave an answer"),
+    "leave": ("raise SystemExit", None, "is left out"),
+    "flood": ("import sys\nfor _ in range(10**6): print('x' * 1000, file=sys.stderr)", None, None),
+    "forged": (FORGED % '["1", "2", "3", "4"]', 5, None),
+    "forged badly": (FORGED % '["1", "1"]', 0, "what its code gave back are no questions"),
+    "huge": (
+        "import types\nfrom checks.quiz import jobs\n"
+        "jobs.json = types.SimpleNamespace(dumps=lambda *_: '[' * 10**7)",
+        0,
+        "what its code gave back are no questions",
+    ),
+    "writer": (
+        "import pathlib\nfor name in ('{stage}/handout/bert.py', '{out}/x', '/tmp/x'):\n"
+        "    try: pathlib.Path(name).write_text('x')\n    except OSError: pass",
+        5,
+        None,
+    ),
+}
+
+
+@needs_sandbox
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_hostile_submissions_harm_only_themselves(attack, tmp_path):
+    code, count, says = ATTACKS[attack]
+    with open_context(1, "", seconds=12.0 if attack == "loop" else 60.0) as context:
+        code = code.replace("{stage}", str(context.stage)).replace("{out}", str(tmp_path))
+        hostile = {name: text.encode() for name, text in FILES.items()}
+        hostile["bert.py"] += f"\n{code}\n".encode()
+        before = {p: p.read_bytes() for p in context.stage.rglob("*.py")}
+        sheet = viva.questions_for(context, Submission("evil", 1, hostile), "7", 5)
+        assert before == {p: p.read_bytes() for p in context.stage.rglob("*.py")}
+    assert count is None or len(sheet.questions) == count, sheet.notes
+    assert says is None or any(says in note for note in sheet.notes)
+    assert [*tmp_path.iterdir()] == []
+    sheets.write_pages(tmp_path, sheet, asked=5)
+    for page in tmp_path.rglob("*.html"):
+        body = page.read_text(encoding="utf-8").partition("<body>")[2].rpartition("<script>")[0]
+        assert "<script" not in body
+
+
+@needs_sandbox
+def test_two_groups_with_the_same_code_get_different_pages(run_script_here, tmp_path):
+    for group in ("a", "b", "stubs"):
+        folder = tmp_path / "submissions" / group
+        folder.mkdir(parents=True)
+        for name, text in FILES.items():
+            (folder / name).write_text(text if group != "stubs" else "x = 1\n", encoding="utf-8")
+    ended = run_script_here(
+        viva, "submissions", "--questions", "3", "--seed", "7", "--out", "out", "-j", "2"
+    )
+    assert ended.code == 1
+    assert "a: 3 questions" in ended.out
+    assert "stubs: 0 questions" in ended.out
+    assert "is left out" in ended.out
+    read_back = read_gift((tmp_path / "out" / "questions.gift").read_text(encoding="utf-8"))
+    made = {(q.category, q.text, *(option for _, option in q.answers)) for q in read_back}
+    assert len(made) == 6
+    assert len({question[1] for question in made}) == 6
+    assert len(ElementTree.parse(tmp_path / "out" / "moodle.xml").getroot()) == 8
+    assert {p.name for p in (tmp_path / "out" / "keys").iterdir()} == {
+        "a.html",
+        "b.html",
+        "stubs.html",
+    }
