@@ -9,17 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from checks.fixed_dropout import FixedDropout
-from checks.part1.data_flow import Call, Flow, Trace
+from checks.part1.data_flow import Trace
 from checks.part1.measuring import COUNTED, Cause, dropout_facts, matters, norm_facts, same
+from checks.part1.references import load_references
 
-SUMMED = ("words", "positions", "segments")
-EMBED_FLOW = Flow(
-    (
-        Call("embed_layer_norm", {"0": " + ".join(SUMMED)}),
-        Call("embed_dropout", {"0": "what embed_layer_norm gave"}),
-    ),
-    "what embed_dropout gave",
-)
 
 
 def rows_used(table: nn.Embedding, vector: Tensor) -> dict[int, float]:
@@ -105,22 +98,6 @@ def lookups(model, stored, correct) -> Iterator[str]:
             yield Cause(f"with token_type_ids given, {text}")
 
 
-def embed_sum(model, stored, correct) -> Iterator[str]:
-    """How many times each table's row is in the sum, seen with a norm that changes nothing."""
-    model.embed_layer_norm = nn.Identity()
-    before = embed(model, stored.ids)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2)
-    after = embed(model, stored.ids)
-    if not same(after, 2 * before):
-        return  # it is not a sum, or there is another norm
-    for name in ("word_embedding", "pos_embedding", "tk_type_embedding"):
-        for factor in rows_used(getattr(model, name), after[0, 0]).values():
-            if abs(factor - 1) > 1e-6:
-                yield f"what comes from {name} is in the sum {factor:.4g} times"
-
-
 def embed_norm(model, stored, correct) -> Iterator[str]:
     """Whether the result is normalised, and by the model's own norm."""
     norm = model.embed_layer_norm
@@ -132,15 +109,17 @@ def embed_norm(model, stored, correct) -> Iterator[str]:
 
 
 def embed_trace(model, stored, correct) -> Iterator[str]:
-    """What the norm and dropout are given, of the rows that belong to the tokens."""
+    """What is made of the rows that belong to the tokens."""
     ids = stored.ids
     segments = model.tk_type_embedding.weight[torch.zeros_like(ids)]
     places = torch.arange(ids.size(1)).expand_as(ids)
     rows = (model.word_embedding.weight[ids], model.pos_embedding.weight[places], segments)
-    trace = Trace(dict(zip(SUMMED, rows, strict=True)))
+    trace = Trace(dict(zip(("words", "positions", "segments"), rows, strict=True)))
     trace.note({"embed_layer_norm": model.embed_layer_norm, "embed_dropout": model.embed_dropout})
     with FixedDropout(), torch.no_grad():
-        yield from trace.report(embed(model.train(), ids), EMBED_FLOW)
+        result = embed(model.train(), ids)
+    right = load_references()["bert.embed/dropout/embeddings"]
+    yield from trace.report(result, right, "the docstring's formula")
 
 
 def embed_length(model, stored, correct) -> Iterator[str]:

@@ -21,7 +21,7 @@ from checks.fixed_dropout import NoDropout, default_dtype
 from checks.part1 import attention_probes as attention
 from checks.part1 import embed_probes as embed
 from checks.part1 import layer_probes as layer
-from checks.part1.classifier_probes import classifier_trace, init_causes
+from checks.part1.classifier_probes import classifier_trace
 from checks.part1.compare import compare
 from checks.part1.measuring import Cause, Probe, same
 from checks.part1.references import inputs_of, known_mistakes, load_references, student_model
@@ -43,11 +43,10 @@ PROBES: dict[str, tuple[Probe, ...]] = {
         attention.weights,
         attention.constant,
     ),
-    "bert.add_norm": (layer.frame_modules, layer.frame_trace, layer.frame_sum, layer.frame_norm),
+    "bert.add_norm": (layer.frame_modules, layer.frame_trace, layer.frame_norm),
     "bert.embed": (
         embed.lookups,
         embed.embed_trace,
-        embed.embed_sum,
         embed.embed_norm,
         embed.embed_length,
     ),
@@ -77,15 +76,9 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
     known = {group: known_mistakes(group) for group in results}
     mistakes, outputs, unexplained = first_known(task_id, results, known)
     if task_id == "classifier.init":
-        made = results[task_id]
         lost = attempt(lambda: list(layers_lost(load_references())))
         texts = [] if isinstance(lost, BaseException) else lost
-        causes = () if mistakes or isinstance(made, Finding) else init_causes(made)
-        return [
-            *named(mistakes),
-            *(Finding("cause", text) for text in causes),
-            *(Finding("hint", text) for text in texts),
-        ]
+        return named(mistakes) + [Finding("hint", text) for text in texts]
     if mistakes:
         return named(mistakes) + facts_about(task_id, outputs, unexplained)
     if nan.text:

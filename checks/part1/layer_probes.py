@@ -11,19 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from checks.fixed_dropout import FixedDropout
-from checks.part1.data_flow import Call, Flow, Trace
-from checks.part1.measuring import (
-    Cause,
-    dropout_facts,
-    matters,
-    multiple,
-    norm_facts,
-    scale_facts,
-)
-from checks.part1.references import add_norm_modules
+from checks.part1.data_flow import Trace
+from checks.part1.measuring import Cause, dropout_facts, matters, norm_facts, scale_facts
+from checks.part1.references import add_norm_modules, load_references
 from checks.part1.stand_ins import STAND_INS
 
 WEIGHTED = ("dense_layer", "ln_layer")
+ADD_NORM = ("input", "output", "dense_layer", "dropout", "ln_layer")  # its parameters
+COMPARED = ("input", "output", *WEIGHTED)  # those of which the right arguments are stored
 
 
 def frame(model: nn.Module, stored: SimpleNamespace) -> tuple[Callable[..., Tensor], dict]:
@@ -75,27 +70,6 @@ def frame_modules(model, stored, correct) -> Iterator[str]:
             yield Cause(f"self.{name} has an effect on the result, though it was not passed in")
 
 
-def frame_sum(model, stored, correct) -> Iterator[str]:
-    """Whether both tensors arrive in the sum, once, and the sum is normalised."""
-    call, inputs = frame(model, stored)
-    if not all(matters(inputs[name], call) for name in WEIGHTED):
-        return
-    dense, nothing = inputs["dense_layer"], nn.Identity()
-    factor = multiple(call(dense_layer=silent(dense), ln_layer=nothing), stored.input)
-    if factor != "1 times that":
-        yield (
-            "with a dense_layer that gives 0 and an ln_layer that changes nothing the result "
-            f"should be `input`, but it is {factor}"
-        )
-    zero, made = torch.zeros_like(stored.input), dense(inputs["output"])
-    factor = multiple(call(input=zero, ln_layer=nothing), made)
-    if factor != "1 times that":
-        yield (
-            "with an `input` of 0 and an ln_layer that changes nothing the result should be what "
-            f"dense_layer makes of `output`, but it is {factor}"
-        )
-
-
 def frame_norm(model, stored, correct) -> Iterator[str]:
     """Whether what comes out is normalised."""
     call, inputs = frame(model, stored)
@@ -128,66 +102,40 @@ def frame_dropout(model, stored, correct) -> Iterator[str]:
         yield from scale_facts(of_output, evaluated * kept, inputs["dropout"].p)
 
 
-# What each part of a layer is given, in the words of data_flow.Trace (the docstrings' formulas).
-ADD_NORM = ("input", "output", "dense_layer", "dropout", "ln_layer")
-ADD_NORM_FLOW = Flow(
-    (
-        Call("dense_layer", {"0": "output"}),
-        Call("dropout", {"0": "what dense_layer gave"}),
-        Call("ln_layer", {"0": "input + what dropout gave"}),
-    ),
-    "what ln_layer gave",
-)
-LAYER_FLOW = Flow(
-    (
-        Call("self_attention", {"hidden_states": "hidden_states"}),
-        Call(
-            "add_norm",
-            {
-                "input": "hidden_states",
-                "output": "what self_attention gave",
-                "dense_layer": "attention_dense",
-                "ln_layer": "attention_layer_norm",
-            },
-        ),
-        Call("interm_dense", {"0": "what add_norm gave"}),
-        Call("interm_af", {"0": "what interm_dense gave"}),
-        Call(
-            "add_norm",
-            {
-                "input": "what add_norm gave",
-                "output": "what interm_af gave",
-                "dense_layer": "out_dense",
-                "ln_layer": "out_layer_norm",
-            },
-        ),
-    ),
-    "what add_norm (call 2) gave",
-)
-
-
 def frame_trace(model, stored, correct) -> Iterator[str]:
-    """All that add_norm calls, with the modules that are passed in."""
+    """What add_norm computes, with the modules that are passed in."""
     call, inputs = frame(model.train(), stored)
+    place = "attention" if inputs["output"] is stored.attended else "feed-forward"
     trace = Trace({"input": stored.input, "output": inputs["output"]})
-    trace.note({name: inputs[name] for name in ("dense_layer", "dropout", "ln_layer")})
+    trace.note({name: inputs[name] for name in ADD_NORM[2:]})
     with FixedDropout(), torch.no_grad():
-        yield from trace.report(call(), ADD_NORM_FLOW)
+        result = call()
+    right = load_references()[f"bert.add_norm/dropout/result (after {place})"]
+    yield from trace.report(result, right, "the docstring's formula")
 
 
 def layer_trace(model, stored, correct) -> Iterator[str]:
     """All that was called, with stored results in place of attention's and add_norm's."""
     layer = model.train().bert_layers[0]
     modules = dict(layer.named_children())
-    parameters = {"self_attention": ("hidden_states", "attention_mask"), "add_norm": ADD_NORM}
-    known = {"hidden_states": stored.hidden, "attention_mask": stored.mask, **modules}
-    trace = Trace(known, parameters)
-    names = iter(STAND_INS[1:])
+    inputs = {"hidden_states": stored.hidden, "attention_mask": stored.mask}
+    trace = Trace(inputs | modules)
+    results = iter(STAND_INS[1:])
     layer.self_attention.attention = lambda *_, **__: correct["attended"].clone()
     layer.add_norm = trace.noting(
-        "add_norm", lambda *_, **__: correct[next(names, "result")].clone()
+        "add_norm",
+        lambda *_, **__: correct[next(results, "result")].clone(),
+        ADD_NORM,
+        [
+            {name: correct[f"{name} of add_norm's call {number}"] for name in COMPARED}
+            for number in (1, 2)
+        ],
     )
+    attend = modules.pop("self_attention")
+    attend.forward = trace.noting("self_attention", attend.forward, tuple(inputs), [inputs])
     trace.note(modules)
     with FixedDropout(), torch.no_grad():
         result = layer(stored.hidden.clone(), stored.mask.clone())
-    yield from trace.report(result, LAYER_FLOW, always=True)
+    yield from trace.deviations
+    yield from trace.report(result, correct["result"], "what the second add & norm gives")
+    yield f"what was called: {'; '.join(trace.steps)}; returned: {trace.origin(result)}"

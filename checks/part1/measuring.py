@@ -8,7 +8,6 @@ cannot be seen because something else is wrong. It does not know how any task is
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -38,13 +37,6 @@ def same(first: Any, second: Any) -> bool:
     if first.shape != second.shape:
         return False
     return torch.allclose(first.double(), second.double(), rtol=1e-6, atol=1e-8)
-
-
-def multiple(whole: Tensor, part: Tensor) -> str:
-    """How many times ``whole`` is ``part``, in words."""
-    factor = ((whole * part).sum() / part.square().sum()).item()
-    known = math.isfinite(factor) and same(whole, factor * part)
-    return f"{factor:.4g} times that" if known else "something else"
 
 
 def matters(module: nn.Module, call: Callable[[], Tensor]) -> bool:
