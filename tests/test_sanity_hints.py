@@ -245,12 +245,12 @@ FACTS = [  # a wrong function, what is said of it
     (
         ADD_NORM,
         lambda _, i, o, d, p, n: n(i / 2 + p(d(o))),
-        "should be `input`, but it is 0.5 times that",
+        "ln_layer(0.5 · input + dropout(dense_layer(output))), which is not the docstring's formula",
     ),
     (
         ADD_NORM,
         lambda _, i, o, d, p, n: 3 * n(i + p(d(o))) / 2,
-        "mean 0 and variance 1, but one has mean",
+        "what is returned is 1.5 · ln_layer(input + dropout(dense_layer(output))), which is not",
     ),
     (ADD_NORM, lambda _, i, o, d, p, n: n(p(i) + p(d(o))), "dropout sets numbers of `input` to 0"),
     (
@@ -263,11 +263,11 @@ FACTS = [  # a wrong function, what is said of it
     ),
     (EMBED, embed(lambda p: p // 2), "token 1 of sentence 0 (counted from 0) takes row 0"),
     (EMBED, embed(words=0), "takes no row of word_embedding, where row"),
-    (EMBED, embed(words=3), "what comes from word_embedding is in the sum 3 times"),
+    (EMBED, embed(words=3), "embed_layer_norm(3 · words + positions + segments)), which is not"),
     (
         EMBED,
         embed(end=lambda s, x: s.embed_dropout(s.embed_layer_norm(x) * 2)),
-        "mean 0 and variance 1, but one has mean",
+        "embed_dropout(2 · embed_layer_norm(words + positions + segments)), which is not",
     ),
     (EMBED, depends_on_length, "the first 3 tokens alone get other vectors"),
     (
@@ -298,7 +298,7 @@ def test_a_fact_is_measured(task_id, function, words, monkeypatch):
         (EMBED, lambda self, *given: embed()(self, *given).transpose(0, 1), "token "),
         (EMBED, lambda self, *given: 3, "dropout"),
         (ADD_NORM, lambda self, input, output, dense_layer, *_: dense_layer, "effect"),
-        (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) / i), "inf times"),
+        (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) / i), "returned"),
         (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) / i), "is set to 0"),
         (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) * i), "are others"),
     ],

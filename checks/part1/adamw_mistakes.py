@@ -143,13 +143,10 @@ def mistakes_in(
     wrong = [name for name, case in names.items() if not is_correct(case, outputs.get(name))]
     unexplained = wrong
     for part in DECISIVE:
-        here = [outputs[name] for name in unexplained if name.startswith(part)]
+        names_here = [name for name in unexplained if name.startswith(part)]
+        here = [outputs[name] for name in names_here]
         empty = any(output is NO_NUMBER for output in here)  # as of many mistakes
-        slight = all(
-            is_nearly_correct(names[name], outputs[name])
-            for name in unexplained
-            if name.startswith(part)
-        )
+        slight = all(map(is_nearly_correct, (names[name] for name in names_here), here))
         if here and not slight and not (empty and "uncorrected" in wrong):
             # without bias correction much is alike: it has to go with what is named already
             prefix = (part, "adam/plain") if part == "uncorrected" and mistakes else part

@@ -18,7 +18,7 @@ from checks.part1.adamw_probes import make, walk
 LR, DECAY, BETA1, BETA2 = 0.13, 0.37, 0.7, 0.83
 HUGE, TINY = 1e10, 1e-40
 POWERS = (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0)
-WEIGHTS = {"β₁": BETA1, "β₂": BETA2, "(1 − β₁)": 1 - BETA1, "(1 − β₂)": 1 - BETA2}
+WEIGHTS = {"β₁": [BETA1], "β₂": [BETA2], "(1 − β₁)": [1 - BETA1], "(1 − β₂)": [1 - BETA2]}
 
 
 def close(first: float, second: float) -> bool:
@@ -33,16 +33,16 @@ def steps(opt_class: type, gradients: Sequence[float], **settings) -> list[float
     return [(before - after) / LR for before, after in itertools.pairwise(places)]
 
 
-def product(value: float, factors: Mapping[str, float]) -> str:
-    """A number as a product of powers of up to two factors, or as it is."""
-    for size in (1, 2):
-        for names in itertools.combinations(factors, size):
-            for powers in itertools.product(POWERS, repeat=size):
-                if close(
-                    value, math.prod(factors[n] ** p for n, p in zip(names, powers, strict=True))
-                ):
+def product(values: Sequence[float], bases: Mapping[str, Sequence[float]]) -> str:
+    """The powers of up to two bases whose product each value is; "" if there are none."""
+    for names in (*((name,) for name in bases), *itertools.combinations(bases, 2)):
+        for powers in itertools.product(POWERS, repeat=len(names)):
+            with contextlib.suppress(ZeroDivisionError, TypeError):  # 0 ** -1, (-1) ** 0.5
+                rows = zip(*(bases[name] for name in names), strict=True)
+                made = [math.prod(map(pow, row, powers)) for row in rows]
+                if all(map(close, values, made)):
                     return written(zip(names, powers, strict=True))
-    return f"{value:.4g}"
+    return ""
 
 
 def written(powers: Iterator[tuple[str, float]]) -> str:
@@ -71,52 +71,40 @@ def moments(opt_class: type, gradients: Sequence[float]) -> tuple[list[float], l
 
 def averages(opt_class: type) -> Iterator[str]:
     """Whether m and v are running averages, beginning at 0, of g and g²."""
-    later, idle, double = (moments(opt_class, g) for g in ([1.0, 0.5], [1.0, 0.0], [2.0]))
-    if close(double[0][0], later[0][0]):
+    walks = [moments(opt_class, gradients) for gradients in ([1.0, 0.5], [1.0, 0.0], [2.0, 0.0])]
+    if close(walks[0][0][0], walks[2][0][0]):
         raise ValueError("with a huge ε a step does not show m: ε is not added to the root alone")
-    if later[0][0] < 0:
+    if walks[0][0][0] < 0:
         yield "the update is added instead of subtracted, or m has the wrong sign"
-    for name, of, letter, beta, power in (("m", "g", "β₁", BETA1, 1), ("v", "g²", "β₂", BETA2, 2)):
-        (first, second), (_, rest), (at_double, *_) = (
-            [abs(x) if name == "m" else x**2 for x in made[power - 1]]
-            for made in (later, idle, double)
-        )
-        yield from average(name, of, letter, beta, (first, second, rest, at_double), power)
+    for power, names in ((1, ("m", "g", "β₁", BETA1)), (2, ("v", "g²", "β₂", BETA2))):
+        yield from average(*names, power, [[abs(x) ** power for x in w[power - 1]] for w in walks])
 
 
 def average(
-    name: str, of: str, letter: str, beta: float, values: Sequence[float], power: int
+    name: str, of: str, letter: str, beta: float, power: int, values: Sequence[Sequence[float]]
 ) -> Iterator[str]:
-    """What one running average is instead, from its values on few gradients.
+    """What one running average is instead.
 
     Args:
-        values: after a gradient of 1, then one of 0.5; after 1, then 0; and after one of 2.
+        values: after each of the gradients 1 and 0.5; 1 and 0; 2 and 0.
     """
-    first, second, rest, at_double = values
-    right = f"(1 − {letter}) · {of}"
+    (first, second), (_, rest), (double, _) = values
     fresh = (1 - beta) * 0.5**power
-    if not close(at_double, first * 2**power):
-        degree = math.log2(at_double / first) / power
-        what = "m" if name == "m" else "√v, or what stands for it,"
-        like = (
-            f"like |g| to the power of {degree:.3g}" if close(2 * degree, round(2 * degree)) else ""
-        )
-        yield f"{what} grows {like or 'like no power of g'} in the first step, instead of like |g|"
+    if not close(double, first * 2**power):
+        degree = math.log2(double / first) / power
+        if close(2 * degree, round(2 * degree)):
+            what = "m" if name == "m" else "√v, or what is in its place,"
+            yield f"{what} grows in the first step like |g| to the power of {degree:.3g}, not 1"
     elif close(first, 1) and close(second, beta + fresh):
         yield f"{name} is {of} after the first step: it begins with the gradient instead of 0"
     elif not close(first, 1 - beta):
-        bases = {"(g − m)²": BETA1**2, "m²": (1 - BETA1) ** 2, "g · m": 1 - BETA1}
-        bases = bases if name == "v" else {}
-        base = next((b for b, size in bases.items() if close(first, (1 - beta) * size)), "")
-        if base:
-            yield f"v averages {base}, with the m of the same step, instead of g²"
-        else:
-            yield f"{name} is {product(first, WEIGHTS)} · {of} after the first step, not {right}"
-    elif not close(rest, beta * first):
-        kept = product(rest / first, WEIGHTS) if rest / first > 1e-6 else "nothing"
+        weight = product([first], WEIGHTS) or f"{first:.4g}"
+        yield f"the first update uses {weight} · {of} where {name} = (1 − {letter}) · {of} belongs"
+    elif close(rest, first) and close(second, max(first, beta * first + fresh)):
+        yield f"{name} never falls: its largest value is kept"
+    elif not close(rest, beta * first) and close(second, rest + fresh):
+        kept = (product([rest / first], WEIGHTS) or f"{rest / first:.4g}") if rest else "nothing"
         yield f"{name} keeps {kept} of what it was instead of {letter} times that"
-    elif not close(second, beta * first + fresh):
-        yield f"{name} takes another part of the second gradient than {right}"
 
 
 def corrections(opt_class: type) -> list[float]:
@@ -131,28 +119,18 @@ def correction(opt_class: type) -> Iterator[str]:
     expected = [(1 - BETA2**t) ** 0.5 / (1 - BETA1**t) for t in range(1, 5)]
     if all(map(close, factors, expected)):
         return
-    counts = {"ᵗ": lambda t: t, "ᵗ⁻¹": lambda t: t - 1, "ᵗ⁺¹": lambda t: t + 1, "": lambda t: 1}
-    betas = {"β₁": BETA1, "β₂": BETA2}
-    bases = {
-        f"(1 − {letter}{mark})": [1 - beta ** count(t) for t in range(1, 5)]
-        for letter, beta in betas.items()
-        for mark, count in counts.items()
-    }
-    bases |= {f"(1 − t · {s})": [1 - t * b for t in range(1, 5)] for s, b in betas.items()}
-    bases |= {f"{s}ᵗ": [b**t for t in range(1, 5)] for s, b in betas.items()}
-    text = "by " + ", ".join(f"{factor:.4g}" for factor in factors) + " (the first four)"
-    for names in itertools.combinations(bases, 2):
-        for powers in itertools.product(POWERS, repeat=2):
-            with contextlib.suppress(ZeroDivisionError, TypeError):
-                rows = zip(*(bases[name] for name in names), strict=True)
-                made = [a ** powers[0] * b ** powers[1] for a, b in rows]
-                if all(map(close, factors, made)):
-                    text = f"by {written(zip(names, powers, strict=True))}"
-                    break
-        else:
-            continue
-        break
-    yield f"correct_bias multiplies steps {text} instead of √(1 − β₂ᵗ) / (1 − β₁ᵗ)"
+    times = range(1, 5)
+    bases: dict[str, list[float]] = {}
+    for letter, beta in (("β₁", BETA1), ("β₂", BETA2)):
+        for mark, more in (("ᵗ", 0), ("ᵗ⁻¹", -1), ("ᵗ⁺¹", 1)):
+            bases[f"(1 − {letter}{mark})"] = [1 - beta ** (t + more) for t in times]
+        bases[f"(1 − {letter})"] = [1 - beta for _ in times]
+        bases[f"(1 − {letter})ᵗ"] = [(1 - beta) ** t for t in times]
+        bases[f"(1 − t · {letter})"] = [1 - t * beta for t in times]
+        bases[f"{letter}ᵗ"] = [beta**t for t in times]
+    numbers = ", ".join(f"{factor:.4g}" for factor in factors)
+    text = product(factors, bases) or f"{numbers} (the first four)"
+    yield f"correct_bias multiplies steps by {text} instead of √(1 − β₂ᵗ) / (1 − β₁ᵗ)"
 
 
 def denominator(opt_class: type) -> Iterator[str]:
@@ -168,15 +146,14 @@ def denominator(opt_class: type) -> Iterator[str]:
         "√v, without ε,": lambda e: root,
         "√v · (1 + ε)": lambda e: root * (1 + e),
         "√v · ε": lambda e: root * e,
-        "√v − ε": lambda e: root - e,
         "v + ε": lambda e: root**2 + e,
     }
     sizes = (0.2, 0.9, 3.0)
     made = [(1 - BETA1) / steps(opt_class, [1.0], eps=eps)[0] for eps in sizes]
-    text = next(
-        (text for text, form in forms.items() if all(map(close, made, map(form, sizes)))), ""
-    )
-    if text and text != "√v + ε":
+    numbers = ", ".join(f"{size:.4g}" for size in made)
+    fitting = (text for text, form in forms.items() if all(map(close, made, map(form, sizes))))
+    text = next(fitting, f"{numbers} where ε is {', '.join(map(str, sizes))}")
+    if text != "√v + ε":
         yield f"m is divided by {text} instead of √v + ε"
 
 
@@ -190,12 +167,12 @@ def decay(opt_class: type) -> Iterator[str]:
     share, ratio = shares[0], shares[0] / (LR * DECAY)
     if not close(*shares[:2]):
         return
-    text = product(ratio, {"α": LR, "λ": DECAY}) if share > 0 else f"{ratio:.4g}"
     if not close(ratio, 1):
-        yield f"weight decay takes off {text} times α · λ of a parameter instead of once that"
+        text = product([ratio], {"α": [LR], "λ": [DECAY]}) or f"{ratio:.4g}"
+        yield f"weight decay takes off {text} times α · λ · θ instead of once"
     elif not close(shares[2], share):
-        ratio = shares[2] / share
-        yield f"with correct_bias weight decay takes off {ratio:.4g} times α · λ of a parameter"
+        ratio = f"{shares[2] / share:.4g}"
+        yield f"with correct_bias weight decay takes off {ratio} times α · λ · θ instead of once"
 
 
 def wrong_parts(opt_class: type) -> list[str]:
@@ -205,9 +182,8 @@ def wrong_parts(opt_class: type) -> list[str]:
         longer, shorter = (steps(opt_class, [1.0], lr=LR * n)[0] for n in (2, 1))
         if not close(longer, 2 * shorter):
             degree = math.log2(longer / shorter)
-            return [
-                f"the update grows like the learning rate to the power of {degree:.3g}, not like α"
-            ]
+            text = f"the update grows like the learning rate to the power of {degree:.3g}, not 1"
+            return [text] if close(2 * degree, round(2 * degree)) else []
         # where correct_bias=False makes corrected steps, they show no moments
         factor = corrections(opt_class)[0]
         plain = not close(factor, 1) and not close(factor, (1 - BETA1) / (1 - BETA2) ** 0.5)

@@ -90,7 +90,6 @@ def weights(model, stored, correct) -> Iterator[str]:
     if same(given.sum(-1), torch.ones_like(given[..., 0])):
         yield from pattern(given[longest, 0])
         yield from scale(stored, given[longest], longest)
-        yield from on_mask(stored, given, real)
     else:
         yield from sums(stored, given, longest)
 
@@ -121,8 +120,6 @@ def pattern(weights: Tensor) -> Iterator[str]:
         "a token looks only at itself": ones - torch.eye(len(weights)).to(weights),
         "a token looks only at itself and at those before it: a causal mask, which BERT does not "
         "have": ones.triu(1),
-        "a token looks only at itself and at those after it": ones.tril(-1),
-        "no token looks at itself": torch.eye(len(weights)).to(weights),
     }
     for text, zeros in patterns.items():
         if torch.equal(weights == 0, zeros == 1):
@@ -145,36 +142,21 @@ def sums(stored: SimpleNamespace, given: Tensor, longest: Tensor) -> Iterator[st
         yield Cause(f"the attention weights of a token sum to {text} instead of 1")
         return
     product = stored.query[longest] @ stored.key[longest].mT  # (H, L, L)
-    functions = {"the scores themselves": torch.clone, "sigmoids": torch.sigmoid}
-    functions |= {"ReLUs": torch.relu, "hyperbolic tangents": torch.tanh, "exponentials": torch.exp}
+    functions = {
+        "the scores themselves": torch.clone,
+        "sigmoids of the scores": torch.sigmoid,
+        "ReLUs of the scores": torch.relu,
+        "exponentials of the scores": torch.exp,
+    }
     for factor in (1.0, stored.key.size(-1) ** -0.5):
         for text, function in functions.items():
             if same(given[longest], function(factor * product)):
-                yield Cause(f"the attention weights are {text}, not a softmax, of the scores")
+                yield Cause(f"the attention weights are {text}: no softmax over the keys acts")
                 return
     yield (
         f"if all values are 1, the results are not 1 but from {totals.min():.4g} to "
         f"{totals.max():.4g}: the attention weights of a token do not sum to 1"
     )
-
-
-def on_mask(stored: SimpleNamespace, given: Tensor, real: Tensor) -> Iterator[str]:
-    """Which number the scores of padding are, or get added, where their weights are not 0."""
-    shortest = real.sum(-1).argmin()
-    real, scores = real[shortest], stored.query[shortest] @ stored.key[shortest].mT
-    scores = scores * stored.key.size(-1) ** -0.5
-    inputs = given[shortest].log()  # of the softmax, up to a number for each row
-    inputs = inputs - (inputs - scores)[..., real].mean(-1, keepdim=True)  # (H, L, L)
-    if not same(inputs[..., real], scores[..., real]) or not inputs.isfinite().all():
-        return
-    padding, before = inputs[..., ~real], scores[..., ~real]
-    for numbers, text in ((padding, "are set to {}"), (padding - before, "get {} added")):
-        if numbers.std() < 1e-6:
-            text = text.format(f"{numbers.mean():.4g}")
-            yield Cause(
-                f"the scores of padding {text}, which leaves padding a weight; attention_mask "
-                f"holds {stored.mask.min():.3g} there, to be added"
-            )
 
 
 def in_sizes(factor: float, stored: SimpleNamespace) -> str:
@@ -198,10 +180,7 @@ def scale(stored: SimpleNamespace, given: Tensor, sentence: Tensor) -> Iterator[
         "query · query": query @ query.mT,
         "key · key": key @ key.mT,
         "the cosine of query and key": F.normalize(query, dim=-1) @ F.normalize(key, dim=-1).mT,
-        "the distance of query and key": torch.cdist(query, key),
         "query · key summed over the heads": product.sum(0, keepdim=True).expand_as(product),
-        "the absolute value of query · key": product.abs(),
-        "the ReLU of query · key": product.relu(),
         "the softmax of query · key": product.softmax(-1),
         "the softmax of query · key / √W": (product * key.size(-1) ** -0.5).softmax(-1),
     }

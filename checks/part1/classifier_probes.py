@@ -13,6 +13,7 @@ from checks.part1.measuring import dropout_facts
 from checks.part1.references import load_references, under
 from checks.part1.runners import student_classifier
 
+
 def classifier_trace(_, stored, correct) -> Iterator[str]:
     """What is made of what the encoder returns."""
     references = load_references()

@@ -7,7 +7,6 @@ of a few. It does not know how any task is solved.
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,15 +50,20 @@ class Trace:
         tensors = [
             (name, x) for name, x in known if isinstance(x, Tensor) and x.dtype.is_floating_point
         ]
-        pairs = itertools.combinations(tensors[::-1], 2)
-        sums = [(f"({n} + {m})", x + y) for (n, x), (m, y) in pairs if x.shape == y.shape]
+        pairs = [
+            (n, x, m, y)
+            for (n, x), (m, y) in itertools.combinations(tensors[::-1], 2)
+            if x.shape == y.shape
+        ]
+        sums = [(f"({n} + {m})", x + y) for n, x, m, y in pairs]
         made = (
             (f"{text}{name}", f(x)) for text, f in FUNCTIONS.items() for name, x in tensors + sums
         )
-        for name, other in (*known, *made):
+        products = ((f"{n} · {m}", x * y) for n, x, m, y in pairs)
+        for name, other in itertools.chain(known, made, products):
             if value is other or same(value, other):
                 return name
-        return sum_of(value, tensors[::-1]) or product_of(value, tensors[::-1]) or UNKNOWN
+        return sum_of(value, tensors[::-1]) or UNKNOWN
 
     def noting(
         self,
@@ -146,15 +150,3 @@ def sum_of(value: Any, tensors: Sequence[tuple[str, Tensor]]) -> str:
         for c, name in used
     ]
     return " + ".join(terms)
-
-
-def product_of(value: Any, tensors: Sequence[tuple[str, Tensor]]) -> str:
-    """Two or three known tensors of which a value is the product; "" if of none."""
-    if not isinstance(value, Tensor):
-        return ""
-    for count in (2, 3):
-        for factors in itertools.combinations(tensors, count):
-            fit = all(tensor.shape == value.shape for _, tensor in factors)
-            if fit and same(value, math.prod(tensor for _, tensor in factors)):
-                return " · ".join(name for name, _ in factors)
-    return ""

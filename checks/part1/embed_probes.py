@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
 from checks.fixed_dropout import FixedDropout
 from checks.part1.data_flow import Trace
-from checks.part1.measuring import COUNTED, Cause, dropout_facts, matters, norm_facts, same
+from checks.part1.measuring import COUNTED, Cause, dropout_facts, matters, same
 from checks.part1.references import load_references
-
 
 
 def rows_used(table: nn.Embedding, vector: Tensor) -> dict[int, float]:
@@ -43,32 +41,6 @@ def wrong_row(model, name: str, result: Tensor, real: Tensor, expected: Tensor) 
             break
 
 
-def places_used(model: nn.Module, result: Tensor, stored: SimpleNamespace) -> Iterator[str]:
-    """What the positions are, where they are not those of the tokens."""
-    rows = {
-        (sentence, place): list(rows_used(model.pos_embedding, result[sentence, place]))
-        for sentence, place in stored.real.nonzero().tolist()
-    }
-    length, sizes = stored.ids.size(1), stored.real.sum(-1).tolist()
-    rules: dict[str, Callable[[int, int], int]] = {
-        "the token's id": lambda b, n: stored.ids[b, n].item(),
-        "the sentence's place in the batch": lambda b, n: b,
-        "the position + 1": lambda b, n: n + 1,
-        "the position + 2": lambda b, n: n + 2,
-        "the distance from the last column": lambda b, n: length - 1 - n,
-        "the distance from the sentence's last token": lambda b, n: sizes[b] - 1 - n,
-        "the number of the sentence's tokens": lambda b, n: sizes[b],
-        "the number of columns": lambda b, n: length,
-        "a position that goes on from sentence to sentence": lambda b, n: b * length + n,
-    }
-    rules |= {f"{row} for every token": (lambda b, n, row=row: row) for row in (0, 1, length - 1)}
-    count = model.pos_embedding.num_embeddings
-    for text, rule in rules.items():
-        if all(row == [rule(*place) % count] for place, row in rows.items()):
-            yield Cause(f"pos_embedding is looked up with {text} instead of the token's position")
-            break
-
-
 def embed(model: nn.Module, *ids: Tensor) -> Tensor:
     """The student's vectors of ids (B, L), perhaps with segments: (B, L, D)."""
     result = model.embed(*(tensor.clone() for tensor in ids))
@@ -89,7 +61,6 @@ def lookups(model, stored, correct) -> Iterator[str]:
             return  # it is cut off from its gradient, which shows the rows
     yield from wrong_row(model, "word_embedding", result, real, ids)
     yield from wrong_row(model, "pos_embedding", result, real, places)
-    yield from places_used(model, result, stored)
     wrong_types = list(wrong_row(model, "tk_type_embedding", result, real, ids * 0))
     yield from wrong_types
     if not wrong_types:
@@ -99,13 +70,10 @@ def lookups(model, stored, correct) -> Iterator[str]:
 
 
 def embed_norm(model, stored, correct) -> Iterator[str]:
-    """Whether the result is normalised, and by the model's own norm."""
+    """Whether the model's own norm has an effect."""
     norm = model.embed_layer_norm
     if not matters(norm, lambda: embed(model, stored.ids)):
         yield Cause("self.embed_layer_norm has no effect on the result: its weights are not used")
-    nn.init.ones_(norm.weight)
-    nn.init.zeros_(norm.bias)
-    yield from norm_facts(embed(model, stored.ids))
 
 
 def embed_trace(model, stored, correct) -> Iterator[str]:

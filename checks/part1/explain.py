@@ -43,7 +43,7 @@ PROBES: dict[str, tuple[Probe, ...]] = {
         attention.weights,
         attention.constant,
     ),
-    "bert.add_norm": (layer.frame_modules, layer.frame_trace, layer.frame_norm),
+    "bert.add_norm": (layer.frame_modules, layer.frame_trace),
     "bert.embed": (
         embed.lookups,
         embed.embed_trace,
@@ -212,7 +212,4 @@ def measured(task_id: str, only_dropout: bool = False) -> list[Finding]:
                 model, stored = student_model(references), inputs_of(task_id, references)
                 for text in probe(model, stored, correct):
                     texts[text] = None
-    causes = [text for text in texts if isinstance(text, Cause)]
-    return [Finding("cause", text) for text in causes] + [
-        Finding("fact", text) for text in texts if not isinstance(text, Cause)
-    ]
+    return [Finding("cause" if isinstance(text, Cause) else "fact", text) for text in texts]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from checks.fixed_dropout import FixedDropout
 from checks.part1.data_flow import Trace
-from checks.part1.measuring import Cause, dropout_facts, matters, norm_facts, scale_facts
+from checks.part1.measuring import Cause, dropout_facts, matters, scale_facts
 from checks.part1.references import add_norm_modules, load_references
 from checks.part1.stand_ins import STAND_INS
 
@@ -68,13 +68,6 @@ def frame_modules(model, stored, correct) -> Iterator[str]:
     for name, module in model.bert_layers[0].named_children():
         if matters(module, call):
             yield Cause(f"self.{name} has an effect on the result, though it was not passed in")
-
-
-def frame_norm(model, stored, correct) -> Iterator[str]:
-    """Whether what comes out is normalised."""
-    call, inputs = frame(model, stored)
-    if matters(inputs["ln_layer"], call):
-        yield from norm_facts(call(ln_layer=nn.LayerNorm(stored.input.size(-1))))
 
 
 def frame_dropout(model, stored, correct) -> Iterator[str]:

@@ -50,18 +50,6 @@ def matters(module: nn.Module, call: Callable[[], Tensor]) -> bool:
     return not same(before, after)
 
 
-def norm_facts(result: Tensor) -> Iterator[str]:
-    """Whether each token's numbers are normalised, by a norm that neither scales nor shifts."""
-    mean, variance = result.mean(-1).flatten(), result.var(-1, unbiased=False).flatten()
-    off = mean.abs() + (variance - 1).abs()
-    if off.max() > 0.01:
-        yield (
-            "with a norm whose weight is 1 and bias 0 each token of the result should have mean 0 "
-            f"and variance 1, but one has mean {mean[off.argmax()]:.3g} and variance "
-            f"{variance[off.argmax()]:.3g}"
-        )
-
-
 def dropout_facts(
     model: nn.Module, call: Callable[[], Tensor], last: nn.Dropout | None = None
 ) -> Iterator[str]:

@@ -34,33 +34,48 @@ CLASSIFY = """def forward(self, input_ids, attention_mask):
     return self.classifier(self.dropout(pooled))
 """
 ATTENTION, FORWARD = ("bert.attention", ATTEND), ("classifier.forward", CLASSIFY)
+ADD_NORM, LAYERED, EMBEDDING = ("bert.add_norm", ADD), ("bert.layer", LAYER), ("bert.embed", EMBED)
 STEP = ("optimizer.step", STEPPING)
 ADDED, ADDEND = ".add_(p.grad * p.grad, alpha=1 - beta2)", ".add_(p.grad, alpha=1 - beta1)"
 DIVISOR = '(state["v"].sqrt() + group["eps"])'
+LARGEST = '(state.update(w=torch.maximum(state.get("w", p * 0), state["v"])) or state["w"])'
 CAUSES = [
     (ATTENTION, "query @ key.mT", "query @ key[:, :1].mT", "each head's query · head 1's key"),
-    (ATTENTION, "scores + attention_mask", "scores.masked_fill(attention_mask < 0, -10.0)",
-     "the scores of padding are set to -10"),
     (ATTENTION, "weights @ value", "weights @ value[:, :1]",
      "which are head 2's, are made of the values of head 1 "),
     (ATTENTION, "weights @ value", "weights @ value + query", "`query` itself is added"),
-    (("bert.add_norm", ADD), "input +", "dropout(dense_layer(output)) - 2 * input -",
-     "ln_layer is given -2 · input instead of input + what dropout gave"),
-    (("bert.layer", LAYER), "return ", "return hidden_states + ",
-     "what is returned is hidden_states + what add_norm (call 2) gave instead of"),
-    (("bert.embed", EMBED), "self.pos_embedding(places)", "self.pos_embedding(input_ids % 16)",
-     "pos_embedding is looked up with the token's id instead of"),
+    (ATTENTION, "(scores + attention_mask).softmax(-1)", "torch.sigmoid(scores + attention_mask)",
+     "the attention weights are sigmoids of the scores: no softmax over the keys acts"),
+    (ADD_NORM, "input +", "dropout(dense_layer(output)) - 2 * input -",
+     "what is returned is ln_layer(-2 · input), which is not the docstring's formula"),
+    (ADD_NORM, "input +", "input *", "ln_layer(input · dropout(dense_layer(output))), which is"),
+    (ADD_NORM, "input + dropout(", "torch.softmax(input + dropout(",
+     "ln_layer(the softmax of (input + dropout(dense_layer(output)))), which is not"),
+    (LAYERED, "return ", "return hidden_states + ",
+     "what is returned is hidden_states + the result of add_norm (call 2), which is not what"),
+    (LAYERED, "x, inner,", "x, inner + self.interm_dense(x),",
+     "add_norm (call 2) is given interm_dense(the result of add_norm) + interm_af(interm_dense(the "
+     "result of add_norm)) as `output`, which does not belong there"),
+    (LAYERED, "attention(hidden_states,", "attention(2 * hidden_states,",
+     "self_attention is given 2 · hidden_states as `hidden_states`, which does not"),
+    (EMBEDDING, "self.pos_embedding(places)", "self.pos_embedding(input_ids % 16)",
+     "of pos_embedding, where row 0 belongs"),
+    (EMBEDDING, "self.embed_layer_norm(total", "total + self.embed_layer_norm(total",
+     "words + positions + embed_layer_norm(words + positions + segments)), which is not the doc"),
     (FORWARD, "dropout(pooled)", "dropout(F.normalize(pooled, dim=-1))",
-     "dropout is given a division by its norm of pooler_output instead of pooler_output"),
-    (STEP, ADDED, '.add_((p.grad - state["m"]) ** 2, alpha=1 - beta2)',
-     "v averages (g − m)², with the m of the same step, instead of g²"),
-    (STEP, ADDED, ADDED.replace("1 - beta2", "1 - beta1"), "v is (1 − β₁) · g² after the first"),
-    (STEP, ADDEND, ADDEND.replace("p.grad", "p.grad * (1 + beta1)"), "m is 0.51 · g after the"),
+     "linear(dropout(the division by its norm of pooler_output)), which is not what the task's"),
+    (STEP, ADDED, ADDED.replace("1 - beta2", "1 - beta1"),
+     "uses (1 − β₁) · g² where v = (1 − β₂) · g² belongs"),
+    (STEP, ADDEND, ADDEND.replace("p.grad", "p.grad * (1 + beta1)"),
+     "uses 0.51 · g where m = (1 − β₁) · g belongs"),
     (STEP, DIVISOR, 'state["v"].sqrt().clamp(min=group["eps"])', "the larger of √v and ε instead"),
-    (STEP, DIVISOR, '(state["v"] ** 0.25 + group["eps"])', "grows like |g| to the power of 0.5"),
+    (STEP, DIVISOR, '(state["v"] ** 0.25 + group["eps"])', "like |g| to the power of 0.5, not 1"),
+    (STEP, DIVISOR, '(state["v"].sqrt() + 3 * group["eps"])', "1.012, 3.112, 9.412 where ε is 0.2"),
+    (STEP, DIVISOR, DIVISOR.replace('state["v"]', LARGEST), "v never falls: its largest value is kept"),
+    (STEP, "(1 - beta1 **", "((1 - beta1) **", "√(1 − β₂ᵗ) / (1 − β₁)ᵗ instead of"),
     (STEP, '* group["weight_decay"] * p', '* group["weight_decay"] * p / 2',
-     "weight decay takes off 0.5 times α · λ"),
-    (STEP, "p.sub_(rate *", 'p.sub_(group["lr"] * rate *', "the learning rate to the power of 2"),
+     "weight decay takes off 0.5 times α · λ · θ"),
+    (STEP, "p.sub_(rate *", 'p.sub_(group["lr"] * rate *', "learning rate to the power of 2, not"),
 ]  # fmt: skip
 
 
