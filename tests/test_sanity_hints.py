@@ -245,7 +245,7 @@ FACTS = [  # a wrong function, what is said of it
     (
         ADD_NORM,
         lambda _, i, o, d, p, n: n(i / 2 + p(d(o))),
-        "ln_layer(0.5 · input + dropout(dense_layer(output))), which is not the docstring's formula",
+        "ln_layer(0.5 · input + dropout(dense_layer(output))), which is not the docstring's",
     ),
     (
         ADD_NORM,
@@ -298,7 +298,7 @@ def test_a_fact_is_measured(task_id, function, words, monkeypatch):
         (EMBED, lambda self, *given: embed()(self, *given).transpose(0, 1), "token "),
         (EMBED, lambda self, *given: 3, "dropout"),
         (ADD_NORM, lambda self, input, output, dense_layer, *_: dense_layer, "effect"),
-        (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) / i), "returned"),
+        (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) / i), "which is not"),
         (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) / i), "is set to 0"),
         (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) * i), "are others"),
     ],

@@ -63,7 +63,7 @@ def moments(opt_class: type, gradients: Sequence[float]) -> tuple[list[float], l
     """
     huge, more = (steps(opt_class, gradients, eps=eps) for eps in (HUGE, 100 * HUGE))
     tiny = steps(opt_class, gradients, eps=TINY)
-    if not all(close(100 * b, a) for a, b in zip(huge, more, strict=True)):
+    if not all(math.isclose(100 * b, a, rel_tol=1e-5) for a, b in zip(huge, more, strict=True)):
         raise ValueError("ε is not added to the root")
     m = [HUGE * step for step in huge]
     return m, [a / b if b else math.nan for a, b in zip(m, tiny, strict=True)]
@@ -76,6 +76,12 @@ def averages(opt_class: type) -> Iterator[str]:
         raise ValueError("with a huge ε a step does not show m: ε is not added to the root alone")
     if walks[0][0][0] < 0:
         yield "the update is added instead of subtracted, or m has the wrong sign"
+    m, root = (abs(moment[0]) for moment in walks[0])
+    scale = m / (1 - BETA1)
+    if close(scale, root / (1 - BETA2) ** 0.5) and not close(scale, 1):
+        text = f"{1 / scale:.4g}"
+        yield f"√v has {text} · ε added instead of ε, or the gradient is divided by {text}"
+        return
     for power, names in ((1, ("m", "g", "β₁", BETA1)), (2, ("v", "g²", "β₂", BETA2))):
         yield from average(*names, power, [[abs(x) ** power for x in w[power - 1]] for w in walks])
 
