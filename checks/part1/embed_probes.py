@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from checks.fixed_dropout import FixedDropout
 from checks.part1.data_flow import Trace
-from checks.part1.measuring import COUNTED, Cause, dropout_facts, matters, same
+from checks.part1.measuring import COUNTED, Cause, dropout_facts, matters
 from checks.part1.references import load_references
 
 
@@ -88,13 +88,6 @@ def embed_trace(model, stored, correct) -> Iterator[str]:
         result = embed(model.train(), ids)
     right = load_references()["bert.embed/dropout/embeddings"]
     yield from trace.report(result, right, "the docstring's formula")
-
-
-def embed_length(model, stored, correct) -> Iterator[str]:
-    """Whether the first tokens get the same vectors without the others."""
-    whole, part = embed(model, stored.ids), embed(model, stored.ids[:, :3])
-    if not same(whole[:, :3], part):
-        yield "the first 3 tokens alone get other vectors than at the beginning of the whole"
 
 
 def embed_dropout(model, stored, correct) -> Iterator[str]:

@@ -43,17 +43,16 @@ PROBES: dict[str, tuple[Probe, ...]] = {
         attention.weights,
         attention.constant,
     ),
-    "bert.add_norm": (layer.frame_modules, layer.frame_trace),
+    "bert.add_norm": (layer.frame_modules,),
     "bert.embed": (
         embed.lookups,
         embed.embed_trace,
         embed.embed_norm,
-        embed.embed_length,
     ),
 }
 PROBES_OF_DROPOUT: dict[str, Probe] = {
     "bert.attention": attention.attention_dropout,
-    "bert.add_norm": layer.frame_dropout,
+    "bert.add_norm": layer.frame_trace,
     "bert.layer": layer.layer_trace,
     "bert.embed": embed.embed_dropout,
     "classifier.forward": classifier_trace,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from checks.fixed_dropout import FixedDropout
 from checks.part1.data_flow import Trace
-from checks.part1.measuring import Cause, dropout_facts, matters, scale_facts
+from checks.part1.measuring import Cause, dropout_facts, matters
 from checks.part1.references import add_norm_modules, load_references
 from checks.part1.stand_ins import STAND_INS
 
@@ -22,16 +21,16 @@ COMPARED = ("input", "output", *WEIGHTED)  # those of which the right arguments 
 
 
 def frame(model: nn.Module, stored: SimpleNamespace) -> tuple[Callable[..., Tensor], dict]:
-    """The student's add_norm as a function, whose arguments by name have stored defaults.
+    """The student's add_norm as a function of nothing, and the stored arguments that it gets.
 
     They are those after the feed-forward network, or, if it fails with them, after attention; what
     has weights is a copy, so that it is seen whether the layer's own are used instead.
     """
     layer = model.bert_layers[0]
 
-    def call(**changed: Any) -> Tensor:
-        values = [changed.get(name, default) for name, default in inputs.items()]
-        result = layer.add_norm(*(v.clone() if isinstance(v, Tensor) else v for v in values))
+    def call() -> Tensor:
+        values = (v.clone() if isinstance(v, Tensor) else v for v in inputs.values())
+        result = layer.add_norm(*values)
         if result.shape != stored.input.shape:
             raise ValueError("the check itself reports shapes and types")
         return result
@@ -48,14 +47,6 @@ def frame(model: nn.Module, stored: SimpleNamespace) -> tuple[Callable[..., Tens
     return call, inputs
 
 
-def silent(dense: nn.Linear) -> nn.Linear:
-    """A linear layer of the same shape that gives 0."""
-    quiet = copy.deepcopy(dense)
-    nn.init.zeros_(quiet.weight)
-    nn.init.zeros_(quiet.bias)
-    return quiet
-
-
 def frame_modules(model, stored, correct) -> Iterator[str]:
     """Which modules have an effect, of those that are passed in and of the layer's own."""
     call, inputs = frame(model, stored)
@@ -70,37 +61,14 @@ def frame_modules(model, stored, correct) -> Iterator[str]:
             yield Cause(f"self.{name} has an effect on the result, though it was not passed in")
 
 
-def frame_dropout(model, stored, correct) -> Iterator[str]:
-    """When dropout acts, and on which part of the sum."""
-    call, inputs = frame(model, stored)
-    if not all(matters(inputs[name], call) for name in WEIGHTED):
-        return
-    wrong_mode = list(dropout_facts(model, call))
-    yield from wrong_mode
-    zero, nothing = torch.zeros_like(stored.input), nn.Identity()
-    with FixedDropout():
-        of_input = call(dense_layer=silent(inputs["dense_layer"]), ln_layer=nothing)
-        of_output = call(input=zero, ln_layer=nothing)
-    if ((of_input == 0) & (stored.input != 0)).any() and of_input.any():
-        yield "in training mode dropout sets numbers of `input` to 0"
-    if wrong_mode:
-        return
-    model.eval()
-    evaluated, kept = call(input=zero, ln_layer=nothing), of_output != 0
-    if not of_output.isfinite().all():
-        return
-    if kept.all():
-        yield "in training mode no number of what dense_layer gives is set to 0"
-    else:
-        yield from scale_facts(of_output, evaluated * kept, inputs["dropout"].p)
-
-
 def frame_trace(model, stored, correct) -> Iterator[str]:
-    """What add_norm computes, with the modules that are passed in."""
-    call, inputs = frame(model.train(), stored)
+    """When dropout acts, and what add_norm makes of the modules that are passed in."""
+    call, inputs = frame(model, stored)
+    yield from dropout_facts(model, call)
     place = "attention" if inputs["output"] is stored.attended else "feed-forward"
     trace = Trace({"input": stored.input, "output": inputs["output"]})
     trace.note({name: inputs[name] for name in ADD_NORM[2:]})
+    model.train()
     with FixedDropout(), torch.no_grad():
         result = call()
     right = load_references()[f"bert.add_norm/dropout/result (after {place})"]
