@@ -72,8 +72,10 @@ def moments(opt_class: type, gradients: Sequence[float]) -> tuple[list[float], l
 def averages(opt_class: type) -> Iterator[str]:
     """Whether m and v are running averages, beginning at 0, of g and g²."""
     walks = [moments(opt_class, gradients) for gradients in ([1.0, 0.5], [1.0, 0.0], [2.0, 0.0])]
-    if close(walks[0][0][0], walks[2][0][0]):
-        raise ValueError("with a huge ε a step does not show m: ε is not added to the root alone")
+    if close(walks[0][0][0], walks[2][0][0]):  # or ε is not added to the root alone
+        if not list(denominator(opt_class)):
+            yield "m and v do not depend on the gradient's size, as if it were divided by its norm"
+        return
     if walks[0][0][0] < 0:
         yield "the update is added instead of subtracted, or m has the wrong sign"
     m, root = (abs(moment[0]) for moment in walks[0])
@@ -175,7 +177,7 @@ def decay(opt_class: type) -> Iterator[str]:
         return
     if not close(ratio, 1):
         text = product([ratio], {"α": [LR], "λ": [DECAY]}) or f"{ratio:.4g}"
-        yield f"weight decay takes off {text} times α · λ · θ instead of once"
+        yield f"with a gradient of 0 weight decay takes off {text} times α · λ · θ instead of once"
     elif not close(shares[2], share):
         ratio = f"{shares[2] / share:.4g}"
         yield f"with correct_bias weight decay takes off {ratio} times α · λ · θ instead of once"

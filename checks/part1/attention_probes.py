@@ -223,18 +223,28 @@ class SoftmaxInputs(TorchFunctionMode):
 
 
 def constant(model, stored, correct) -> Iterator[str]:
-    """Whether a number is added to the scores of real tokens."""
+    """Whether a number is added to the scores of real tokens, or too small a one hides padding."""
     with SoftmaxInputs() as softmax:
         attend(model, stored)
     scores = stored.query @ stored.key.mT / stored.key.size(-1) ** 0.5  # (B, H, L, L)
     real = (stored.mask == 0).expand_as(scores)
-    for given in softmax.inputs:
-        added = (given - scores)[real] if given.shape == scores.shape else torch.zeros(1)
-        if same(added, added.mean().expand_as(added)) and added.mean().abs() > 1e-3:
+    for given in (inputs for inputs in softmax.inputs if inputs.shape == scores.shape):
+        added, padding = given - scores, given[~real]
+        if is_one_number(added[real]) and added[real].mean().abs() > 1e-3:
             yield Cause(
-                f"{added.mean():g} is added to the scores of real tokens: attention_mask has 0 "
-                "there and hugely negative numbers at padding, so adding it is enough"
+                f"{added[real].mean():g} is added to the scores of real tokens: attention_mask has "
+                "0 there and hugely negative numbers at padding, so adding it is enough"
             )
+        elif same(added[real], 0 * added[real]) and given.softmax(-1)[~real].max() > 1e-9:
+            for numbers, text in ((padding, "are set to"), (added[~real], "are changed by")):
+                if is_one_number(numbers):
+                    number = f"{numbers.mean():.4g}"
+                    yield Cause(f"the scores of padding {text} {number}: that does not hide it")
+
+
+def is_one_number(numbers: Tensor) -> bool:
+    """Whether all are the same."""
+    return same(numbers, numbers.mean().expand_as(numbers))
 
 
 def attention_dropout(model, stored, correct) -> Iterator[str]:

@@ -435,7 +435,9 @@ def test_an_unknown_mistake_gets_its_cause_and_no_name(monkeypatch, quick, check
     findings = jobs.examine(OPTIMIZER)
     assert not any(finding.name for finding in findings)
     (cause,) = (finding.text for finding in findings if finding.kind in ("cause", "fact"))
-    assert cause == "weight decay takes off 0.5 times α · λ · θ instead of once"
+    assert (
+        cause == "with a gradient of 0 weight decay takes off 0.5 times α · λ · θ instead of once"
+    )
     code, lines = check_here("--task", "1.5")
     assert (code, lines[0]) == (1, "  WRONG Task 1.5 · AdamW.step")
     assert f"        cause: {cause}" in lines
