@@ -76,7 +76,7 @@ CAUSES = [
     (STEP, DIVISOR, DIVISOR.replace('state["v"]', LARGEST), "v never falls: its largest value"),
     (STEP, "(1 - beta1 ** state[\"step\"])", "(1 - beta1 ** state[\"step\"]) ** 0.5",
      "correct_bias multiplies steps by √(1 − β₂ᵗ) / √(1 − β₁ᵗ) instead of"),
-    (STEP, "p.grad", "p.grad / (p.grad.norm() + 1e-12)", "m and v do not depend on the gradient's size"),
+    (STEP, "p.grad", "p.grad / (p.grad.norm() + 1e-12)", "m and v do not depend on the grad"),
     (STEP, "(1 - beta1 **", "((1 - beta1) **", "√(1 − β₂ᵗ) / (1 − β₁)ᵗ instead of"),
     (STEP, '* group["weight_decay"] * p', '* group["weight_decay"] * p / 2',
      "weight decay takes off 0.5 times α · λ · θ"),
