@@ -47,9 +47,13 @@ What `python sanity_check.py` prints below a task's name for fourteen common mis
 are stored: whoever makes the same mistake sees the same numbers.
 
 - `probably` names the mistake, if your function computes exactly what it computes.
+- `cause` says what was measured, if it is no known mistake but shows what is wrong and where.
 - Then comes what was compared, where it first differs, and by how much at most.
 - An exception is followed by its line, with the tensors in it and their shapes.
 - `--all` shows every difference, not only the first of each kind.
+- `--quiz` asks five questions about your own code, such as what changes if a line is edited, and
+  shows what came out after each answer. It also works with `--task` and `--part`; `--seed` asks the
+  same questions again.
 
 Part 2 has many correct solutions, so the checks test what all of them have in common.
 """
