@@ -112,15 +112,12 @@ def explain(opt_class: type) -> list[Finding]:
                 mistakes, computed_alone = [*mistakes, mistake], False
     if nan.text and not mistakes:
         return [Finding("fact", nan.text)]
-    explained = len(mistakes) == 1 and not unexplained
-    parts = [] if explained else [Cause(text) for text in wrong_parts(opt_class)]
-    if len(mistakes) > 1 and len(parts) == 1:
-        mistakes = []  # one cause computes the same as two mistakes at once
     findings = named(mistakes)
     if computed_alone and unexplained:
         cases = ", ".join(name.rpartition("/")[2] for name in unexplained)
         findings.append(Finding("fact", f"that is not all: it does not explain {cases}"))
     if unexplained or not mistakes:
+        parts = [Cause(text) for text in wrong_parts(opt_class)]
         for text in parts + facts(opt_class):
             cause = isinstance(text, Cause) and not mistakes
             findings.append(Finding("cause" if cause else "fact", text))
