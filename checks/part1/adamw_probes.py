@@ -202,12 +202,12 @@ def settings_of_the_group(opt_class: type) -> Iterator[str]:
                 first, second = make(opt_class)[0], make(opt_class)[0]
                 groups = [{"params": [first]}, {"params": [second], **settings}]
                 values.append(walk(second, opt_class(groups, lr=LR, weight_decay=0.0)))
-            moves = ([place - START for place in places] for places in values)  # maybe tiny ones
+            moves = [[place - START for place in places] for places in values]  # maybe tiny ones
             near = (
                 math.isclose(*pair, rel_tol=1e-4, abs_tol=1e-15)
                 for pair in zip(*moves, strict=True)
             )
-            idle += [name] * all(near)
+            idle += [name] * (any(moves[0]) and all(near))
     if idle:
         yield Cause(f"what the second group sets has no effect: {', '.join(idle)}")
 

@@ -85,6 +85,9 @@ class Trace:
             texts = [self.origin(value) for value in args]
             texts += [f"{name}={self.origin(value)}" for name, value in named.items()]
             place = called if time == 1 else f"{called} (call {time})"
+            if rights and time > len(rights) and UNKNOWN not in texts:
+                text = f"{called} is called {time} times instead of {len(rights)}"
+                self.deviations.insert(0, Cause(text))
             for name, right in (rights[:time] or ({},))[-1].items():
                 value = (dict(zip(names, args, strict=False)) | named).get(name)
                 source = self.formula(self.origin(value))
