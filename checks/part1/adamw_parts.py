@@ -151,10 +151,8 @@ def denominator(opt_class: type) -> Iterator[str]:
         "√v + ε²": lambda e: root + e**2,
         "√(v + ε)": lambda e: (root**2 + e) ** 0.5,
         "√(v + ε²)": lambda e: (root**2 + e**2) ** 0.5,
-        "√v, without ε,": lambda e: root,
         "√v · (1 + ε)": lambda e: root * (1 + e),
         "√v · ε": lambda e: root * e,
-        "v + ε": lambda e: root**2 + e,
     }
     sizes = (0.2, 0.9, 3.0)
     made = [(1 - BETA1) / steps(opt_class, [1.0], eps=eps)[0] for eps in sizes]

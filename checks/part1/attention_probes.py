@@ -146,7 +146,6 @@ def sums(stored: SimpleNamespace, given: Tensor, longest: Tensor) -> Iterator[st
         "the scores themselves": torch.clone,
         "sigmoids of the scores": torch.sigmoid,
         "ReLUs of the scores": torch.relu,
-        "exponentials of the scores": torch.exp,
     }
     for factor in (1.0, stored.key.size(-1) ** -0.5):
         for text, function in functions.items():
