@@ -114,6 +114,8 @@ def test_the_pooler_may_be_called_by_hand(pooled):
     assert examine("classifier.forward", forward=source) == []
     detached = examine("classifier.forward", forward=source.replace("[:, 0]", "[:, 0].detach()"))
     assert [finding.name for finding in detached if finding.name] == ["detached_bert"]
+    half = source.replace("[:, 0]", "[:, 0]\n    x = (x + x.detach()) / 2")
+    assert any(finding.kind == "gradients" for finding in examine(FORWARD[0], forward=half))
 
 
 def test_groups_are_not_blamed_where_nothing_moves():
