@@ -152,7 +152,6 @@ def denominator(opt_class: type) -> Iterator[str]:
         "√(v + ε)": lambda e: (root**2 + e) ** 0.5,
         "√(v + ε²)": lambda e: (root**2 + e**2) ** 0.5,
         "√v · (1 + ε)": lambda e: root * (1 + e),
-        "√v · ε": lambda e: root * e,
     }
     sizes = (0.2, 0.9, 3.0)
     made = [(1 - BETA1) / steps(opt_class, [1.0], eps=eps)[0] for eps in sizes]
@@ -172,6 +171,8 @@ def decay(opt_class: type) -> Iterator[str]:
         shares.append((start - walk(parameter, optimizer, [0.0])[0]) / start)
     share, ratio = shares[0], shares[0] / (LR * DECAY)
     if not close(*shares[:2]):
+        if all(map(math.isfinite, shares)):
+            yield "with a gradient of 0 what weight decay takes off is not proportional to θ"
         return
     if not close(ratio, 1):
         text = product([ratio], {"α": [LR], "λ": [DECAY]}) or f"{ratio:.4g}"

@@ -26,7 +26,6 @@ def classifier_trace(_, stored, correct) -> Iterator[str]:
         "the mean of last_hidden_state": (states * mask).sum(1) / mask.sum(1),
         "the maximum of last_hidden_state, padding included": states.amax(1),
         "the maximum of last_hidden_state": states.masked_fill(mask == 0, -torch.inf).amax(1),
-        "the last column of last_hidden_state": states[:, -1],
         "last_hidden_state of [CLS]": states[:, 0],
         "pooler_output": pooled,
     }

@@ -82,6 +82,7 @@ CAUSES = [
     (STEP, "(1 - beta1 **", "((1 - beta1) **", "√(1 − β₂ᵗ) / (1 − β₁)ᵗ instead of"),
     (STEP, '* group["weight_decay"] * p', '* group["weight_decay"] * p / 2',
      "weight decay takes off 0.5 times α · λ · θ"),
+    (STEP, 'group["weight_decay"] * p', 'group["weight_decay"] * p.sign()', "is not proportional"),
     (STEP, "p.sub_(rate *", 'p.sub_(group["lr"] * rate *', "learning rate to the power of 2, not"),
 ]  # fmt: skip
 
