@@ -21,7 +21,7 @@ class Finding:
     """One thing that is wrong, or the reason why nothing could be checked."""
 
     kind: str  # what is wrong: "values", "gradients", …; or "error", "not started", "waits"; or of
-    # what explains: "named" (a known mistake), "fact" (what was measured), "hint", "warning"
+    # what explains: "named" (a known mistake), "cause" and "fact" (measured), "hint", "warning"
     text: str
     slight: bool = False  # may come from computing in float32 inside, which is no mistake
     name: str = ""  # of the known mistake that this is, where the check can tell
@@ -58,6 +58,7 @@ CHANGED_IN_PLACE = (
 )
 EXPLAINING = {  # kind → how it is said
     "named": "probably",
+    "cause": "cause",
     "fact": "measured",
     "hint": "hint",
     "warning": "warning",

@@ -81,5 +81,10 @@ def unpacked(place: Place, match: re.Match) -> str:
         return f"{quoted(source)} gives {DICTIONARY}"
     if isinstance(value, dict):
         return f"{quoted(source)} is a dictionary, to be read by its keys: {keys(value)}"
+    if isinstance(source, ast.Call) and not hasattr(value, "__len__"):
+        return (
+            f"{quoted(source)} does not give {match[1]} values: if it gives one tensor, one name "
+            "takes it, and several would take its rows apart"
+        )
     count = len(source.elts) if isinstance(source, ast.Tuple) else len(value)
     return f"{quoted(source)} holds {count} values, but here are {match[1]} names"

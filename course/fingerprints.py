@@ -67,6 +67,8 @@ ORDERS_OF_DECAY = ("decay_before", "decay_first")  # correct, and other trajecto
 CONTRADICTORY = (
     {"corrected_twice", "no_bias_correction"},
     {"corrected_twice", "correct_bias_inverted"},
+    {"corrected_twice", "one_beta_for_both"},  # as √(1 − β₁ᵗ) alone would
+    {"no_softmax", "mask_zeroed_after_softmax"},
     {"step_from_zero", "steps_from_two"},  # together they count from one
 )
 LACKING = re.compile("NameError|UnboundLocalError")

@@ -62,7 +62,7 @@ BARE = re.compile(RAISED.pattern + r".*\((\S+:\d+|in the backward pass)\)$")
 
 def best_told(findings: Sequence[Finding]) -> str:
     """The best that findings tell about a fault: a key of HEADINGS."""
-    if any(finding.name for finding in findings):
+    if any(finding.name or finding.kind == "cause" for finding in findings):
         return "named"
     if any(finding.kind in EXPLAINING for finding in findings):
         return "facts"

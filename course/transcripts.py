@@ -47,6 +47,7 @@ What `python sanity_check.py` prints for thirteen common mistakes. The inputs ar
 mistake gives the same numbers.
 
 - `probably` names the mistake that computes exactly what your function does.
+- `cause` says what was measured in a function that makes no known mistake.
 - Then comes what was compared, where it first differs, and by how much at most.
 - An exception is followed by its line, with the tensors in it and their shapes.
 - `--all` shows every difference, not only the first of each kind.

@@ -224,11 +224,15 @@ FACTS = [  # a wrong function, what is said of it
     (ATTENTION, attention(probabilities=lambda p, m: p * p), "do not sum to 1"),
     (ATTENTION, attention(probabilities=lambda p, m: p + 0.1), "gives to padding sum to up to 0.8"),
     (ATTENTION, hides_the_first, "no token looks at token 0 of sentence 0 (co"),
-    (ATTENTION, attention(lambda s: s / 7), "scores times 0.05399, where 1/√W is 0.37"),
+    (
+        ATTENTION,
+        attention(lambda s: s / 7),
+        "query · key times 0.05399; it should get query · key times 0.378",
+    ),
     (
         ATTENTION,
         attention(merge=lambda c: c.flip(1).transpose(1, 2).flatten(2)),
-        "one begins with 6, 6, 6, 6, 6, 6, 6, 5, 5",
+        "which are head 1's, are made of the values of head 6 ",
     ),
     (ATTENTION, dropout_on_keys, "the weights still sum to 1: dropout does"),
     (ATTENTION, dropout_on_half, "numbers of the result are 0: dropout acts"),
@@ -241,14 +245,18 @@ FACTS = [  # a wrong function, what is said of it
     (
         ADD_NORM,
         lambda _, i, o, d, p, n: n(i / 2 + p(d(o))),
-        "should be `input`, but it is 0.5 times that",
+        "ln_layer(0.5 · input + dropout(dense_layer(output))), which is not the docstring's",
     ),
     (
         ADD_NORM,
         lambda _, i, o, d, p, n: 3 * n(i + p(d(o))) / 2,
-        "mean 0 and variance 1, but one has mean",
+        "what is returned is 1.5 · ln_layer(input + dropout(dense_layer(output))), which is not",
     ),
-    (ADD_NORM, lambda _, i, o, d, p, n: n(p(i) + p(d(o))), "dropout sets numbers of `input` to 0"),
+    (
+        ADD_NORM,
+        lambda _, i, o, d, p, n: n(p(i) + p(d(o))),
+        "ln_layer(dropout(input) + dropout(dense_layer(output))), which is not",
+    ),
     (
         LAYER,
         calling_thrice,
@@ -259,17 +267,17 @@ FACTS = [  # a wrong function, what is said of it
     ),
     (EMBED, embed(lambda p: p // 2), "token 1 of sentence 0 (counted from 0) takes row 0"),
     (EMBED, embed(words=0), "takes no row of word_embedding, where row"),
-    (EMBED, embed(words=3), "what comes from word_embedding is in the sum 3 times"),
+    (EMBED, embed(words=3), "embed_layer_norm(3 · words + positions + segments)), which is not"),
     (
         EMBED,
         embed(end=lambda s, x: s.embed_dropout(s.embed_layer_norm(x) * 2)),
-        "mean 0 and variance 1, but one has mean",
+        "embed_dropout(2 · embed_layer_norm(words + positions + segments)), which is not",
     ),
-    (EMBED, depends_on_length, "the first 3 tokens alone get other vectors"),
+    (EMBED, depends_on_length, "what is returned is 10 · embed_dropout(embed_layer_norm("),
     (
         EMBED,
         embed(end=lambda s, x: s.embed_layer_norm(s.embed_dropout(x))),
-        "dropout does not act at the very end",
+        "dropout is not the last step",
     ),
     (
         EMBED,
@@ -288,16 +296,13 @@ def test_a_fact_is_measured(task_id, function, words, monkeypatch):
 @pytest.mark.parametrize(
     ("task_id", "function", "word"),
     [
-        (ATTENTION, attention(probabilities=lambda p, m: (p + m).softmax(-1)), "scores times"),
-        (ATTENTION, one_weight_is_all, "scores times"),
+        (ATTENTION, one_weight_is_all, "query · key times"),
         (ATTENTION, one_weight_is_all, "acts at the very end"),
         (ATTENTION, lambda self, k, query, *_: query.transpose(1, 2).flatten(2), "weights"),
         (EMBED, lambda self, *given: embed()(self, *given).transpose(0, 1), "token "),
         (EMBED, lambda self, *given: 3, "dropout"),
         (ADD_NORM, lambda self, input, output, dense_layer, *_: dense_layer, "effect"),
-        (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) / i), "inf times"),
-        (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) / i), "is set to 0"),
-        (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) * i), "are others"),
+        (ADD_NORM, lambda s, i, o, de, dr, ln: ln(dr(de(o)) / i), "which is not"),
     ],
 )
 def test_what_cannot_be_measured_is_not_told(task_id, function, word, monkeypatch):
@@ -332,7 +337,7 @@ def test_odd_functions_stop_no_probe(task_id, function, monkeypatch):
     assert findings[0].kind in ("values", "error")
     torch.manual_seed(7)
     state = torch.get_rng_state()
-    assert all(finding.kind == "fact" for finding in explain.measured(task_id))
+    assert all(finding.kind in ("cause", "fact") for finding in explain.measured(task_id))
     assert torch.equal(torch.get_rng_state(), state)
 
 

@@ -13,7 +13,14 @@ import torch
 
 from checks.errors import attempt, describe
 from checks.findings import Finding, Mistake, named
-from checks.fingerprints import Fingerprint, KnownMistakes, fingerprint_of, load_known
+from checks.fingerprints import (
+    Fingerprint,
+    KnownMistakes,
+    fingerprint_of,
+    load_known,
+    projections,
+    same_projections,
+)
 from checks.first_nan import FirstNaN
 from checks.part1.adamw_cases import (
     CASES,
@@ -25,6 +32,7 @@ from checks.part1.adamw_cases import (
     run_case,
     start_value,
 )
+from checks.part1.adamw_parts import wrong_parts
 from checks.part1.adamw_probes import (
     changes_lr,
     decays_in_the_gradient,
@@ -32,6 +40,7 @@ from checks.part1.adamw_probes import (
     facts,
     ignores_correct_bias,
 )
+from checks.part1.measuring import Cause
 
 # A case's fingerprint is filed under the part of AdamW that it shows.
 PARTS = {"adam": ("plain", "large_eps", "tiny_gradients"), "decay": ("decay", "long")}
@@ -108,7 +117,10 @@ def explain(opt_class: type) -> list[Finding]:
         cases = ", ".join(name.rpartition("/")[2] for name in unexplained)
         findings.append(Finding("fact", f"that is not all: it does not explain {cases}"))
     if unexplained or not mistakes:
-        findings += [Finding("fact", text) for text in facts(opt_class)]
+        parts = [Cause(text) for text in wrong_parts(opt_class)]
+        for text in parts + facts(opt_class):
+            cause = isinstance(text, Cause) and not mistakes
+            findings.append(Finding("cause" if cause else "fact", text))
     return findings
 
 
@@ -131,9 +143,11 @@ def mistakes_in(
     wrong = [name for name, case in names.items() if not is_correct(case, outputs.get(name))]
     unexplained = wrong
     for part in DECISIVE:
-        here = [outputs[name] for name in unexplained if name.startswith(part)]
+        names_here = [name for name in unexplained if name.startswith(part)]
+        here = [outputs[name] for name in names_here]
         empty = any(output is NO_NUMBER for output in here)  # as of many mistakes
-        if here and not (empty and "uncorrected" in wrong):
+        slight = all(map(is_nearly_correct, (names[name] for name in names_here), here))
+        if here and not slight and not (empty and "uncorrected" in wrong):
             # without bias correction much is alike: it has to go with what is named already
             prefix = (part, "adam/plain") if part == "uncorrected" and mistakes else part
             matches, others = known.find(outputs, prefix, correct_adam())
@@ -148,6 +162,12 @@ def correct_adam() -> Fingerprint:
     """The correct outputs without weight decay, which are the same for both orders of decay."""
     paths = {f"adam/{name}": reference()[name]["after"] for name in PARTS["adam"]}
     return fingerprint_of({name: torch.from_numpy(path.copy()) for name, path in paths.items()})
+
+
+def is_nearly_correct(case: Case, output: Any) -> bool:
+    """Whether the fingerprint of an output is that of a correct one: it tells of no mistake."""
+    paths = [torch.from_numpy(reference()[case.name][order].copy()) for order in ORDERS]
+    return any(same_projections(projections(output), projections(path)) for path in paths)
 
 
 def is_correct(case: Case, output: Any) -> bool:

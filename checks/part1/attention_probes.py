@@ -8,10 +8,11 @@ from types import SimpleNamespace
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from checks.fixed_dropout import FixedDropout
-from checks.part1.measuring import COUNTED, dropout_facts, same
+from checks.part1.measuring import COUNTED, Cause, dropout_facts, same
 
 
 def attend(model: nn.Module, stored: SimpleNamespace, **changed: Tensor) -> Tensor:
@@ -34,76 +35,177 @@ def order_of_axes(model, stored, correct) -> Iterator[str]:
             continue
         axes = ", ".join("BLHW"[axis] for axis in order)
         if order != (0, 1, 2, 3):
-            yield (
+            yield Cause(
                 f"all numbers of the result are right, but in the order of the axes ({axes}); "
                 "(B, L, H, W) is the order in which H and W become one axis, D"
             )
         elif result.shape != correct["context"].shape:
-            yield "all numbers of the result are right and in the right order, not its shape"
+            yield Cause("all numbers of the result are right and in the right order, not its shape")
         break
 
 
 def arguments(model, stored, correct) -> Iterator[str]:
     """Whether each argument has an effect, and whether another order makes the result correct."""
-    names = ("key", "query", "value")
     before = attend(model, stored)
-    for name in names:
+    for name in ("key", "query", "value", "mask"):
         changed = {name: torch.randn_like(getattr(stored, name))}
         if same(attend(model, stored, **changed), before):
-            yield f"`{name}` has no effect on the result"
+            argument = "attention_mask" if name == "mask" else name
+            yield Cause(f"`{argument}` has no effect on the result")
+    names = ("key", "query", "value")
     for order in list(itertools.permutations(names))[1:]:
         handed = {name: getattr(stored, other) for name, other in zip(names, order, strict=True)}
         if same(attend(model, stored, **handed), correct["context"]):
-            yield f"called with {', '.join(order)} for key, query, value it would be right"
+            yield Cause(
+                f"called with {', '.join(order)} for key, query, value it would be right: those "
+                "have changed places"
+            )
 
 
 def weights(model, stored, correct) -> Iterator[str]:
-    """Whether attention weights sum to 1, where they are 0, what the scores were multiplied by."""
-    if attend(model, stored, value=torch.zeros_like(stored.value)).any():
-        return  # the result is not a weighted sum of values
-    ones = torch.ones_like(stored.value)
-    sums = attend(model, stored, value=ones)
-    places = torch.eye(stored.value.size(2)).to(ones)[:, None, None, :, None]  # (L, 1, 1, L, 1)
+    """Whose values a head's part is made of, where weights are 0, what they sum to, of what."""
+    rest = attend(model, stored, value=torch.zeros_like(stored.value))
+    if rest.any():  # the result is not a weighted sum of values
+        for name in ("query", "key"):
+            if same(rest, getattr(stored, name).transpose(1, 2).flatten(2)):
+                yield Cause(f"`{name}` itself is added to the result, next to the weighted values")
+        return
+    if mixed := list(mixed_heads(model, stored)):
+        yield from mixed
+        return
+    places = torch.eye(stored.value.size(2)).to(stored.value)[:, None, None, :, None]
     on = torch.stack(
-        [attend(model, stored, value=place * ones) for place in places]
-    )  # (L, B, L, D)
+        [attend(model, stored, value=place.expand_as(stored.value)) for place in places], -1
+    )  # (B, L, D, keys)
+    given = on[:, :, :: stored.value.size(3)].transpose(1, 2)  # (B, H, L, keys)
     real = stored.mask[:, 0, 0] == 0  # (B, L)
-    on_padding = (on.permute(1, 0, 2, 3) * ~real[:, :, None, None]).sum(1)[real].max().item()
+    on_padding = (given * ~real[:, None, None]).sum(-1).amax(1)[real].max().item()
     if on_padding > 1e-9:
         yield f"the weights that a real token gives to padding sum to up to {on_padding:.4g}"
-    unseen = ((on == 0).all(-1).all(-1) & real.T).nonzero().tolist()  # (place, sentence)
+    unseen = ((given == 0).all(1).all(1) & real).nonzero().tolist()
     if unseen:
-        place, sentence = unseen[0]
+        sentence, place = unseen[0]
         yield f"no token looks at token {place} of sentence {sentence} {COUNTED}, a real one"
-    if not same(sums, torch.ones_like(sums)):
-        yield (
-            f"if all values are 1, the results are not 1 but from {sums.min():.4g} to "
-            f"{sums.max():.4g}: the attention weights of a token do not sum to 1"
-        )
+    longest = real.sum(-1).argmax()  # its sentence has no padding
+    if same(given.sum(-1), torch.ones_like(given[..., 0])):
+        yield from pattern(given[longest, 0])
+        yield from scale(stored, given[longest], longest)
     else:
-        yield from heads(model, stored)
-        yield from scale(stored, on)
+        yield from sums(stored, given, longest)
 
 
-def scale(stored: SimpleNamespace, on: Tensor) -> Iterator[str]:
-    """What a score is multiplied by, seen in the logarithms of weights on (L, B, L, D)."""
-    longest = (stored.mask[:, 0, 0] == 0).sum(-1).argmax()  # its sentence has no padding
-    logarithms = on[:, longest, :, :: stored.value.size(3)].permute(2, 1, 0).log()  # (H, L, L)
-    scores = stored.query[longest] @ stored.key[longest].mT  # (H, L, L)
-    logarithms, scores = (x - x.mean(-1, keepdim=True) for x in (logarithms, scores))
-    factor = ((logarithms * scores).sum() / scores.square().sum()).item()
-    expected = stored.key.size(-1) ** -0.5
-    if same(logarithms, factor * scores) and factor > 1e-6 and abs(factor - expected) > 1e-6:
-        sizes = dict(zip("BHLW", stored.key.shape, strict=True)) | {
-            "D": stored.key[0, :, 0].numel()
-        }
-        powers = {"1/√": -0.5, "1/": -1, "√": 0.5, "": 1}  # no two sizes are the same
-        known = "".join(
-            f" = {sign}{letter}"
-            for letter, sign in itertools.product(sizes, powers)
-            if abs(factor / sizes[letter] ** powers[sign] - 1) < 1e-6
+def mixed_heads(model: nn.Module, stored: SimpleNamespace) -> Iterator[str]:
+    """Whether the part of each head in the result is made of that head's values alone."""
+    count, width = stored.value.size(1), stored.value.size(3)
+    single = torch.eye(count).to(stored.value)[:, None, :, None, None]  # (H, 1, H, 1, 1)
+    made = torch.stack([attend(model, stored, value=v.expand_as(stored.value)) for v in single])
+    touched = (made != 0).unflatten(-1, (count, width)).any(-1).flatten(1, 2).any(1)  # (H, H)
+    sources = [[i + 1 for i in column.nonzero().flatten().tolist()] for column in touched.T]
+    wrong = [(head, of) for head, of in enumerate(sources, 1) if of != [head]]
+    if not wrong:
+        return
+    head, of = wrong[0]
+    heads = f"values of head{'s' * (len(of) > 1)} {', '.join(map(str, of))}"
+    end = f"are made of the {heads}" if of else f"are 0 at every token: head {head} is left out"
+    yield Cause(
+        f"the numbers {(head - 1) * width} to {head * width - 1} of a token's result, which are "
+        f"head {head}'s, {end} (heads are counted from 1)"
+    )
+
+
+def pattern(weights: Tensor) -> Iterator[str]:
+    """What zeros, or equal numbers, in one head's weights (L, keys) show."""
+    ones = torch.ones_like(weights)
+    patterns = {
+        "a token looks only at itself": ones - torch.eye(len(weights)).to(weights),
+        "a token looks only at itself and at those before it: a causal mask, which BERT does not "
+        "have": ones.triu(1),
+    }
+    for text, zeros in patterns.items():
+        if torch.equal(weights == 0, zeros == 1):
+            yield Cause(text)
+    if same(weights, ones / len(weights)):
+        yield Cause("every key has the same weight: what the softmax gets is the same for all keys")
+
+
+def sums(stored: SimpleNamespace, given: Tensor, longest: Tensor) -> Iterator[str]:
+    """Why weights (B, H, L, keys) do not sum to 1 over the keys."""
+    axes = {"queries": -2, "heads": 1, "sentences": 0, "queries and keys together": (-2, -1)}
+    for text, axis in axes.items():
+        if same(total := given.sum(axis), torch.ones_like(total)):
+            yield Cause(f"the attention weights sum to 1 over the {text} instead of the keys")
+            return
+    totals = given.sum(-1)
+    if same(totals, totals.flatten()[0].expand_as(totals)):
+        factor = totals.flatten()[0].item()
+        text = f"{factor:.4g}{in_sizes(factor, stored)}"
+        yield Cause(f"the attention weights of a token sum to {text} instead of 1")
+        return
+    product = stored.query[longest] @ stored.key[longest].mT  # (H, L, L)
+    functions = {
+        "the scores themselves": torch.clone,
+        "sigmoids of the scores": torch.sigmoid,
+        "ReLUs of the scores": torch.relu,
+    }
+    for factor in (1.0, stored.key.size(-1) ** -0.5):
+        for text, function in functions.items():
+            if same(given[longest], function(factor * product)):
+                yield Cause(f"the attention weights are {text}: no softmax over the keys acts")
+                return
+    yield (
+        f"if all values are 1, the results are not 1 but from {totals.min():.4g} to "
+        f"{totals.max():.4g}: the attention weights of a token do not sum to 1"
+    )
+
+
+def in_sizes(factor: float, stored: SimpleNamespace) -> str:
+    """Which powers of the sizes a number is; no two sizes are the same."""
+    sizes = dict(zip("BHLW", stored.key.shape, strict=True)) | {"D": stored.key[0, :, 0].numel()}
+    powers = {"1/√": -0.5, "1/": -1, "√": 0.5, "": 1}
+    return "".join(
+        f" = {sign}{letter}"
+        for letter, sign in itertools.product(sizes, powers)
+        if abs(factor / sizes[letter] ** powers[sign] - 1) < 1e-6
+    )
+
+
+def scale(stored: SimpleNamespace, given: Tensor, sentence: Tensor) -> Iterator[str]:
+    """Of what weights (H, L, keys) are the softmax, seen in their logarithms."""
+    query, key = stored.query[sentence], stored.key[sentence]  # (H, L, W)
+    product = query @ key.mT
+    inputs = {
+        "query · key": product,
+        "key · query (rows and columns swapped)": product.mT,
+        "query · query": query @ query.mT,
+        "key · key": key @ key.mT,
+        "the cosine of query and key": F.normalize(query, dim=-1) @ F.normalize(key, dim=-1).mT,
+        "query · key summed over the heads": product.sum(0, keepdim=True).expand_as(product),
+        "the softmax of query · key": product.softmax(-1),
+        "the softmax of query · key / √W": (product * key.size(-1) ** -0.5).softmax(-1),
+    }
+    for head in range(len(key)):
+        inputs[f"each head's query · head {head + 1}'s key"] = query @ key[head].mT
+        inputs[f"head {head + 1}'s query · each head's key"] = query[head] @ key.mT
+    logarithms = given.log()
+    logarithms = logarithms - logarithms.mean(-1, keepdim=True)
+    expected = key.size(-1) ** -0.5
+    for name, scores in inputs.items():
+        centred = scores - scores.mean(-1, keepdim=True)
+        factor = ((logarithms * centred).sum() / centred.square().sum()).item()
+        if not same(logarithms, factor * centred) or abs(factor) < 1e-6:
+            continue
+        if scores is not product or abs(factor - expected) > 1e-6:
+            yield Cause(
+                f"the softmax gets {name} times {factor:.4g}{in_sizes(abs(factor), stored)}; it "
+                f"should get query · key times {expected:.4g} = 1/√W"
+            )
+        return
+    rest = logarithms - expected * (product - product.mean(-1, keepdim=True))
+    if rest.isfinite().all() and same(rest, rest[:1].expand_as(rest)):
+        yield Cause(
+            "to query · key / √W something is added that is the same in every head and not 0 where "
+            "attention_mask is 0: nothing but the mask is to be added"
         )
-        yield f"the softmax gets scores times {factor:.4g}{known}, where 1/√W is {expected:.4g}"
 
 
 class SoftmaxInputs(TorchFunctionMode):
@@ -120,33 +222,28 @@ class SoftmaxInputs(TorchFunctionMode):
 
 
 def constant(model, stored, correct) -> Iterator[str]:
-    """Whether a number is added to the scores of real tokens."""
+    """Whether a number is added to the scores of real tokens, or too small a one hides padding."""
     with SoftmaxInputs() as softmax:
         attend(model, stored)
     scores = stored.query @ stored.key.mT / stored.key.size(-1) ** 0.5  # (B, H, L, L)
     real = (stored.mask == 0).expand_as(scores)
-    for given in softmax.inputs:
-        added = (given - scores)[real] if given.shape == scores.shape else torch.zeros(1)
-        if same(added, added.mean().expand_as(added)) and added.mean().abs() > 1e-3:
-            yield (
-                f"{added.mean():g} is added to the scores of real tokens: attention_mask has 0 "
-                "there and hugely negative numbers at padding, so adding it is enough"
+    for given in (inputs for inputs in softmax.inputs if inputs.shape == scores.shape):
+        added, padding = given - scores, given[~real]
+        if is_one_number(added[real]) and added[real].mean().abs() > 1e-3:
+            yield Cause(
+                f"{added[real].mean():g} is added to the scores of real tokens: attention_mask has "
+                "0 there and hugely negative numbers at padding, so adding it is enough"
             )
+        elif same(added[real], 0 * added[real]) and given.softmax(-1)[~real].max() > 1e-9:
+            for numbers, text in ((padding, "are set to"), (added[~real], "are changed by")):
+                if is_one_number(numbers):
+                    number = f"{numbers.mean():.4g}"
+                    yield Cause(f"the scores of padding {text} {number}: that does not hide it")
 
 
-def heads(model: nn.Module, stored: SimpleNamespace) -> Iterator[str]:
-    """Whether the heads' results lie side by side."""
-    count, width = stored.value.size(1), stored.value.size(3)
-    numbers = torch.arange(1.0, count + 1).to(stored.value)
-    value = numbers[None, :, None, None].expand_as(stored.value)
-    result = attend(model, stored, value=value).flatten(0, 1)  # (B · L, D)
-    wrong = (~torch.isclose(result, numbers.repeat_interleave(width))).any(-1)
-    if wrong.any():
-        row = [f"{number:.3g}" for number in result[wrong][0, : width + 2].tolist()]
-        yield (
-            f"if all values of head 1 are 1, of head 2 are 2 and so on, a token's result should be "
-            f"{width} ones, {width} twos and so on; one begins with {', '.join(row)}"
-        )
+def is_one_number(numbers: Tensor) -> bool:
+    """Whether all are the same."""
+    return same(numbers, numbers.mean().expand_as(numbers))
 
 
 def attention_dropout(model, stored, correct) -> Iterator[str]:
@@ -157,7 +254,7 @@ def attention_dropout(model, stored, correct) -> Iterator[str]:
         trained, sums = attend(model, stored), attend(model, stored, value=ones)
         model.eval()
         if not same(trained, attend(model, stored)) and same(sums, torch.ones_like(sums)):
-            yield (
+            yield Cause(
                 "in training mode the weights still sum to 1: dropout does not act on them, or "
                 "they are divided by their sum after it"
             )

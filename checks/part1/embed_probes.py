@@ -7,7 +7,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from checks.part1.measuring import COUNTED, dropout_facts, matters, norm_facts, same
+from checks.fixed_dropout import FixedDropout
+from checks.part1.data_flow import Trace
+from checks.part1.measuring import COUNTED, Cause, dropout_facts, matters
+from checks.part1.references import load_references
 
 
 def rows_used(table: nn.Embedding, vector: Tensor) -> dict[int, float]:
@@ -31,7 +34,7 @@ def wrong_row(model, name: str, result: Tensor, real: Tensor, expected: Tensor) 
         row = expected[sentence, place].item()
         if rows != [row]:
             taken = f"row {', '.join(map(str, rows))}" if rows else "no row"
-            yield (
+            yield Cause(
                 f"token {place} of sentence {sentence} {COUNTED} takes {taken} of {name}, "
                 f"where row {row} belongs"
             )
@@ -63,40 +66,28 @@ def lookups(model, stored, correct) -> Iterator[str]:
     if not wrong_types:
         result = embed(model, ids, stored.segments)
         for text in wrong_row(model, "tk_type_embedding", result, real, stored.segments):
-            yield f"with token_type_ids given, {text}"
-
-
-def embed_sum(model, stored, correct) -> Iterator[str]:
-    """How many times each table's row is in the sum, seen with a norm that changes nothing."""
-    model.embed_layer_norm = nn.Identity()
-    before = embed(model, stored.ids)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2)
-    after = embed(model, stored.ids)
-    if not same(after, 2 * before):
-        return  # it is not a sum, or there is another norm
-    for name in ("word_embedding", "pos_embedding", "tk_type_embedding"):
-        for factor in rows_used(getattr(model, name), after[0, 0]).values():
-            if abs(factor - 1) > 1e-6:
-                yield f"what comes from {name} is in the sum {factor:.4g} times"
+            yield Cause(f"with token_type_ids given, {text}")
 
 
 def embed_norm(model, stored, correct) -> Iterator[str]:
-    """Whether the result is normalised, and by the model's own norm."""
+    """Whether the model's own norm has an effect."""
     norm = model.embed_layer_norm
     if not matters(norm, lambda: embed(model, stored.ids)):
-        yield "self.embed_layer_norm has no effect on the result"
-    nn.init.ones_(norm.weight)
-    nn.init.zeros_(norm.bias)
-    yield from norm_facts(embed(model, stored.ids))
+        yield Cause("self.embed_layer_norm has no effect on the result: its weights are not used")
 
 
-def embed_length(model, stored, correct) -> Iterator[str]:
-    """Whether the first tokens get the same vectors without the others."""
-    whole, part = embed(model, stored.ids), embed(model, stored.ids[:, :3])
-    if not same(whole[:, :3], part):
-        yield "the first 3 tokens alone get other vectors than at the beginning of the whole"
+def embed_trace(model, stored, correct) -> Iterator[str]:
+    """What is made of the rows that belong to the tokens."""
+    ids = stored.ids
+    segments = model.tk_type_embedding.weight[torch.zeros_like(ids)]
+    places = torch.arange(ids.size(1)).expand_as(ids)
+    rows = (model.word_embedding.weight[ids], model.pos_embedding.weight[places], segments)
+    trace = Trace(dict(zip(("words", "positions", "segments"), rows, strict=True)))
+    trace.note({"embed_layer_norm": model.embed_layer_norm, "embed_dropout": model.embed_dropout})
+    with FixedDropout(), torch.no_grad():
+        result = embed(model.train(), ids)
+    right = load_references()["bert.embed/dropout/embeddings"]
+    yield from trace.report(result, right, "the docstring's formula")
 
 
 def embed_dropout(model, stored, correct) -> Iterator[str]:

@@ -21,8 +21,9 @@ from checks.fixed_dropout import NoDropout, default_dtype
 from checks.part1 import attention_probes as attention
 from checks.part1 import embed_probes as embed
 from checks.part1 import layer_probes as layer
+from checks.part1.classifier_probes import classifier_trace
 from checks.part1.compare import compare
-from checks.part1.measuring import Probe, same
+from checks.part1.measuring import Cause, Probe, same
 from checks.part1.references import inputs_of, known_mistakes, load_references, student_model
 from checks.part1.runners import Outputs, groups_of, layers_lost, outputs_or_error
 
@@ -42,14 +43,19 @@ PROBES: dict[str, tuple[Probe, ...]] = {
         attention.weights,
         attention.constant,
     ),
-    "bert.add_norm": (layer.frame_modules, layer.frame_sum, layer.frame_norm),
-    "bert.embed": (embed.lookups, embed.embed_sum, embed.embed_norm, embed.embed_length),
+    "bert.add_norm": (layer.frame_modules,),
+    "bert.embed": (
+        embed.lookups,
+        embed.embed_trace,
+        embed.embed_norm,
+    ),
 }
 PROBES_OF_DROPOUT: dict[str, Probe] = {
     "bert.attention": attention.attention_dropout,
-    "bert.add_norm": layer.frame_dropout,
+    "bert.add_norm": layer.frame_trace,
     "bert.layer": layer.layer_trace,
     "bert.embed": embed.embed_dropout,
+    "classifier.forward": classifier_trace,
 }
 
 
@@ -205,4 +211,4 @@ def measured(task_id: str, only_dropout: bool = False) -> list[Finding]:
                 model, stored = student_model(references), inputs_of(task_id, references)
                 for text in probe(model, stored, correct):
                     texts[text] = None
-    return [Finding("fact", text) for text in texts]
+    return [Finding("cause" if isinstance(text, Cause) else "fact", text) for text in texts]

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from checks.fixed_dropout import FixedDropout
-from checks.part1.measuring import dropout_facts, matters, multiple, norm_facts, same, scale_facts
-from checks.part1.references import add_norm_modules
+from checks.part1.data_flow import Trace
+from checks.part1.measuring import Cause, dropout_facts, matters
+from checks.part1.references import add_norm_modules, load_references
 from checks.part1.stand_ins import STAND_INS
 
 WEIGHTED = ("dense_layer", "ln_layer")
+ADD_NORM = ("input", "output", "dense_layer", "dropout", "ln_layer")  # its parameters
+COMPARED = ("input", "output", *WEIGHTED)  # those of which the right arguments are stored
 
 
 def frame(model: nn.Module, stored: SimpleNamespace) -> tuple[Callable[..., Tensor], dict]:
-    """The student's add_norm as a function, whose arguments by name have stored defaults.
+    """The student's add_norm as a function of nothing, and the stored arguments that it gets.
 
     They are those after the feed-forward network, or, if it fails with them, after attention; what
     has weights is a copy, so that it is seen whether the layer's own are used instead.
     """
     layer = model.bert_layers[0]
 
-    def call(**changed: Any) -> Tensor:
-        values = [changed.get(name, default) for name, default in inputs.items()]
-        result = layer.add_norm(*(v.clone() if isinstance(v, Tensor) else v for v in values))
+    def call() -> Tensor:
+        values = (v.clone() if isinstance(v, Tensor) else v for v in inputs.values())
+        result = layer.add_norm(*values)
         if result.shape != stored.input.shape:
             raise ValueError("the check itself reports shapes and types")
         return result
@@ -47,135 +47,56 @@ def frame(model: nn.Module, stored: SimpleNamespace) -> tuple[Callable[..., Tens
     return call, inputs
 
 
-def silent(dense: nn.Linear) -> nn.Linear:
-    """A linear layer of the same shape that gives 0."""
-    quiet = copy.deepcopy(dense)
-    nn.init.zeros_(quiet.weight)
-    nn.init.zeros_(quiet.bias)
-    return quiet
-
-
 def frame_modules(model, stored, correct) -> Iterator[str]:
     """Which modules have an effect, of those that are passed in and of the layer's own."""
     call, inputs = frame(model, stored)
     for name in WEIGHTED:
         if not matters(inputs[name], call):
-            yield f"the {name} that is passed in has no effect on the result"
+            yield Cause(
+                f"the {name} that is passed in has no effect on the result: its weight and bias "
+                "are not used, or what it gives is not"
+            )
     for name, module in model.bert_layers[0].named_children():
         if matters(module, call):
-            yield f"self.{name} has an effect on the result, though it was not passed in"
+            yield Cause(f"self.{name} has an effect on the result, though it was not passed in")
 
 
-def frame_sum(model, stored, correct) -> Iterator[str]:
-    """Whether both tensors arrive in the sum, once, and the sum is normalised."""
+def frame_trace(model, stored, correct) -> Iterator[str]:
+    """When dropout acts, and what add_norm makes of the modules that are passed in."""
     call, inputs = frame(model, stored)
-    if not all(matters(inputs[name], call) for name in WEIGHTED):
-        return
-    dense, nothing = inputs["dense_layer"], nn.Identity()
-    factor = multiple(call(dense_layer=silent(dense), ln_layer=nothing), stored.input)
-    if factor != "1 times that":
-        yield (
-            "with a dense_layer that gives 0 and an ln_layer that changes nothing the result "
-            f"should be `input`, but it is {factor}"
-        )
-    zero, made = torch.zeros_like(stored.input), dense(inputs["output"])
-    factor = multiple(call(input=zero, ln_layer=nothing), made)
-    if factor != "1 times that":
-        yield (
-            "with an `input` of 0 and an ln_layer that changes nothing the result should be what "
-            f"dense_layer makes of `output`, but it is {factor}"
-        )
-
-
-def frame_norm(model, stored, correct) -> Iterator[str]:
-    """Whether what comes out is normalised."""
-    call, inputs = frame(model, stored)
-    if matters(inputs["ln_layer"], call):
-        yield from norm_facts(call(ln_layer=nn.LayerNorm(stored.input.size(-1))))
-
-
-def frame_dropout(model, stored, correct) -> Iterator[str]:
-    """When dropout acts, and on which part of the sum."""
-    call, inputs = frame(model, stored)
-    if not all(matters(inputs[name], call) for name in WEIGHTED):
-        return
-    wrong_mode = list(dropout_facts(model, call))
-    yield from wrong_mode
-    zero, nothing = torch.zeros_like(stored.input), nn.Identity()
-    with FixedDropout():
-        of_input = call(dense_layer=silent(inputs["dense_layer"]), ln_layer=nothing)
-        of_output = call(input=zero, ln_layer=nothing)
-    if ((of_input == 0) & (stored.input != 0)).any() and of_input.any():
-        yield "in training mode dropout sets numbers of `input` to 0"
-    if wrong_mode:
-        return
-    model.eval()
-    evaluated, kept = call(input=zero, ln_layer=nothing), of_output != 0
-    if not of_output.isfinite().all():
-        return
-    if kept.all():
-        yield "in training mode no number of what dense_layer gives is set to 0"
-    else:
-        yield from scale_facts(of_output, evaluated * kept, inputs["dropout"].p)
-
-
-FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "GELU of ": F.gelu,
-    "GELU by tanh of ": lambda x: F.gelu(x, approximate="tanh"),
-    "ReLU of ": F.relu,
-    "tanh of ": torch.tanh,
-    "−": torch.neg,
-    "2 · ": lambda x: 2 * x,
-}
-
-
-class Trace:
-    """What a function called, with what, by names: what the calls gave is a, b, c, …"""
-
-    def __init__(self, **given: Any):
-        self.known = dict(given)
-        self.steps: list[str] = []
-
-    def origin(self, value: Any) -> str:
-        """Where a value comes from, the latest first; or what was made of a known one."""
-        if isinstance(value, Tensor) and not value.any():
-            return "0"
-        known = list(self.known.items())[::-1]
-        tensors = [(name, other) for name, other in known if isinstance(other, Tensor)]
-        pairs = itertools.combinations(reversed(tensors), 2)
-        sums = [(f"{n} + {m}", x + y) for (n, x), (m, y) in pairs if x.shape == y.shape]
-        made = [(f"{s}{name}", f(x)) for s, f in FUNCTIONS.items() for name, x in tensors]
-        for name, other in known + made + sums:
-            if value is other or same(value, other):
-                return name
-        return "something else"
-
-    def noting(self, called: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function whose calls are noted."""
-
-        def noted(*args: Any, **named: Any) -> Any:
-            arguments = [self.origin(value) for value in args]
-            arguments += [f"{name}={self.origin(value)}" for name, value in named.items()]
-            letter = chr(ord("a") + len(self.steps))
-            self.steps.append(f"{letter} = {called}({', '.join(arguments)})")
-            self.known[letter] = function(*args, **named)
-            return self.known[letter]
-
-        return noted
+    yield from dropout_facts(model, call)
+    place = "attention" if inputs["output"] is stored.attended else "feed-forward"
+    trace = Trace({"input": stored.input, "output": inputs["output"]})
+    trace.note({name: inputs[name] for name in ADD_NORM[2:]})
+    model.train()
+    with FixedDropout(), torch.no_grad():
+        result = call()
+    right = load_references()[f"bert.add_norm/dropout/result (after {place})"]
+    yield from trace.report(result, right, "the docstring's formula")
 
 
 def layer_trace(model, stored, correct) -> Iterator[str]:
     """All that was called, with stored results in place of attention's and add_norm's."""
     layer = model.train().bert_layers[0]
     modules = dict(layer.named_children())
-    trace = Trace(hidden_states=stored.hidden, attention_mask=stored.mask, **modules)
-    names = iter(STAND_INS[1:])
+    inputs = {"hidden_states": stored.hidden, "attention_mask": stored.mask}
+    trace = Trace(inputs | modules)
+    results = iter(STAND_INS[1:])
     layer.self_attention.attention = lambda *_, **__: correct["attended"].clone()
     layer.add_norm = trace.noting(
-        "add_norm", lambda *_, **__: correct[next(names, "result")].clone()
+        "add_norm",
+        lambda *_, **__: correct[next(results, "result")].clone(),
+        ADD_NORM,
+        [
+            {name: correct[f"{name} of add_norm's call {number}"] for name in COMPARED}
+            for number in (1, 2)
+        ],
     )
-    for name, module in modules.items():
-        module.forward = trace.noting(name, module.forward)  # no hook: module.forward(x) is seen
+    attend = modules.pop("self_attention")
+    attend.forward = trace.noting("self_attention", attend.forward, tuple(inputs), [inputs])
+    trace.note(modules)
     with FixedDropout(), torch.no_grad():
         result = layer(stored.hidden.clone(), stored.mask.clone())
+    yield from trace.deviations[:1]
+    yield from trace.report(result, correct["result"], "what the second add & norm gives")
     yield f"what was called: {'; '.join(trace.steps)}; returned: {trace.origin(result)}"

@@ -8,7 +8,6 @@ cannot be seen because something else is wrong. It does not know how any task is
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +20,14 @@ from checks.fixed_dropout import FixedDropout
 # A probe gets the student's tiny model, stored inputs of the task and its right results by name.
 Probe = Callable[[nn.Module, SimpleNamespace, Mapping[str, Tensor]], Iterable[str]]
 COUNTED = "(counted from 0)"
+OWN_DROPOUT = (
+    ": F.dropout without training=self.training does not know of model.eval(), nor does a layer "
+    "that is made on the spot; the nn.Dropout that is part of the model does"
+)
+
+
+class Cause(str):
+    """What a probe says, where that is the cause and not only a consequence."""
 
 
 def same(first: Any, second: Any) -> bool:
@@ -32,13 +39,6 @@ def same(first: Any, second: Any) -> bool:
     return torch.allclose(first.double(), second.double(), rtol=1e-6, atol=1e-8)
 
 
-def multiple(whole: Tensor, part: Tensor) -> str:
-    """How many times ``whole`` is ``part``, in words."""
-    factor = ((whole * part).sum() / part.square().sum()).item()
-    known = math.isfinite(factor) and same(whole, factor * part)
-    return f"{factor:.4g} times that" if known else "something else"
-
-
 def matters(module: nn.Module, call: Callable[[], Tensor]) -> bool:
     """Whether a module's parameters have an effect on a result."""
     before, kept = call(), copy.deepcopy(module.state_dict())
@@ -48,18 +48,6 @@ def matters(module: nn.Module, call: Callable[[], Tensor]) -> bool:
     after = call()
     module.load_state_dict(kept)
     return not same(before, after)
-
-
-def norm_facts(result: Tensor) -> Iterator[str]:
-    """Whether each token's numbers are normalised, by a norm that neither scales nor shifts."""
-    mean, variance = result.mean(-1).flatten(), result.var(-1, unbiased=False).flatten()
-    off = mean.abs() + (variance - 1).abs()
-    if off.max() > 0.01:
-        yield (
-            "with a norm whose weight is 1 and bias 0 each token of the result should have mean 0 "
-            f"and variance 1, but one has mean {mean[off.argmax()]:.3g} and variance "
-            f"{variance[off.argmax()]:.3g}"
-        )
 
 
 def dropout_facts(
@@ -76,15 +64,15 @@ def dropout_facts(
     columns = dropped.flatten(0, -2).any(0)  # (D,)
     if not same(plain, evaluated):
         if same(call(), call()):  # the model is in training mode
-            yield "in evaluation mode dropout acts, and in training mode it does not"
+            yield Cause("in evaluation mode dropout acts, and in training mode it does not")
         else:
-            yield "in evaluation mode dropout acts, too"
+            yield Cause("in evaluation mode dropout acts, too" + OWN_DROPOUT)
     elif same(trained, evaluated):
-        yield "in training mode the result is the same as in evaluation mode: no dropout acts"
+        yield Cause("in training mode the result is that of evaluation mode: no dropout acts")
     elif last is None and columns.any() and not trained[..., columns].any():
-        yield "in training mode numbers of the result are 0: dropout acts at the very end"
+        yield Cause("in training mode numbers of the result are 0: dropout acts at the very end")
     elif last is not None and not dropped.any():
-        yield "in training mode no number of the result is 0: dropout does not act at the very end"
+        yield Cause("in training mode no number of the result is 0: dropout is not the last step")
     elif last is not None:
         yield from scale_facts(trained, evaluated * ~dropped, last.p)
 

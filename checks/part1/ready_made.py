@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from checks.findings import ROOT
 from checks.graded_tasks import GradedTask
-from checks.part1.names import names_in, names_used
+from checks.names import names_in, names_used
 
 READY_MADE = {  # task → what it asks for, and words in the names of what does that
     "bert.attention": (

@@ -294,6 +294,21 @@ def whole_mask(mask: Any) -> Any:
     return mask
 
 
+def through_the_pooler(
+    result: Tensor, references: dict[str, Tensor], encoder: nn.Module, states: Tensor
+) -> Outputs:
+    """The gradient of pooler_output of who computes that from last_hidden_state, if it is right."""
+    name = "gradients/pooler_output"
+    expected = references.get(f"classifier.forward/{name}")
+    cotangent = references["classifier.forward/inputs/cotangent"]
+    (got,) = gradients(result, cotangent, {"last_hidden_state": states}).values()
+    if got is None or expected is None:
+        return {}
+    pooled = encoder.pooler_af(encoder.pooler_dense(states[:, 0]))
+    (wanted,) = torch.autograd.grad(pooled, states, expected.to(pooled))
+    return {name: expected} if torch.allclose(got, wanted, rtol=1e-4, atol=1e-6) else {}
+
+
 def run_classifier_forward(references: dict[str, Tensor]) -> Outputs:
     """Task 1.7 with the reference's encoder outputs and weights."""
     stored = inputs_of("classifier.forward", references)
@@ -321,6 +336,8 @@ def run_classifier_forward(references: dict[str, Tensor]) -> Outputs:
         "Linear's bias": head.bias,
     }
     outputs |= gradients(result, stored.cotangent, names)
+    if outputs.get("gradients/pooler_output", 0) is None:
+        outputs |= through_the_pooler(result, references, encoder, sources[0])
     outputs[OF_ONE] = model(stored.input_ids[:1].clone(), stored.attention_mask[:1].clone())
     model.train()
     sources, handed = leaves(*sources)

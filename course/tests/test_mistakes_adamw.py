@@ -13,6 +13,7 @@ from test_optimizer import MomentsForgotten
 from checks import jobs
 from checks.graded_tasks import graded_task
 from checks.part1 import adamw_checks, adamw_mistakes
+from checks.part1.adamw_parts import wrong_parts
 from checks.part1.adamw_probes import facts
 from course.answers import (
     MISTAKES,
@@ -382,26 +383,29 @@ class MomentClipped(Pieces):
 UNKNOWN = [
     (changed(gradient=lambda self, p, group: clipped(p.grad, 5.0)), "does something bound them"),
     (changed(gradient=lambda self, p, group: p.grad.clamp(-1, 1)), "does something bound them"),
-    (rate(lambda correct, _: correct / 2), "gradient of 1, takes off 0.5 · lr; wanted 1 · lr"),
+    (
+        rate(lambda correct, _: correct / 2),
+        "take off 0.5, 0.5, 0.5, 0.5 · lr; each should take off",
+    ),
     (
         changed(rate=lambda self, t, group: Pieces.rate(self, min(t, 2), group)),
-        "the tenth step on a gradient of 1 takes off",
+        "steps on gradients of 1 take off 1, 1, ",
     ),
     (
         rate(lambda correct, group: correct / (1 if group["correct_bias"] else 2)),
-        "takes off 1.581 · lr; wanted 3.162 · lr",
+        "correct_bias multiplies steps by 2.749, ",
     ),
     (
         changed(root=lambda self, v, eps: v.sqrt() + eps**2 / 2),
-        "takes off 0.05948 · lr; wanted 0.03065 · lr",
+        "m is divided by 0.4323, 0.8173, 4.912 where ε is 0.2, 0.9, 3.0 instead of √v + ε",
     ),
     (
         changed(gradient=lambda self, p, group: p.grad.clamp(min=0)),
-        "gradient of −1, takes off 0 · lr",
+        "a gradient of −1 moves a parameter otherwise",
     ),
-    (SQUARED_DECAY, "weight decay 0.5 with a gradient of 0 takes off 0.2 · lr; wanted 2 · lr"),
+    (SQUARED_DECAY, "weight decay takes off α times α · λ · θ instead of once"),
     (DecayOfTheGradient, "takes off depends on the gradient"),
-    (MomentsForgotten, "one on a gradient of 0 takes off 0 · lr; wanted 0.6701"),
+    (MomentsForgotten, "m keeps nothing of what it was instead of β₁ times that"),
     (Neighbours, "they share state"),
     (MovesAlways, "whose grad is None moves"),
     (StopsAtMissing, "only that one is to be left out"),
@@ -421,18 +425,20 @@ def test_a_bounded_moment_is_not_taken_for_a_decay_of_the_gradient():
 
 @pytest.mark.parametrize(("opt_class", "words"), UNKNOWN)
 def test_a_fact_is_measured(opt_class, words):
-    assert facts(Pieces) == []
-    assert any(words in fact for fact in facts(opt_class))
+    assert wrong_parts(Pieces) + facts(Pieces) == []
+    assert any(words in text for text in wrong_parts(opt_class) + facts(opt_class))
 
 
-def test_an_unknown_mistake_gets_facts_and_no_name(monkeypatch, quick, check_here):
+def test_an_unknown_mistake_gets_its_cause_and_no_name(monkeypatch, quick, check_here):
     half = changed(decay=lambda self, rate, group: group["lr"] * group["weight_decay"] / 2)
     monkeypatch.setattr(sys.modules["optimizer"], "AdamW", half)
     findings = jobs.examine(OPTIMIZER)
     assert not any(finding.name for finding in findings)
-    (fact,) = (finding.text for finding in findings if finding.kind == "fact")
-    assert "takes off 1 · lr; wanted 2 · lr" in fact
+    (cause,) = (finding.text for finding in findings if finding.kind in ("cause", "fact"))
+    assert (
+        cause == "with a gradient of 0 weight decay takes off 0.5 times α · λ · θ instead of once"
+    )
     code, lines = check_here("--task", "1.5")
     assert (code, lines[0]) == (1, "  WRONG Task 1.5 · AdamW.step")
-    assert f"        measured: {fact}" in lines
+    assert f"        cause: {cause}" in lines
     assert "probably" not in str(lines)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from checks.graded_tasks import GRADED_TASKS
-from checks.part1.names import IMPORTERS, Names, dotted, followed, imported, names_in, names_used
+from checks.names import IMPORTERS, Names, dotted, followed, imported, names_in, names_used
 from course.grading.intake import parse
 from course.grading.judging.types import Submission
 from course.grading.sandbox import packages
