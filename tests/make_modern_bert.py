@@ -74,15 +74,15 @@ def rotary(noise) -> dict[str, Tensor]:
 
 def local_mask() -> dict[str, Tensor]:
     """Task 3.2: where the additive mask of a local layer is 0."""
-    tensors = {}
-    for name, (length, window) in runners.SIZES.items():
+    tensors = {"inputs/sizes": torch.tensor(runners.SIZES)}
+    for length, window in runners.SIZES:
         mask = create_bidirectional_sliding_window_mask(
             config=config(hidden_size=8, num_attention_heads=1, local_attention=window),
             inputs_embeds=torch.zeros(1, length, 8),
             attention_mask=torch.ones(1, length, dtype=torch.long),
         )
         seen = torch.ones(length, length) > 0 if mask is None else mask[0, 0] == 0
-        tensors[f"values/mask of {name}"] = seen
+        tensors[f"values/mask of {length} tokens, window {window}"] = seen
     return tensors | {"values/whether masks are of bool": torch.tensor([True])}
 
 

@@ -21,12 +21,7 @@ from pretraining.modern_config import ModernBertConfig
 # No two sizes in the stored inputs are the same: a wrong one tells where it was read.
 BATCH, HEADS, LENGTH, WIDTH = 2, 3, 9, 14  # of Task 3.1
 THETA = 700.0  # not one of ModernBERT's, so that those in the code are noticed
-SIZES = {  # of Task 3.2: name → length and window
-    "9 tokens, window 4": (9, 4),
-    "8 tokens, window 5": (8, 5),
-    "5 tokens, window 1": (5, 1),
-    "6 tokens, window 64": (6, 64),
-}
+SIZES = ((9, 4), (8, 5), (5, 1), (6, 64))  # of Task 3.2: length and window
 HIDDEN, INTERMEDIATE, DROPOUT = 10, 16, 0.4  # of Task 3.3
 
 
@@ -50,13 +45,14 @@ def run_rotary(references: dict[str, Tensor]) -> Outputs:
     return outputs
 
 
-def run_local_mask(_: dict[str, Tensor]) -> Outputs:
-    """Task 3.2 on some lengths and windows, even and odd, narrower and wider than the text."""
+def run_local_mask(references: dict[str, Tensor]) -> Outputs:
+    """Task 3.2 on stored lengths and windows (K, 2), narrower and wider than the text."""
+    stored = inputs_of("modern.local_mask", references)
     local_mask = student_module().local_mask
     outputs: Outputs = {}
-    for name, sizes in SIZES.items():
-        mask = local_mask(*sizes)
-        outputs[f"values/mask of {name}"] = mask
+    for length, window in stored.sizes.tolist():
+        mask = local_mask(length, window)
+        outputs[f"values/mask of {length} tokens, window {window}"] = mask
     is_bool = isinstance(mask, Tensor) and mask.dtype == torch.bool
     return outputs | {"values/whether masks are of bool": torch.tensor([is_bool])}
 
