@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import torch
 from torch import Tensor
@@ -16,7 +16,6 @@ from torch import Tensor
 from checks.graded_tasks import graded_task
 from checks.part1.references import inputs_of
 from checks.part1.runners import Outputs, afterwards, gradients, leaves
-from pretraining.modern_config import ModernBertConfig
 
 # No two sizes in the stored inputs are the same: a wrong one tells where it was read.
 BATCH, HEADS, LENGTH, WIDTH = 2, 3, 9, 14  # of Task 3.1
@@ -60,12 +59,8 @@ def run_local_mask(references: dict[str, Tensor]) -> Outputs:
 def run_geglu(references: dict[str, Tensor]) -> Outputs:
     """Task 3.3 on stored hidden states (B, L, D), with stored weights."""
     stored = inputs_of("modern.geglu", references)
-    config = ModernBertConfig(
-        hidden_size=HIDDEN,
-        num_attention_heads=1,
-        intermediate_size=INTERMEDIATE,
-        mlp_dropout=DROPOUT,
-    )
+    sizes = {"hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE}
+    config = SimpleNamespace(**sizes, mlp_dropout=DROPOUT)
     module = student_module().GeGLU(config).to(stored.hidden.dtype).eval()
     weights = {"interm_dense.weight": stored.interm_dense, "out_dense.weight": stored.out_dense}
     module.load_state_dict(weights)

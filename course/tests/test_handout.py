@@ -242,7 +242,7 @@ def staff_copy(tmp_path_factory):
     names |= {"course/check.yml", f"course/hunt/{handout.TESTS}"}
     names |= {"course/parts.toml", "course/settings.toml"}
     names |= {"docs/translate.py", "docs/de/handout.po", "docs/de/part2.po"}
-    names |= {path.name for path in ROOT.glob("*.py")}
+    names |= {path.name for path in ROOT.glob("*.py")} | set(GRADED)
     names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("extensions/**/*.py")}
     names |= {path.relative_to(ROOT).as_posix() for path in ROOT.glob("training/**/*.py")}
     for name in names:
