@@ -33,7 +33,11 @@ from checks.report import Report, is_right
 from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.files.errors import InputError, reader_left
 
-PART_2 = ("multitask_classifier.py", "checks/part2")  # what its handout adds
+PARTS = sorted({entry.part for entry in GRADED_TASKS})
+ADDED = {  # by the handout of a part
+    2: ("multitask_classifier.py", "checks/part2"),
+    3: ("lessons/modern_bert.py", "checks/part3"),
+}
 LIMIT = 60.0  # seconds for a job
 MEET = "now meet it: python lessons/playground.py --model books (docs/playground.md)"
 
@@ -84,7 +88,7 @@ class Session:
 
     def run_part_2(self) -> None:
         """Part 2 where it is here and begun; a line says why it is not checked."""
-        if missing_of_part_2():
+        if missing_of(2):
             return
         if self.trouble:
             print("  --    part 2 is checked once part 1 is right, or with --part 2")
@@ -116,9 +120,9 @@ def tasks_of(part: int) -> list[GradedTask]:
     return [entry for entry in GRADED_TASKS if entry.part == part]
 
 
-def missing_of_part_2() -> list[str]:
-    """What is not here of PART_2."""
-    return [name for name in PART_2 if not (ROOT / name).exists()]
+def missing_of(part: int) -> list[str]:
+    """What is not here of what a part's handout adds."""
+    return [name for name in ADDED.get(part, ()) if not (ROOT / name).exists()]
 
 
 def get_args(arguments: Sequence[str] | None = None) -> Namespace:
@@ -126,7 +130,7 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
     parser = OneLineParser(description="Check the functions of the tasks, each alone.")
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--task", help="number or id of one task: 1.2 or bert.add_norm")
-    choice.add_argument("--part", type=int, choices=(1, 2), help="the tasks of one part only")
+    choice.add_argument("--part", type=int, choices=PARTS, help="the tasks of one part only")
     parser.add_argument("--all", action="store_true", help="show all findings")
     parser.add_argument("--quiz", action="store_true", help="ask about your own code instead")
     parser.add_argument(
@@ -148,8 +152,9 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
         if not args.tasks:
             parser.error("--hunt is for tasks 1.1 to 1.5")
         return args
-    if args.tasks[0].part == 2 and (missing := missing_of_part_2()):
-        raise InputError(f"{missing[0]} is not here: it comes with the handout of part 2")
+    part = args.tasks[0].part
+    if missing := missing_of(part):
+        raise InputError(f"{missing[0]} is not here: it comes with the handout of part {part}")
     return args
 
 
@@ -158,14 +163,14 @@ def check(args: Namespace) -> int:
     with Child(args.limit) as child:
         session = Session(child, Report(args.all))
         session.run_tasks(args.tasks)
-        if not args.task and args.part != 2:
+        if not args.task and args.part in (None, 1):
             session.run_model()
         if not args.task and not args.part:
             session.run_part_2()
         if args.part == 2:
             session.run_loop()
         status = session.finish()
-        if status == 0 and not args.task and args.part != 2:
+        if status == 0 and not args.task and args.part in (None, 1):
             print(MEET)
         return status
 

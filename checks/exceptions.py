@@ -85,5 +85,5 @@ def raised_on_purpose(place: Place) -> str:
     if isinstance(place.statement, ast.Assert):
         return f"the assertion {quoted(place.statement.test)} does not hold"
     file = Path(place.frame.f_code.co_filename).name
-    whose = "a line of yours" if file in {entry.file for entry in GRADED_TASKS} else file
+    whose = "a line of yours" if file in {Path(entry.file).name for entry in GRADED_TASKS} else file
     return f"{whose} raises this"

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TABLE = Path(__file__).with_suffix(".toml")
-PAGES = {1: "docs/handout.md", 2: "docs/part2.md"}  # which explain the tasks of a part
+PAGES = {
+    1: "docs/handout.md",
+    2: "docs/part2.md",
+    3: "docs/modern-bert.md",
+}  # which explain the tasks of a part
 
 
 @dataclass(frozen=True)
@@ -30,13 +34,23 @@ class GradedTask:
 
     @property
     def part(self) -> int:
-        """1 or 2."""
+        """Of the course, from 1."""
         return int(self.number.split(".")[0])
+
+    @property
+    def module(self) -> str:
+        """The file as a module's name."""
+        return module_of(self.file)
 
     @property
     def page(self) -> str:
         """Where the task is explained."""
         return PAGES[self.part]
+
+
+def module_of(file: str) -> str:
+    """The name by which a file of this repository is imported."""
+    return ".".join(Path(file).with_suffix("").parts)
 
 
 GRADED_TASKS = tuple(

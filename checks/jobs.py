@@ -23,7 +23,7 @@ from checks import student_warnings
 from checks.differences import difference
 from checks.errors import attempt, describe, import_fault
 from checks.findings import ROOT, Finding, Outcome, faulty
-from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task, module_of
 from checks.part1.compare import check_model
 from checks.part1.references import load_references, metadata, student_model
 from checks.part1.runners import WHOLE
@@ -73,13 +73,13 @@ def check(entry: GradedTask) -> list[Finding]:
 
 
 def checks_of(entry: GradedTask) -> ModuleType:
-    """The module that checks a task; that of part 2 comes with its handout."""
+    """The module that checks a task; that of a later part comes with its handout."""
     return importlib.import_module(f"checks.part{entry.part}.tasks")
 
 
 def cause_in(file: str) -> tuple[str, Finding] | None:
     """Why nothing in a file can be checked, and what is wrong there; None if all can be."""
-    if fault := fault_of_import(Path(file).stem):
+    if fault := fault_of_import(module_of(file)):
         return f"until {file} can be imported", fault
     if file != OPTIMIZER and (fault := fault_of_model()):
         return "until BertModel can be made", fault

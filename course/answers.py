@@ -246,7 +246,7 @@ def put(answer: Answer, version: str = "", source: str = "") -> str:
     """The task's file with the answer's methods in place of ours (or those of ``source``)."""
     source = source or _right(answer.task.file, answer.task.id.split(".")[0])
     version = version or answer.first
-    owner = "" if version.startswith("Script") else answer.task.function.split(".")[0]
+    owner = "" if version.startswith("Script") else owner_of(answer.task)
     return put_methods(source, owner, answer.versions[version], answer.imports)
 
 
@@ -289,7 +289,12 @@ def put_methods(source: str, owner: str, methods: Methods, imports: tuple[str, .
 def solution_with(task: GradedTask, methods: Methods, imports: tuple[str, ...] = ()) -> str:
     """Our file of a task with other methods in the task's class."""
     source = (ROOT / task.file).read_text(encoding="utf-8")
-    return put_methods(source, task.function.split(".")[0], methods, imports)
+    return put_methods(source, owner_of(task), methods, imports)
+
+
+def owner_of(task: GradedTask) -> str:
+    """The class whose method a task's function is; "" where it is a function of the file."""
+    return task.function.rpartition(".")[0]
 
 
 @contextlib.contextmanager

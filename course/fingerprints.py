@@ -85,9 +85,9 @@ class Candidate:
     merged: bool = True
 
 
-def part_1() -> list[GradedTask]:
+def with_fingerprints() -> list[GradedTask]:
     """The tasks whose mistakes have fingerprints."""
-    return [entry for entry in GRADED_TASKS if entry.part == 1]
+    return [entry for entry in GRADED_TASKS if entry.part != 2]
 
 
 def outputs_of(entry: GradedTask, methods: Methods, imports: tuple[str, ...] = ()) -> Outputs:
@@ -254,9 +254,9 @@ def tables_of(known: KnownMistakes) -> dict[str, Tensor]:
     return {n: torch.stack([outputs.get(n, nothing) for outputs in rows]) for n in names}
 
 
-def sanity_data(known: Mapping[str, KnownMistakes]) -> bytes:
-    """sanity_check.data with these fingerprints in place of those that it has."""
-    with safe_open(references.DATA, framework="pt") as file:
+def data_with(known: Mapping[str, KnownMistakes], path: Path) -> bytes:
+    """A file of references with these fingerprints in place of those that it has."""
+    with safe_open(path, framework="pt") as file:
         tensors = {
             name: file.get_tensor(name)
             for name in file.keys()
@@ -265,7 +265,9 @@ def sanity_data(known: Mapping[str, KnownMistakes]) -> bytes:
     for group, made in known.items():
         for name, table in tables_of(made).items():
             tensors[f"{references.FINGERPRINTS}{group}/{name}"] = table
-    about = references.metadata() | {"mistakes": {k: words_of(made) for k, made in known.items()}}
+    about = references.metadata(path) | {
+        "mistakes": {k: words_of(made) for k, made in known.items()}
+    }
     return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
 
 
@@ -311,13 +313,33 @@ def known_bytes(entry: GradedTask) -> bytes:
 
 def all_known() -> dict[str, KnownMistakes]:
     """The fingerprints of all tasks, each computed in a process of its own."""
-    entries = sorted(part_1(), key=lambda entry: -len(read_all(MISTAKES, entry.id)))
+    entries = sorted(with_fingerprints(), key=lambda entry: -len(read_all(MISTAKES, entry.id)))
     with multiprocessing.get_context("fork").Pool(
         initializer=torch.set_num_threads, initargs=(1,)
     ) as pool:
         made = map(pickle.loads, pool.map(known_bytes, entries, 1))
         tables = dict(zip(entries, made, strict=True))
-    return {group: known for entry in part_1() for group, known in tables[entry].items()}
+    return {group: known for entry in with_fingerprints() for group, known in tables[entry].items()}
+
+
+def file_of(group: str) -> Path:
+    """The file of references that a way of running a task's function belongs to."""
+    entry = next(entry for entry in with_fingerprints() if group.startswith(entry.id))
+    return references.DATA if entry.part == 1 else ROOT / f"checks/part{entry.part}/references.data"
+
+
+def write_into(path: Path, known: Mapping[str, KnownMistakes]) -> None:
+    """Put fingerprints into a file of references that lacks some."""
+    stored = references.metadata(path).get("mistakes", {})
+    if known.keys() == stored.keys() and all(
+        is_stored(made, references.known_mistakes(group)) for group, made in known.items()
+    ):
+        print(f"{path.name}: as stored")
+        return
+    data = data_with(known, path)
+    with atomic_write(path, "wb") as file:
+        file.write(data)
+    print(f"{path.name}: written")
 
 
 def main() -> None:
@@ -325,16 +347,8 @@ def main() -> None:
     OneLineParser(description="Store the fingerprints of known mistakes.").parse_args()
     known = all_known()
     optimizer = known.pop(OPTIMIZER)
-    same_groups = known.keys() == references.metadata().get("mistakes", {}).keys()
-    if same_groups and all(
-        is_stored(made, references.known_mistakes(group)) for group, made in known.items()
-    ):
-        print(f"{references.DATA.name}: as stored")
-    else:
-        data = sanity_data(known)
-        with atomic_write(references.DATA, "wb") as file:
-            file.write(data)
-        print(f"{references.DATA.name}: written")
+    for path in references.DATA_FILES:
+        write_into(path, {group: known[group] for group in known if path == file_of(group)})
     if is_stored(optimizer, adamw_mistakes.known_mistakes()):
         print(f"{adamw_cases.REFERENCE.name}: as stored")
     else:

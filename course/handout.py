@@ -2,6 +2,7 @@
 
     python course/handout.py --out ../minbert-part1 --part 1
     python course/handout.py --out ../minbert-part2 --part 2 --with-part1-solution
+    python course/handout.py --out ../minbert-part3 --part 3
     python course/handout.py --out ../minbert-part1 --part 1 --update
     python course/handout.py --out ../minbert --language de
 
@@ -33,6 +34,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 
 WORKFLOW = ".github/workflows/check.yml"
+FILES_OF = {"1": 1, "2": 2, "all": 2, "3": 3}  # up to which part
 
 
 def build(
@@ -46,7 +48,7 @@ def build(
     handout = Handout(
         root, part, with_solution, language, tables.read_settings(root), tables.read_table(root)
     )
-    paths = dict(tables.files_of(root, handout.table, 1 if part == "1" else 2))
+    paths = dict(tables.files_of(root, handout.table, FILES_OF[part]))
     handout.files = {name: path.read_bytes() for name, path in paths.items()}
     pieces, faults = read_regions(handout)
     refuse(faults)
@@ -67,21 +69,24 @@ def build(
 
 
 def read_regions(handout: Handout) -> tuple[dict[str, list[Piece]], list[Fault]]:
-    """Every file with regions, of both parts, in pieces; what is wrong with its markers."""
+    """Every file with regions, of all parts, in pieces; what is wrong with its markers."""
     pieces: dict[str, list[Piece]] = {}
     faults: list[Fault] = []
-    for path in sorted(handout.root.glob("*.py")):
-        file_pieces, wrong = parse(path.name, path.read_text(encoding="utf-8"))
+    others = {task.file for task in GRADED_TASKS if "/" in task.file}
+    paths = sorted({*handout.root.glob("*.py"), *(handout.root / name for name in others)})
+    for path in filter(Path.is_file, paths):
+        name = path.relative_to(handout.root).as_posix()
+        file_pieces, wrong = parse(name, path.read_text(encoding="utf-8"))
         faults += wrong
         regions = [piece for piece in file_pieces if isinstance(piece, Region)]
         for region in regions:
             earlier = handout.regions.setdefault(region.id, region)
             if earlier is not region:
                 text = f"{region.id} is a duplicate of {earlier.file}:{earlier.line}"
-                faults.append(Fault(path.name, region.line, text))
+                faults.append(Fault(name, region.line, text))
             faults += region.faults()
         if regions:
-            pieces[path.name] = file_pieces
+            pieces[name] = file_pieces
     for task in GRADED_TASKS:
         if task.id not in handout.regions or handout.regions[task.id].file != task.file:
             faults.append(Fault(task.file, 1, f"no region {task.id}, Task {task.number}"))
@@ -117,16 +122,16 @@ def adapt(handout: Handout) -> None:
     files[WORKFLOW] = (handout.root / "course" / "check.yml").read_bytes()
     files[TESTS] = (handout.root / "course" / "hunt" / TESTS).read_bytes()
     for cut in handout.table.cuts:
-        if cut.file in files and cut.part in ("", handout.part):
+        if cut.file in files and (not cut.part or handout.part in cut.part.split()):
             files[cut.file] = without(handout.text(cut.file), cut).encode()
 
 
 def student_readme(handout: Handout) -> str:
     """The README of a handout: student_readme.md with tasks and settings."""
     settings, part = handout.settings, handout.part
-    parts = {"1": (1,), "2": (2,) if handout.with_solution else (1, 2), "all": (1, 2)}[part]
+    parts = range(2 if handout.with_solution else 1, FILES_OF[part] + 1)
     here = {
-        "title": {"1": ", part 1", "2": ", part 2", "all": ""}[part],
+        "title": "" if part == "all" else f", part {part}",
         "part": part,
         "solved": handout.with_solution,
         "language": handout.language,
@@ -162,14 +167,16 @@ def get_args(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = OneLineParser(prog="course/handout.py", description="Make the students' repository.")
     add = parser.add_argument
     add("--out", type=Path, required=True, help="folder of the students' repository")
-    add("--part", choices=("1", "2", "all"), default="all", help="2: part 1 comes as stubs, too")
-    add("--with-part1-solution", action="store_true", help="with --part 2: part 1 is written")
+    add("--part", choices=tuple(FILES_OF), default="all", help="2 and 3: earlier parts come, too")
+    add("--with-part1-solution", action="store_true", help="with 2 and 3: part 1 is written")
     add("--language", choices=("de",), help="the assignment in German, too")
     add("--update", action="store_true", help="add a commit to a repository made earlier")
     add("--allow-conflicts", action="store_true", help="with --update: also where a stub changed")
     args = parser.parse_args(arguments)
-    if args.with_part1_solution and args.part != "2":
-        parser.error("--with-part1-solution goes with --part 2")
+    if args.with_part1_solution and args.part not in ("2", "3"):
+        parser.error("--with-part1-solution goes with --part 2 and --part 3")
+    if args.language and args.part == "3":
+        parser.error("--language goes with parts 1 and 2: part 3 is in English only")
     if args.allow_conflicts and not args.update:
         parser.error("--allow-conflicts goes with --update")
     return args

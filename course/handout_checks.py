@@ -29,19 +29,19 @@ class Handout:
     """What a handout is made of."""
 
     root: Path
-    part: str  # "1", "2", "all"
+    part: str  # "1", "2", "3", "all": 1 and 2
     with_solution: bool  # of part 1
     language: str | None  # of a translation that comes along
     settings: Mapping
     table: Table
     files: dict[str, bytes] = field(default_factory=dict)
-    regions: dict[str, Region] = field(default_factory=dict)  # of both parts
+    regions: dict[str, Region] = field(default_factory=dict)  # of all parts
 
     @property
     def solved(self) -> dict[str, str]:
         """The regions that keep their solution, each with its file."""
-        of_part_2 = self.table.files[2]
-        files = {n: r.file for n, r in self.regions.items() if r.file not in of_part_2}
+        later = self.table.files[2] + self.table.files[3]
+        files = {n: r.file for n, r in self.regions.items() if r.file not in later}
         return files if self.with_solution else {}
 
     def text(self, name: str) -> str:

@@ -131,22 +131,23 @@ def update_repository(out: Path, handout: Handout, allow_conflicts: bool) -> boo
 
 
 def check_same_kind(out: Path, handout: Handout) -> None:
-    """An update may add part 2 or a language, but neither take away nor give solutions.
+    """An update may add a part or a language, but neither take away nor give solutions.
 
     The newest handout in the repository says what was there before.
     """
     if not (out / ".git").is_dir():
         raise InputError(f"{out} is not a git repository; leave out --update to make one")
-    kind = re.compile(r"^Handout: (1|2|all) (solved|stubs)(?: (de))?$", re.MULTILINE)
+    kind = re.compile(r"^Handout: (1|2|3|all) (solved|stubs)(?: (de))?$", re.MULTILINE)
     before, now = kind.search(git(out, "log", "--format=%B")), kind.search(signature(handout))
     if not before:
         raise InputError(f"{out} is a repository that this script did not make")
     (part, state, language), (new_part, new_state, new_language) = before.groups(), now.groups()
-    grows = part in ("1", new_part) and language in (None, new_language)
+    later = part in ("1", new_part) or (part, new_part) in (("2", "3"), ("all", "3"))
+    grows = later and language in (None, new_language)
     if not grows or state != new_state or (part != new_part and state == "solved"):
         raise InputError(
             f"{out} was made as '{before[0]}', this would be '{now[0]}'; "
-            "only stubs of part 2 can be added to stubs of part 1, and a language to either"
+            "only stubs of part 2 or 3 can be added to earlier ones, and a language to either"
         )
 
 

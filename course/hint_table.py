@@ -41,7 +41,7 @@ from course.answers import (
     read_all,
     solution_with,
 )
-from course.fingerprints import base_of, part_1
+from course.fingerprints import base_of, with_fingerprints
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 
@@ -105,7 +105,7 @@ def all_findings(answers: Iterable[Answer]) -> list[tuple[Answer, str, str, list
 def of_pairs(entries: Iterable[GradedTask]) -> Counter[str]:
     """How often which outcome is that of two mistakes merged in one function of part 1."""
     counts: Counter[str] = Counter()
-    for entry in (entry for entry in entries if entry in part_1()):
+    for entry in (entry for entry in entries if entry in with_fingerprints()):
         pairs = list(itertools.combinations(read_all(MISTAKES, entry.id), 2))
         for pair in tqdm(pairs, desc="two at once", disable=None):
             if methods := merged(entry, pair):

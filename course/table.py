@@ -22,7 +22,7 @@ TABLES = {  # of settings.toml, and what each must hold; other keys are the cour
     "submission": ("file", "name", "explained"),
     "limits": (),
     "rules": ("allowed", "forbidden"),
-    "late": ("part1", "part2", "days", "cost"),
+    "late": ("part1", "part2", "part3", "days", "cost"),
     "leaderboard": ("attempts", "exceptions", "pseudonyms"),
     "look": ("sst", "cfimdb", "para", "sts", "practice"),
     "manual": (),
@@ -42,7 +42,7 @@ class Cut:
     file: str
     start: str
     stop: str  # "": the end of the file
-    part: str = ""  # of which handout; "": of all
+    part: str = ""  # of which handout, or handouts; "": of all
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def read_table(root: Path) -> Table:
     parts = read_toml(root, PARTS)
     try:
         return Table(
-            {part: parts[f"part{part}"]["files"] for part in (1, 2)},
+            {part: parts[f"part{part}"]["files"] for part in (1, 2, 3)},
             parts["never"],
             ["".join(line.split()) for line in parts["common_lines"]],
             [
@@ -139,7 +139,7 @@ RULES: tuple[Rule, ...] = (
         "a whole number",
     ),
     (r"leaderboard\.exceptions", lambda value: isinstance(value, dict), "a table"),
-    (r"late\.part[12]", lambda text: text == "" or moment(text), f"a time such as {EXAMPLE}"),
+    (r"late\.part[123]", lambda text: text == "" or moment(text), f"a time such as {EXAMPLE}"),
     (r"look\.practice", lambda value: isinstance(value, dict), "a table"),
     (r"look\.(practice\.)?(sst|cfimdb|para|sts)", is_number, "a number from 0 up"),
     (r"late\.cost", lambda n: is_number(n) and n <= 100, "a number from 0 to 100"),

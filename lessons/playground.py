@@ -39,7 +39,6 @@ from bert import BertModel
 from classifier import load_model
 from datasets import load_data
 from lessons.attention_maps import policy, templates
-from lessons.int8 import quantize_rows
 from lessons.source_lines import code_by_screen, wrong_tasks
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
@@ -56,6 +55,7 @@ CHECKPOINT = ".pt"  # ending of classifier.py's checkpoints; all else is a name 
 MAX_MB = 40.0  # of a page, by default: phones open it, and it fits into an e-mail
 MAX_TOKENS = 128  # of a sentence in the page
 MAX_POINTS = 300  # dev sentences in the page's pictures
+LARGEST = 127  # of int8: −128 is left out, so that the range is symmetric
 BATCH = 32
 SENTENCES = (  # the word in braces is hidden at first, where the model has words for [MASK]
     "She opened the {door} and walked into the garden.",
@@ -178,6 +178,16 @@ def load(name: str) -> Loaded:
 
 # ---------------------------------------------------------------------------------------------
 # Weights as bytes
+
+
+def quantize_rows(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(R, C) float32 → (R, C) int8 and a scale per row (R,): matrix ≈ int8 · scale.
+
+    Each row's largest number becomes ±127, so the error of no number exceeds half its row's scale.
+    """
+    scale = np.abs(matrix).max(axis=1) / LARGEST  # (R,)
+    scale = np.where(scale > 0, scale, 1).astype(np.float32)  # a row of zeros, such as [PAD]'s
+    return np.rint(matrix / scale[:, None]).astype(np.int8), scale
 
 
 def pack(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[dict[str, Any]]]:

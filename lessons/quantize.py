@@ -31,7 +31,7 @@ from bert import BertModel
 from config import BertConfig
 from lessons import numpy_bert, text_tables
 from lessons.export import read_head
-from lessons.int8 import LARGEST, quantize_rows
+from lessons.playground import LARGEST, quantize_rows
 from tokenizer import WordPieces, read_vocabulary
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script

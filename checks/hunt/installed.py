@@ -7,15 +7,15 @@ import linecache
 import sys
 import types
 from collections.abc import Iterator
-from pathlib import Path
 
 from checks.findings import ROOT
+from checks.graded_tasks import module_of
 
 
 @contextlib.contextmanager
 def installed_source(file: str, source: str) -> Iterator[types.ModuleType]:
     """While active, the module of that file is made from another source."""
-    name = Path(file).stem
+    name = module_of(file)
     module = types.ModuleType(name)
     module.__file__ = str(ROOT / file)
     code = compile(source, module.__file__, "exec")

@@ -1,8 +1,8 @@
 """The references of part 1: stored inputs and correct results, and a model with their weights.
 
 sanity_check.data was computed by Hugging Face's transformers; the fingerprints of known mistakes in
-it are numbers that wrong functions compute. This file does not know how any task is solved. The
-order of axes is B, L, D as in bert.py.
+it are numbers that wrong functions compute. A later part may bring such a file, too. This file does
+not know how any task is solved. The order of axes is B, L, D as in bert.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import importlib
 import json
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,7 @@ from config import BertConfig
 from training.files.errors import InputError
 
 DATA = ROOT / "sanity_check.data"
+DATA_FILES = (DATA, *sorted(ROOT.glob("checks/part*/references.data")))  # of later parts
 # No two sizes in the stored inputs are the same, none is a number of axes or a usual constant: a
 # wrong size tells where it was read. The batch has 5 rows of 10 tokens, a head is 7 wide.
 TINY = {
@@ -43,20 +45,22 @@ OPTIONAL = "values/embeddings with token_type_ids"  # an argument that embed may
 
 
 def read_data(prefix: str) -> dict[str, Tensor]:
-    """The tensors of sanity_check.data with that prefix; fingerprints only if the prefix says so.
+    """The tensors of all files with that prefix; fingerprints only if the prefix says so.
 
-    Raises InputError where the file is missing or damaged.
+    Raises InputError where a file is missing or damaged.
     """
-    try:
-        with safe_open(DATA, framework="pt") as file:
-            names = [name for name in file.keys() if name.startswith(prefix)]
-            return {
-                name: file.get_tensor(name)
-                for name in names
-                if prefix or not name.startswith(FINGERPRINTS)
-            }
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{DATA.name} cannot be read ({error}); restore it from git") from error
+    tensors = {}
+    for path in DATA_FILES:
+        try:
+            with safe_open(path, framework="pt") as file:
+                for name in file.keys():
+                    if name.startswith(prefix) and (prefix or not name.startswith(FINGERPRINTS)):
+                        tensors[name] = file.get_tensor(name)
+        except (OSError, SafetensorError) as error:
+            raise InputError(
+                f"{path.name} cannot be read ({error}); restore it from git"
+            ) from error
+    return tensors
 
 
 @cache
@@ -83,9 +87,9 @@ def under(prefix: str, entries: Mapping[str, Any]) -> dict[str, Any]:
     return {k.removeprefix(prefix): v for k, v in entries.items() if k.startswith(prefix)}
 
 
-def metadata() -> dict[str, Any]:
-    """What sanity_check.data says about itself: versions, seed, pretrained models' sha256."""
-    with safe_open(DATA, framework="pt") as file:
+def metadata(path: Path = DATA) -> dict[str, Any]:
+    """What a file of references says about itself: versions, seed, pretrained models' sha256."""
+    with safe_open(path, framework="pt") as file:
         return json.loads(file.metadata()["about"])
 
 
@@ -93,7 +97,9 @@ def metadata() -> dict[str, Any]:
 def known_mistakes(group: str) -> KnownMistakes:
     """The fingerprints of a task's known mistakes; ``group``: its id, or more (see GROUPS)."""
     prefix = f"{FINGERPRINTS}{group}/"
-    words = metadata().get("mistakes", {}).get(group, {})
+    words = {}
+    for path in DATA_FILES:
+        words |= metadata(path).get("mistakes", {}).get(group, {})
     return load_known(words, under(prefix, read_data(prefix)), OPTIONAL)
 
 

@@ -12,7 +12,7 @@ from checks.graded_tasks import graded_task
 from checks.part1 import adamw_mistakes, references, runners
 from course import fingerprints
 from course.answers import MISTAKES, merge, read_all
-from course.fingerprints import base_of, known_of, names_in, outputs_of, part_1
+from course.fingerprints import base_of, known_of, names_in, outputs_of, with_fingerprints
 from training.files.errors import InputError
 
 ADD_NORM = graded_task("bert.add_norm")
@@ -79,7 +79,7 @@ def test_what_computes_nothing_new_is_refused(names, message, monkeypatch):
         known_of(ADD_NORM)
 
 
-@pytest.mark.parametrize("entry", part_1(), ids=lambda entry: entry.id)
+@pytest.mark.parametrize("entry", with_fingerprints(), ids=lambda entry: entry.id)
 def test_what_is_stored_names_every_mistake_and_each_pair_once_an_order(entry):
     if entry.id == fingerprints.OPTIMIZER:
         stored = [adamw_mistakes.known_mistakes()]

@@ -155,7 +155,7 @@ SCRIPTS = {name for name in PART_2 if name.endswith(".py")}
         (2, lambda name: f"a/b/{name}", intake.TOP_FOLDER),
         (2, lambda name: f"my folder\\{name}".replace("/", "\\"), intake.TOP_FOLDER),
         (2, lambda name: f"code/{name}" if name in SCRIPTS else name, intake.SCRIPTS_FOLDER),
-        (1, lambda name: Path(name).name, intake.MOVED),
+        (1, lambda name: Path(name).name, intake.MOVED.format("predictions")),
     ],
 )
 def test_other_layouts_are_read_alike(taken, part, rename, reason):

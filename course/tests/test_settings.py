@@ -13,7 +13,7 @@ from training.files.errors import InputError
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("[points]", '[points]\n"3.1" = 2', "gives points to 3.1"),
+        ("[points]", '[points]\n"9.1" = 2', "gives points to 9.1"),
         ("[points]", '[points]\n"1.1" = "many"', "points.1.1 is 'many', not a whole number"),
         ("[points]", "[point]", "unknown table point"),
         ("[points]", "[points", "cannot be read"),

@@ -46,7 +46,9 @@ def test_its_links_lead_to_german_headings(page):
         assert not place or place in places
 
 
-@pytest.mark.parametrize("task", GRADED_TASKS, ids=lambda task: task.number)
+@pytest.mark.parametrize(
+    "task", [task for task in GRADED_TASKS if task.part < 3], ids=lambda task: task.number
+)
 def test_its_tasks_are_those_of_the_table(task):
     line = f"### Aufgabe {task.number} · {task.function}\n\n`{task.file}` · {task.points} Punkte · "
     line += f"etwa {task.minutes} Minuten · "

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from checks.graded_tasks import GRADED_TASKS
 from checks.part2.submission import CODE as CODE_PART_2
 from checks.part2.submission import FILES as PART_2_FILES
 from course import table
@@ -48,6 +49,7 @@ from training.files.imports import imports
 ROOT = Path(__file__).resolve().parents[3]
 LIMITS = ArchiveLimits()
 WANTED = {1: (*CODE, TESTS, *PART_1_FILES), 2: (*CODE, *CODE_PART_2, *PART_2_FILES)}
+WANTED[3] = tuple({task.file for task in GRADED_TASKS if task.part == 3})
 MODULE = re.compile(r"([a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
 UNASKED = {"conftest", "sitecustomize", "usercustomize", "__init__", "__main__"}  # load themselves
 STAFF_ONLY = {"course", "tests"}  # never in a handout, and no student's package
@@ -69,7 +71,7 @@ SECOND_PDF = "left out, a second PDF"
 FROM_JUNK = "ignored, made by the operating system or by Python"
 TOP_FOLDER = "read as if it were not there: the one folder around everything"
 SCRIPTS_FOLDER = "read as if it were not there: the one folder that holds the scripts"
-MOVED = "read as if it lay in predictions/"
+MOVED = "read as if it lay in {}/"
 Pairs = list[tuple[str, Entry]]  # by the name that counts
 
 
@@ -167,7 +169,7 @@ def only_archive(path: Path) -> Path:
 
 
 def take(student: str, path: str | Path, part: int, limits: ArchiveLimits = LIMITS) -> Submission:
-    """Read what part 1 or 2 asks for from a zip or a folder.
+    """Read what a part asks for from a zip or a folder.
 
     Raises:
         InputError: this machine cannot read it, which is no fault of the student's.
@@ -208,7 +210,7 @@ def choose(entries: Iterable[Entry], part: int, reader: Reader, notes: Notes) ->
             notes[entry.fault].append(name)
         elif target in WANTED[part] and (target == name or target not in named):
             if target != name:
-                notes[MOVED].append(name)
+                notes[MOVED.format(PurePosixPath(target).parent)].append(name)
             put(files, target, reader.read(entry), reader.limits, notes)
         elif name in course_files(part):
             ours = (ROOT / name).read_bytes()  # git may have changed line ends of theirs
@@ -315,7 +317,7 @@ def without_top_folder(pairs: Pairs, notes: Notes) -> Pairs:
     """The names without the folder around all of them, or around all scripts, if there is one."""
     while len(tops := {name.partition("/")[0] for name, _ in pairs}) == 1:
         (top,) = tops
-        if top == "predictions" or any("/" not in name for name, _ in pairs):
+        if top in ("predictions", "lessons") or any("/" not in name for name, _ in pairs):
             break
         notes[TOP_FOLDER].append(top)
         pairs = [(name.partition("/")[2], entry) for name, entry in pairs]

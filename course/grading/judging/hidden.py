@@ -15,10 +15,12 @@ import torch
 from torch import Tensor
 
 from checks.fixed_dropout import FixedDropout, default_dtype
-from checks.graded_tasks import GradedTask
+from checks.graded_tasks import GRADED_TASKS, GradedTask
 from checks.hunt.random_inputs import LAYER, make_inputs
 from checks.part1 import adamw_cases, adamw_mistakes, runners
 from checks.part1.adamw_cases import make_cases
+from checks.part1.references import load_references, under
+from checks.part3 import runners as part3
 from course.answers import VARIANTS, installed_source, put, read
 from course.grading.intake import parse
 from course.grading.sandbox.runs import without_decay
@@ -35,8 +37,10 @@ class Hidden:
     expected: dict[str, Tensor]
 
 
-def make(seed: int) -> dict[str, Hidden]:
-    """The sets "alone" and "together" of one seed."""
+def make(seed: int, part: int = 1) -> dict[str, Hidden]:
+    """The sets "alone" and "together" of one seed; part 3 has the latter only."""
+    if part == 3:
+        return {TOGETHER: make_part_3(seed)}
     sets = {}
     for shift, name in enumerate((ALONE, TOGETHER)):
         inputs = make_inputs(2 * seed + shift, stand_ins=name == ALONE)
@@ -53,12 +57,34 @@ def make(seed: int) -> dict[str, Hidden]:
     return sets
 
 
+def make_part_3(seed: int) -> Hidden:
+    """Inputs of the public ones' shapes, and what our functions make of them."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs: dict[str, Tensor] = {}
+    for task in (task for task in GRADED_TASKS if task.part == 3):
+        for name, stored in under(f"{task.id}/inputs/", load_references()).items():
+            if name == "theta":
+                made = stored * (0.5 + torch.rand((), generator=generator))
+            elif name == "sizes":  # windows even and odd, (8, 2)
+                lengths = torch.randint(6, 13, (8,), generator=generator)
+                made = torch.stack((lengths, torch.arange(1, 9)), dim=1)
+            else:
+                made = stored.std() * torch.randn(stored.shape, generator=generator).double()
+            inputs[f"{task.id}/inputs/{name}"] = made
+    expected = {
+        f"{task_id}/{name}": output
+        for task_id in part3.RUNS
+        for name, output in solve(task_id, inputs, {}).items()
+    }
+    return Hidden(inputs, expected)
+
+
 def solve(
     task_id: str, inputs: dict[str, Tensor], options: dict[str, Any], axis: int = -1
 ) -> dict[str, Tensor]:
     """What our own function makes of the inputs, in float64."""
     with default_dtype(torch.float64), FixedDropout(axis=axis):
-        outputs = runners.RUNS[task_id](inputs, **options)
+        outputs = runners.run_of(task_id)(inputs, **options)
     return {name: output.detach() for name, output in outputs.items()}
 
 
@@ -90,7 +116,7 @@ def decay_before() -> str:
 
 
 def runs_of(entry: GradedTask) -> dict[str, tuple[str, dict[str, Any]]]:
-    """The ways a task of part 1 is run: name → set of inputs, options of runs.part_1."""
+    """The ways a task of part 1 or 3 is run: name → set of inputs, options of runs.part_1."""
     if entry.id == LAYER:
         return {ALONE: (ALONE, {"alone": True}), TOGETHER: (TOGETHER, {"alone": False})}
     if entry.id == "classifier.forward":

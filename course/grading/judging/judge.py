@@ -18,6 +18,7 @@ from checks.findings import Finding, Mistake
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from checks.part1 import compare, references, runners
 from checks.part2 import tasks as part2_tasks
+from checks.part3 import tasks as part3_tasks
 from course.grading.judging.hidden import Hidden, runs_of
 from course.grading.sandbox.protocol import LACKING
 from course.grading.sandbox.runs import DTYPES
@@ -45,6 +46,7 @@ ROWS = {
     "optimizer.step": tuple(OPTIMIZER_ROWS),
     "classifier.init": ("values",),
     **part2_tasks.KINDS,
+    **part3_tasks.KINDS,
 }
 # What code can tell about itself without doing it, and why the points stay
 CAN_BE_FORGED = {

@@ -1,4 +1,4 @@
-"""The tasks of part 1: functions run in the sandbox, their numbers are compared with ours here."""
+"""The tasks of parts 1 and 3: functions run in the sandbox, numbers are compared with ours here."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def grade(context: GradingContext, submission: Submission) -> dict[str, judge.Ve
         if OPTIMIZER in ids:
             expected = hidden.trajectories(optimizer_seed)
         if ids - {OPTIMIZER}:
-            sets = hidden.make(seed)
+            sets = hidden.make(seed, context.part)
             tensors = {f"{judge.PUBLIC}/{k}": t for k, t in public_inputs().items()}
     tensors |= {f"{name}/{k}": t for name, inputs in sets.items() for k, t in inputs.inputs.items()}
     replies = protocol.ask(context, jobs, tensors)

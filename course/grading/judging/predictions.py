@@ -39,7 +39,7 @@ SETS = {
     "para": ("quora", *part_2.COLUMNS["para"]),
     "sts": ("sts", *part_2.COLUMNS["sts"]),
 }
-FILES = {1: PART_1_FILES, 2: part_2.FILES}  # of predictions, by part: path → data, split …
+FILES = {1: PART_1_FILES, 2: part_2.FILES, 3: {}}  # of predictions, by part: path → data, split …
 NUMBERS = ("value", "f1", "low", "high", "public", "public_low", "public_high", "private")
 # A row is about 30 bytes; a file that is many times as long is not looked at
 BYTES_A_ROW, LINES_A_ROW, SPARE = 100, 4, 10_000

@@ -191,8 +191,9 @@ def text_of(content: bytes) -> str:
 
 
 def known_code(part: int) -> frozenset[int]:
-    """Numbers of the code that everybody was given, in part 2 perhaps with part 1 solved."""
-    handouts = [handout.build(ROOT, "2", solved).files for solved in {False, part == 2}]
+    """Numbers of the code that everybody was given, later perhaps with part 1 solved."""
+    last = "3" if part == 3 else "2"
+    handouts = [handout.build(ROOT, last, solved).files for solved in {False, part != 1}]
     sources = (source for files in handouts for source in python_files(files).values())
     return frozenset(number for source in sources for number in hashes(symbols_of(source)))
 

@@ -289,7 +289,7 @@ def write_all(
     history = add_to_history(out / HISTORY, results, times)
     board, course = settings["leaderboard"], settings["course"]
     lead = f"{course['term']} · {len(results)} groups".removeprefix(" · ")
-    parts = sorted({result["part"] for result in results})
+    parts = sorted({result["part"] for result in results} & COLUMNS.keys())  # 3 predicts nothing
     keys = [key for part in parts for key in COLUMNS[part]]
     for staff, name in ((False, "leaderboard"), (True, "staff-leaderboard")):
         sections, lines = [], []

@@ -60,7 +60,7 @@ def open_context(
     settings = table.read_settings(ROOT)
     tasks = tuple(t for t in table.course_tasks(settings) if t.part == part)
     with new_stage() as stage:
-        write_all(stage / "handout", handout.build(ROOT, "2").files)
+        write_all(stage / "handout", handout.build(ROOT, "3" if part == 3 else "2").files)
         if part == 2:
             solved = handout.build(ROOT, "2", with_solution=True).files
             names = {t.file for t in table.course_tasks(settings) if t.part == 1}

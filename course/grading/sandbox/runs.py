@@ -12,7 +12,6 @@ import importlib
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -61,7 +60,7 @@ def spare_compiler() -> None:
 
 
 def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[str, Any]:
-    """A task of bert.py or classifier.py, as checks/part1/runners.py runs it.
+    """A task of part 1 or 3, as checks/part1/runners.py or checks/part3/runners.py runs it.
 
     Args:
         tensors: ``set/name``.
@@ -76,7 +75,7 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
         try:
             with default_dtype(DTYPES[dtype]), FixedDropout(), mended:
                 values = in_dtype(under(f"{inputs}/", tensors), DTYPES[dtype])
-                outputs = runners.RUNS[task_id](values, **others)
+                outputs = runners.run_of(task_id)(values, **others)
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:
@@ -91,7 +90,7 @@ def error_outputs(error: BaseException, task_id: str) -> dict[str, str]:
     outputs = {"error": finding.text, "error kind": finding.kind}
     outputs |= {"error slight": "yes"} if finding.slight else {}
     # Python forgets a module that could not be imported
-    imported = Path(graded_task(task_id).file).stem in sys.modules
+    imported = graded_task(task_id).module in sys.modules
     return outputs if imported else outputs | {"error at import": "yes"}
 
 

@@ -1,0 +1,37 @@
+"""The checks of part 3: lessons/modern_bert.py, one function at a time, as those of part 1 are.
+
+``check(task)`` gives the findings. references.data has inputs, correct results by transformers, and
+the fingerprints of known mistakes; runners.py runs the functions. It does not know how any task is
+solved.
+"""
+
+from __future__ import annotations
+
+from checks.findings import Finding
+from checks.graded_tasks import GradedTask
+from checks.part1.compare import check_model
+from checks.part1.explain import explain
+
+KINDS = {  # of a task's outputs
+    "modern.rotary": ("values", "gradients", "inputs"),
+    "modern.local_mask": ("values",),
+    "modern.geglu": ("values", "gradients", "dropout", "inputs"),
+}
+CHECKED = {
+    "modern.rotary": "values, gradients, type",
+    "modern.local_mask": "four lengths and windows",
+    "modern.geglu": "values, gradients, dropout",
+}
+
+
+def check(entry: GradedTask) -> list[Finding]:
+    """What is wrong with the student's function for a task; nothing if it is correct."""
+    findings = check_model(entry.id)
+    if not findings or findings[0].kind == "not started":
+        return findings
+    return findings + explain(entry.id, findings)
+
+
+def warnings_of(entry: GradedTask) -> list[Finding]:
+    """What costs no points but matters: nothing in this part."""
+    return []

@@ -1,0 +1,70 @@
+"""The shape of a ModernBERT (Warner et al. 2024), as config.py has that of a BERT.
+
+It does not know about training, data or files other than ``config.json``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from config import BertConfig
+from training.files.errors import values_of
+from training.files.texts import read_json
+
+LOCAL, GLOBAL = "sliding_attention", "full_attention"  # transformers' words for kinds of layers
+THIS_MODEL = {  # what config.json may not say otherwise
+    "model_type": "modernbert",
+    "hidden_activation": "gelu",
+    "classifier_activation": "gelu",
+    "tie_word_embeddings": True,
+} | dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias", "classifier_bias"), False)
+
+
+@dataclass(init=False)
+class ModernBertConfig(BertConfig):
+    """Hyper-parameters (Warner et al. 2024, table 4); the defaults are ModernBERT-base's."""
+
+    vocab_size: int = 50368
+    num_hidden_layers: int = 22
+    intermediate_size: int = 1152
+    max_position_embeddings: int = 8192
+    attention_dropout: float = 0.0
+    embedding_dropout: float = 0.0
+    mlp_dropout: float = 0.0
+    norm_eps: float = 1e-5
+    pad_token_id: int = 50283
+    local_attention: int = 128  # the window: half of it to the left, half of it to the right
+    global_attn_every_n_layers: int = 3  # layers 0, 3, 6 … see the whole text
+    global_rope_theta: int = 160_000
+    local_rope_theta: int = 10_000
+
+    def __init__(self, **values):
+        super().__init__(**values)
+        self.attention_probs_dropout_prob = self.attention_dropout  # bert.py's name
+        width = self.hidden_size // self.num_attention_heads
+        if width % 2:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} / num_attention_heads {self.num_attention_heads} "
+                f"is {width}, an odd head width, and rotary positions turn pairs of numbers"
+            )
+        every = self.global_attn_every_n_layers
+        kinds = [LOCAL if i % every else GLOBAL for i in range(self.num_hidden_layers)]
+        self.layer_types = values.get("layer_types") or kinds
+        if len(self.layer_types) != len(kinds) or not {*self.layer_types} <= {LOCAL, GLOBAL}:
+            raise ValueError(f"layer_types must be {LOCAL} or {GLOBAL} for each of {len(kinds)}")
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> ModernBertConfig:
+        """Read transformers' ``config.json``; InputError if it is not one of a ModernBERT."""
+        with values_of(f"{path} is not the configuration of a ModernBERT", "take another model"):
+            values = {"model_type": None} | read_json(path)
+            for name, ours in THIS_MODEL.items():
+                if values.get(name, ours) != ours:
+                    raise ValueError(f"its {name} is {values[name]!r}, not {ours!r}")
+            for kind, rope in (values.get("rope_parameters") or {}).items():
+                if rope.get("rope_type", "default") != "default":
+                    raise ValueError(f"its rope_type is {rope['rope_type']!r}, not 'default'")
+                values[f"{'local' if kind == LOCAL else 'global'}_rope_theta"] = rope["rope_theta"]
+            thetas = {k: int(v) for k, v in values.items() if k.endswith("rope_theta")}
+            return cls(**(values | thetas))

@@ -1,0 +1,144 @@
+"""Write checks/part3/references.data: inputs of part 3's tasks and results, by transformers.
+
+    python -m tests.make_modern_bert          seconds
+
+The results are those of transformers' ModernBERT: its rotary embedding, its mask of a local layer,
+its MLP, in float64. The fingerprints of known mistakes are not made here: course/fingerprints.py
+adds them afterwards. The same seed on the same machine gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import torch
+import transformers
+from safetensors.torch import save
+from torch import Tensor
+from transformers.masking_utils import create_bidirectional_sliding_window_mask
+from transformers.models.modernbert import modeling_modernbert as theirs
+
+from checks.fixed_dropout import FixedDropout
+from checks.part3 import runners
+from training.cli import flags, scripts
+from training.files.writing import atomic_write
+
+OUT = Path(runners.__file__).with_name("references.data")
+
+
+@contextlib.contextmanager
+def in_float64() -> Iterator[None]:
+    """Let transformers turn in float64 what else it turns in float32."""
+    with (
+        mock.patch.multiple(torch, float=torch.float64, float32=torch.float64),
+        mock.patch.object(torch.Tensor, "float", torch.Tensor.double),
+    ):
+        yield
+
+
+def config(**values) -> transformers.ModernBertConfig:
+    """A configuration of theirs, of one local layer."""
+    return transformers.ModernBertConfig(
+        vocab_size=20, num_hidden_layers=1, layer_types=["sliding_attention"],
+        pad_token_id=0, bos_token_id=1, cls_token_id=1, eos_token_id=2, sep_token_id=2,
+        attn_implementation="eager", **values,
+    )  # fmt: skip
+
+
+def rotary(noise) -> dict[str, Tensor]:
+    """Task 3.1."""
+    batch, heads, length, width = runners.BATCH, runners.HEADS, runners.LENGTH, runners.WIDTH
+    x, cotangent = noise(batch, heads, length, width), noise(batch, heads, length, width)
+    source = x.clone().requires_grad_()
+    with in_float64():
+        made = config(
+            hidden_size=heads * width, num_attention_heads=heads, local_rope_theta=runners.THETA
+        )
+        angles = theirs.ModernBertRotaryEmbedding(made)
+        cos, sin = angles(x, torch.arange(length)[None], "sliding_attention")
+        turned, _ = theirs.apply_rotary_pos_emb(source, source, cos, sin)
+    (grad,) = torch.autograd.grad(turned, source, cotangent)
+    return {
+        "inputs/x": x,
+        "inputs/theta": torch.tensor(runners.THETA, dtype=torch.float64),
+        "inputs/cotangent": cotangent,
+        "values/turned": turned.detach(),
+        "values/whether a result of half precision stays so": torch.tensor([True]),
+        "gradients/x": grad,
+    }
+
+
+def local_mask() -> dict[str, Tensor]:
+    """Task 3.2: where the additive mask of a local layer is 0."""
+    tensors = {"inputs/sizes": torch.tensor(runners.SIZES)}
+    for length, window in runners.SIZES:
+        mask = create_bidirectional_sliding_window_mask(
+            config=config(hidden_size=8, num_attention_heads=1, local_attention=window),
+            inputs_embeds=torch.zeros(1, length, 8),
+            attention_mask=torch.ones(1, length, dtype=torch.long),
+        )
+        seen = torch.ones(length, length) > 0 if mask is None else mask[0, 0] == 0
+        tensors[f"values/mask of {length} tokens, window {window}"] = seen
+    return tensors | {"values/whether masks are of bool": torch.tensor([True])}
+
+
+def geglu(noise) -> dict[str, Tensor]:
+    """Task 3.3."""
+    made = config(
+        hidden_size=runners.HIDDEN, num_attention_heads=1,
+        intermediate_size=runners.INTERMEDIATE, mlp_dropout=runners.DROPOUT,
+    )  # fmt: skip
+    module = theirs.ModernBertMLP(made).double().eval()
+    for parameter in module.parameters():
+        parameter.data = 0.3 * noise(*parameter.shape)
+    hidden, cotangent = noise(4, 7, runners.HIDDEN), noise(4, 7, runners.HIDDEN)
+    source = hidden.clone().requires_grad_()
+    result = module(source)
+    names = {"hidden_states": source, "interm_dense.weight": module.Wi.weight}
+    names |= {"out_dense.weight": module.Wo.weight}
+    grads = torch.autograd.grad(result, [*names.values()], cotangent)
+    with FixedDropout():
+        trained = module.train()(hidden)
+    return {
+        "inputs/hidden": hidden,
+        "inputs/cotangent": cotangent,
+        "inputs/interm_dense": module.Wi.weight.detach(),
+        "inputs/out_dense": module.Wo.weight.detach(),
+        "values/result": result.detach(),
+        "dropout/result": trained.detach(),
+        **{f"gradients/{name}": grad for name, grad in zip(names, grads, strict=True)},
+    }
+
+
+def main() -> None:
+    """Write the file."""
+    parser = flags.OneLineParser(description="Write checks/part3/references.data.")
+    parser.add_argument("--seed", type=int, default=11711)
+    parser.add_argument("--out", type=Path, default=OUT)
+    args = parser.parse_args()
+    generator = torch.Generator().manual_seed(args.seed)
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    tasks = {
+        "modern.rotary": rotary(noise),
+        "modern.local_mask": local_mask(),
+        "modern.geglu": geglu(noise),
+    }
+    tensors = {f"{task}/{name}": x for task, made in tasks.items() for name, x in made.items()}
+    facts = {"seed": args.seed, "torch": torch.__version__}
+    facts |= {"transformers": transformers.__version__}
+    with atomic_write(args.out, "wb") as file:
+        data = {key: tensors[key].contiguous() for key in sorted(tensors)}
+        file.write(save(data, metadata={"about": json.dumps(facts)}))
+    print(f"wrote {args.out}: {len(tensors)} tensors, {args.out.stat().st_size:,} bytes")
+    print("next: python course/fingerprints.py puts the known mistakes in")
+
+
+if __name__ == "__main__":
+    scripts.run_script(main)

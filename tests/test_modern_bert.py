@@ -1,0 +1,198 @@
+"""lessons/modern_bert.py against transformers, on random weights: values, gradients, long texts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from torch import Tensor
+
+from lessons.modern_bert import ModernBertModel, fill_masks, weight_names
+from pretraining.modern_config import GLOBAL, LOCAL, ModernBertConfig
+from training.files.errors import InputError
+
+transformers = pytest.importorskip("transformers")
+ROOT = Path(__file__).resolve().parent.parent
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "cls_token_id": 1, "eos_token_id": 2}
+COMMON = SPECIAL | {"sep_token_id": 2, "initializer_range": 0.15}
+CONFIGURATIONS = {
+    "a window smaller than the text": {
+        "vocab_size": 53, "hidden_size": 36, "num_attention_heads": 6, "num_hidden_layers": 5,
+        "intermediate_size": 22, "local_attention": 5, "max_position_embeddings": 64,
+    },
+    "one layer in three is global, the bases are others": {
+        "vocab_size": 41, "hidden_size": 40, "num_attention_heads": 4, "num_hidden_layers": 7,
+        "intermediate_size": 31, "local_attention": 8, "global_attn_every_n_layers": 3,
+        "global_rope_theta": 777.0, "local_rope_theta": 55.0, "norm_eps": 1e-3,
+    },
+    "its kinds of layers are listed": {
+        "vocab_size": 67, "hidden_size": 42, "num_attention_heads": 3, "num_hidden_layers": 3,
+        "intermediate_size": 50, "local_attention": 2, "layer_types": [LOCAL, GLOBAL, LOCAL],
+    },
+}  # fmt: skip
+TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-10}
+
+
+@contextlib.contextmanager
+def exact(dtype: torch.dtype):
+    """Let transformers turn and normalise in a type, which else does so in float32."""
+    double = mock.patch.object(torch.Tensor, "float", torch.Tensor.double)
+    with (
+        mock.patch.multiple(torch, float=dtype, float32=dtype),
+        double if dtype == torch.float64 else contextlib.nullcontext(),
+    ):
+        yield
+
+
+def transformers_model(values: dict, dtype: torch.dtype = torch.float32):
+    """A random ModernBertForMaskedLM of theirs."""
+    torch.manual_seed(5)
+    with exact(dtype):
+        config = transformers.ModernBertConfig(**COMMON | values)
+        model = transformers.ModernBertForMaskedLM(config).eval()
+    for name, parameter in model.named_parameters():
+        if "norm" in name or name == "decoder.bias":
+            parameter.data.normal_(1, 0.3)
+    return model.to(dtype)
+
+
+def our_model(folder: Path, dtype: torch.dtype = torch.float32) -> ModernBertModel:
+    """Ours, of a folder that theirs was saved in."""
+    config = ModernBertConfig.from_pretrained(str(folder))
+    return ModernBertModel.from_pretrained(str(folder), config=config).to(dtype)
+
+
+def batch(vocab_size: int, length: int) -> tuple[Tensor, Tensor]:
+    """Ids and a mask (3, L); the second text is two thirds as long, the third has three tokens."""
+    ids = torch.randint(3, vocab_size, (3, length))
+    mask = torch.ones_like(ids)
+    mask[1, 2 * length // 3 :] = mask[2, 3:] = 0
+    return ids * mask, mask
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize(
+    ("name", "length"),
+    [*((name, 19) for name in CONFIGURATIONS), (next(iter(CONFIGURATIONS)), 1024)],
+)
+def test_agrees_with_transformers(tmp_path, name, length, dtype):
+    values = CONFIGURATIONS[name] | {"max_position_embeddings": 1024}
+    theirs = transformers_model(values, dtype)
+    theirs.save_pretrained(tmp_path)
+    ours = our_model(tmp_path, dtype)
+    ids, mask = batch(values["vocab_size"], length)
+    with exact(dtype):
+        their_outputs = theirs(ids, attention_mask=mask, output_hidden_states=True)
+    results = ours(ids, mask)
+    real = mask.bool()
+    pairs = {
+        "logits": (results["logits"], their_outputs.logits),
+        "hidden": (results["last_hidden_state"], their_outputs.hidden_states[-1]),
+    }
+    near = {"rtol": 0, "atol": TOLERANCES[dtype]}
+    for got, expected in pairs.values():
+        assert got.dtype == dtype
+        torch.testing.assert_close(got[real], expected[real], **near)
+    cotangent = torch.randn_like(results["logits"][real]) / real.sum()
+    for logits in (results["logits"], their_outputs.logits):
+        (logits[real] * cotangent).sum().backward()
+    wanted = {n: p.grad for n, p in theirs.named_parameters()}
+    own = {n: p.grad for n, p in ours.named_parameters()}
+    for their_name, names in weight_names(len(ours.bert_layers)):
+        got = torch.cat([own.pop(n) for n in names])
+        torch.testing.assert_close(got, wanted.pop(their_name), **near)
+    assert (own, wanted) == ({}, {})  # the table names every parameter of both
+
+
+def test_padding_changes_nothing(tmp_path):
+    values = CONFIGURATIONS["a window smaller than the text"]
+    torch.manual_seed(1)
+    model = ModernBertModel(ModernBertConfig(**SPECIAL | values)).eval()
+    ids, mask = batch(values["vocab_size"], 20)
+    before = model(ids, mask)["logits"][mask.bool()]
+    after = model(torch.where(mask > 0, ids, 7), mask)["logits"][mask.bool()]
+    assert torch.equal(before, after)
+    assert before.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"model_type": "bert"}, "its model_type is 'bert', not 'modernbert'"),
+        ({"hidden_size": 45, "num_attention_heads": 9}, "is 5, an odd head width"),
+        ({"local_attention": 0}, "local_attention must be a whole number from 1 to"),
+        ({"norm_bias": True}, "its norm_bias is True, not False"),
+        ({"tie_word_embeddings": False}, "its tie_word_embeddings is False, not True"),
+        ({"layer_types": [LOCAL]}, "layer_types must be"),
+        ({"rope_parameters": {LOCAL: {"rope_type": "yarn"}}}, "its rope_type is 'yarn'"),
+        ({"rope_parameters": {LOCAL: {}}}, "'rope_theta' is missing"),
+    ],
+)
+def test_a_configuration_that_is_none(tmp_path, entries, message):
+    transformers_model(CONFIGURATIONS["its kinds of layers are listed"]).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+    with pytest.raises(InputError) as error:
+        ModernBertConfig.from_pretrained(str(tmp_path))
+    assert str(error.value).startswith(f"{path} is not the configuration of a ModernBERT (")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_text_longer_than_the_positions():
+    values = CONFIGURATIONS["a window smaller than the text"]
+    model = ModernBertModel(ModernBertConfig(**SPECIAL | values))
+    with pytest.raises(InputError, match="the text has 65 tokens, more than the model's 64 "):
+        model(torch.ones(1, 65, dtype=torch.long), torch.ones(1, 65))
+
+
+def test_weights_of_another_shape_or_lacking(tmp_path):
+    theirs = transformers_model(CONFIGURATIONS["a window smaller than the text"])
+    tensors = dict(theirs.state_dict())
+    values = CONFIGURATIONS["a window smaller than the text"]
+    model = ModernBertModel(ModernBertConfig(**SPECIAL | values))
+    with pytest.raises(InputError, match=r"HERE lacks head\.norm\.weight"):
+        model.load_hf_weights({k: t for k, t in tensors.items() if k != "head.norm.weight"}, "HERE")
+    name = "model.layers.1.attn.Wqkv.weight"
+    with pytest.raises(
+        InputError, match=r"self_attention\.query\.weight is \(36, 35\), the config"
+    ):
+        model.load_hf_weights(tensors | {name: tensors[name][:, 1:]}, "HERE")
+
+
+def script(*arguments: str) -> subprocess.CompletedProcess:
+    """The lesson as a script."""
+    command = [sys.executable, str(ROOT / "lessons" / "modern_bert.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_script_shows_shapes():
+    lines = script().stdout.splitlines()
+    assert any("1.self_attention.query" in line and "(1, 10, 24)" in line for line in lines)
+    assert any("2.feed_forward.interm_dense" in line and "(1, 10, 72)" in line for line in lines)
+
+
+def test_script_fills_masks(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    words = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "it", "was", "good", "bad"]
+    level = tokenizers.models.WordLevel({word: i for i, word in enumerate(words)}, "[PAD]")
+    tokenizer = tokenizers.Tokenizer(level)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    theirs = transformers_model(
+        CONFIGURATIONS["its kinds of layers are listed"] | {"vocab_size": 8}
+    )
+    theirs.save_pretrained(tmp_path)
+    assert "tokenizer.json" in script("--model", str(tmp_path)).stderr
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    done = script("--model", str(tmp_path), "--text", "it was [MASK]")
+    logits = theirs(torch.tensor([[4, 5, 3]])).logits[0, 2]
+    best = words[logits.argmax()]
+    assert f"'{best}' {logits.softmax(0).max():.1%}" in done.stdout
+    with pytest.raises(InputError, match=r'"it was good" has no \[MASK\]'):
+        [*fill_masks(our_model(tmp_path), tmp_path, "it was good")]
