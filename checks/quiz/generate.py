@@ -16,7 +16,6 @@ from checks.quiz.functions import Function
 from checks.quiz.questions import Pool, Question
 
 OF_VALUES = ("bert.attention", "bert.add_norm", "bert.layer", "bert.embed", "classifier.forward")
-PREDICTIONS = tuple(f"multitask.predict_{t}" for t in ("sentiment", "paraphrase", "similarity"))
 MOST_TRIES = 4  # for each question
 EASY, MEDIUM, HARD = "easy", "medium", "hard"
 
@@ -39,17 +38,18 @@ KINDS = (
     Kind("property", HARD, tuple(edits.SITUATIONS), edits.properties),
     Kind("number", MEDIUM, ("optimizer.step",), numbers.steps),
     Kind("rows", EASY, ("bert.embed",), gradients.rows),
-    Kind("gradient", EASY, ("classifier.forward",), gradients.parameters),
-    Kind("gradient", MEDIUM, PREDICTIONS, gradients.tasks),
+    Kind("gradient", MEDIUM, tuple(gradients.LOSS_OF), gradients.parameters),
     Kind("error", HARD, tuple(edits.SITUATIONS), edits.raises),
 )
 
 
 def runs(function: Function) -> None:
     """Call a function once; what it raises passes through."""
-    if function.task.id in (*calls.CALLS, "optimizer.step"):
-        with function.edited(None):
-            calls.run(function.task.id, calls.Sizes(), 1)
+    task = function.task
+    if task.id in (*calls.CALLS, "optimizer.step"):
+        calls.run(task.id, calls.Sizes(), 1)
+    else:
+        gradients.model_and_result(task, "finetune", gradients.LOSS_OF[task.id][0])
 
 
 def functions_of(tasks: Sequence[GradedTask]) -> tuple[dict[str, Function], list[str]]:

@@ -23,6 +23,8 @@ FILES = {
     name: (ROOT / name).read_text(encoding="utf-8")
     for name in ("bert.py", "optimizer.py", "classifier.py")
 }
+PART_1 = ("1.1", "1.2", "1.3", "1.4", "1.5", "1.7")
+MODELS = {"classifier.py": ("1.6",), "multitask_classifier.py": ("2.1", "2.2", "2.3", "2.4", "2.5")}
 GROUPS = {  # answers that take our solution's place
     "the solution": [],
     "one-liners and loops": [
@@ -39,21 +41,21 @@ GROUPS = {  # answers that take our solution's place
 }
 
 
-def files_of(group):
+def files_of(answers):
     files = dict(FILES)
-    for folder, name in GROUPS[group]:
+    for folder, name in answers:
         answer = read(folder, name)
-        files[answer.task.file] = put(answer, source=files[answer.task.file])
+        files[answer.task.file] = put(answer, source=files.get(answer.task.file, ""))
     return files
 
 
-def questions_of(files, tmp_path, seed, count):
+def questions_of(files, tmp_path, seed, count, tasks=PART_1):
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     code = (
         f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]\n"
         "from checks.quiz.jobs import as_json\n"
-        f"print(as_json({seed!r}, {count}, ['1.1', '1.2', '1.3', '1.4', '1.5', '1.7']))"
+        f"print(as_json({seed!r}, {count}, {tasks!r}))"
     )
     command = [sys.executable, "-c", code]
     return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["questions"]
@@ -61,11 +63,34 @@ def questions_of(files, tmp_path, seed, count):
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_exactly_the_key_is_true_when_all_is_run_in_another_way(group, tmp_path):
-    files = files_of(group)
+    files = files_of(GROUPS[group])
     questions = questions_of(files, tmp_path, group, 16)
     assert len(questions) == 16
     kinds = {q["kind"] for q in questions}
     assert kinds >= {"shape", "sums", "chance", "change", "property", "error"}
+    for q in questions:
+        assert verdicts(files, q) == [i == q["key"] for i in range(4)], q
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        (VARIANTS, "classifier.init/parameter_by_parameter"),
+        (MISTAKES, "classifier.init/options_swapped"),
+        (VARIANTS, "multitask/plain"),
+        (VARIANTS, "multitask/separate_encoders"),
+        (MISTAKES, "multitask.init/bert_not_frozen"),
+    ],
+)
+def test_which_parameters_get_a_gradient_holds_for_all_tasks_and_options(folder, name, tmp_path):
+    """Also of mistakes, and with lines changed; every task of the file is asked about."""
+    files = files_of([(folder, name)])
+    tasks = MODELS[read(folder, name).task.file]
+    questions = questions_of(files, tmp_path, name, 4 * len(tasks), tasks)
+    assert {(q["kind"], q["task"]) for q in questions} == {("gradient", task) for task in tasks}
+    assert any(q["text"].startswith("Suppose line") for q in questions)
+    for option in ("pretrain", "finetune"):
+        assert any(f"option='{option}'" in q["text"] for q in questions)
     for q in questions:
         assert verdicts(files, q) == [i == q["key"] for i in range(4)], q
 
