@@ -23,8 +23,10 @@ from torch import Tensor
 
 from checks.graded_tasks import GradedTask
 from checks.hunt.mutation_operators import OPERATORS, Scope, names_in, places
+from checks.quiz.listing import listing
 
 NOTE = "__note__"  # what an instrumented function calls
+CODE_WIDTH, CODE_HEIGHT = 66, 0.8  # characters in a row of print, and its height
 MOST_CODE = 60  # characters of an expression that a question quotes
 MOST_OF_ONE_OPERATOR = 8  # edits
 DELETION = "deletion"  # of a statement, among the operators
@@ -70,6 +72,12 @@ class Function:
         self.last = node.end_lineno
         docstring = node.body[0] if ast.get_docstring(node) is not None else None
         self.docstring = (docstring.lineno, docstring.end_lineno) if docstring else (0, 0)
+
+    @property
+    def rows(self) -> float:
+        """About how many rows of text its code takes in a column of a printed page."""
+        lines = listing("\n".join(self.lines), (self.first, self.last, *self.docstring))
+        return 2 + CODE_HEIGHT * sum(1 + len(line) // CODE_WIDTH for _, line in lines)
 
     def tree(self, edit: Edit | None = None) -> ast.FunctionDef:
         """The function's syntax, with an edit, at its place in the file.

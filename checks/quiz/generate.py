@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import warnings
 from collections import Counter
@@ -17,6 +18,7 @@ from checks.quiz.questions import Pool, Question
 
 OF_VALUES = ("bert.attention", "bert.add_norm", "bert.layer", "bert.embed", "classifier.forward")
 MOST_TRIES = 4  # for each question
+ROWS = 14  # of print, that are kept free for each question to come
 EASY, MEDIUM, HARD = "easy", "medium", "hard"
 
 
@@ -75,9 +77,13 @@ def asked(kind: Kind, function: Function, rng: random.Random) -> Pool | None:
 
 
 def generate(
-    seed: str, count: int, tasks: Sequence[GradedTask]
+    seed: str, count: int, tasks: Sequence[GradedTask], room: float = math.inf
 ) -> tuple[list[Question], list[str]]:
-    """So many questions, of kinds and tasks in turn, and lines about what was left out."""
+    """So many questions, of kinds and tasks in turn, and lines about what was left out.
+
+    Args:
+        room: rows of print that the questions, and the functions they are about, may take.
+    """
     rng = random.Random(seed)
     functions, notes = functions_of(tasks)
     waiting = [(kind, task) for kind in KINDS for task in kind.tasks if task in functions]
@@ -91,10 +97,12 @@ def generate(
         kind, task = pair
         pool = asked(kind, functions[task], rng)
         question = pool and pool.question(functions[task], rng, kind.name, kind.level)
-        if not question:
+        rows = question.rows + (not used[task]) * functions[task].rows if question else 0.0
+        if not question or rows + ROWS * (count - len(questions) - 1) > room:
             waiting.remove(pair)
             continue
-        questions.setdefault(question.text, question)
+        if question.text not in questions:
+            questions[question.text], room = question, room - rows
         used.update((pair, kind.name, task))
     if len(questions) < count:
         notes.append(f"{len(questions)} of {count} questions: the functions give no more")

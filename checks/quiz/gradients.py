@@ -26,7 +26,7 @@ LOSS_OF = {  # by task: of what a loss may be computed
     "multitask.forward": ("forward",),
     **{f"multitask.{name}": (name,) for name in PREDICTIONS},
 }
-MOST_EDITS = 20
+MOST_EDITS = 60
 
 
 def rows(function: Function, rng: random.Random) -> Pool | None:
