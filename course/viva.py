@@ -4,9 +4,12 @@
 
 VIVA then holds
     sheets/GROUP.html        for each group one page to print
-    keys/GROUP.html          the same with the keys, what came out for each option, and why
+    keys/GROUP.html          the same with the keys, what came out for each option, and why; it is
+                             printed without the code
     questions.gift           all questions of all groups for a learning platform
     moodle.xml               the same for Moodle
+Five questions fit a page of A4. It shows the functions they are about, as they stand, without the
+docstrings. A function that leaves no room for five questions is left out, and a line says so.
 Another seed asks other questions. Keep the seed to yourself: who has it can make the questions.
 No code of a student runs in this process: see course/grading/sandbox/sandbox.py.
 """

@@ -22,11 +22,12 @@ from unittest import mock
 from torch import Tensor
 
 from checks.graded_tasks import GradedTask
+from checks.hunt.mutants import first_line, function_in
 from checks.hunt.mutation_operators import OPERATORS, Scope, names_in, places
 from checks.quiz.listing import listing
 
 NOTE = "__note__"  # what an instrumented function calls
-CODE_WIDTH, CODE_HEIGHT = 66, 0.8  # characters in a row of print, and its height
+CODE_WIDTH, CODE_HEIGHT = 54, 0.8  # characters in a row of print, and its height
 MOST_CODE = 60  # characters of an expression that a question quotes
 MOST_OF_ONE_OPERATOR = 8  # edits
 DELETION = "deletion"  # of a statement, among the operators
@@ -52,7 +53,7 @@ class Function:
     """The function of a task in the student's file.
 
     Raises:
-        LookupError: the file has no such function.
+        InputError: the file has no such function.
     """
 
     def __init__(self, task: GradedTask):
@@ -61,14 +62,9 @@ class Function:
         self.path = Path(self.module.__file__)
         self.lines = self.path.read_text(encoding="utf-8").split("\n")
         owner, self.name = task.function.split(".")
-        node = ast.parse("\n".join(self.lines))
-        for name in (owner, self.name):
-            nodes = [part for part in node.body if getattr(part, "name", "") == name]
-            if not nodes:
-                raise LookupError(f"{task.file} has no {task.function}")
-            node = nodes[-1]
+        node = function_in(task, "\n".join(self.lines))
         self.owner = getattr(self.module, owner)
-        self.first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
+        self.first = first_line(node)
         self.last = node.end_lineno
         docstring = node.body[0] if ast.get_docstring(node) is not None else None
         self.docstring = (docstring.lineno, docstring.end_lineno) if docstring else (0, 0)

@@ -86,6 +86,10 @@ def generate(
     """
     rng = random.Random(seed)
     functions, notes = functions_of(tasks)
+    for task, function in [*functions.items()]:
+        if function.rows + ROWS * count > room:
+            notes.append(f"{function.task.title} is left out: it is too long for the page")
+            del functions[task]
     waiting = [(kind, task) for kind in KINDS for task in kind.tasks if task in functions]
     rng.shuffle(waiting)
     questions: dict[str, Question] = {}  # by text

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from checks.quiz.functions import Function
 
-TEXT_WIDTH = 58  # characters in a row of a printed page's column
+TEXT_WIDTH = 48  # characters in a row of a printed page's column
 
 
 @dataclass(frozen=True)
