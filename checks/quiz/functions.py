@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType, ModuleType
 from typing import Any
 from unittest import mock
 
@@ -79,14 +78,10 @@ class Function:
     @property
     def has_helpers(self) -> bool:
         """Whether it calls functions of the student's that are not shown with it."""
-        used = [n.func for n in ast.walk(self.tree()) if isinstance(n, ast.Call)]
-        own = {name for name, value in vars(self.module).items() if is_of(value, self.module)}
-        methods = {name for name, value in vars(self.owner).items() if is_of(value, self.module)}
-        return any(
-            getattr(f, "id", "") in own
-            or (getattr(f, "attr", "") in methods and getattr(f.value, "id", "") == "self")
-            for f in used
-        )
+        values = {**vars(self.module), **vars(self.owner)}.items()
+        own = {n for n, v in values if getattr(v, "__module__", "") == self.module.__name__}
+        called = [node.func for node in ast.walk(self.tree()) if isinstance(node, ast.Call)]
+        return any(getattr(f, "attr", getattr(f, "id", "")) in own for f in called)
 
     def tree(self, edit: Edit | None = None) -> ast.FunctionDef:
         """The function's syntax, with an edit, at its place in the file.
@@ -179,11 +174,6 @@ class Function:
             return ast.dump(self.tree(edit)) != ast.dump(self.tree())
         except SyntaxError:
             return False
-
-
-def is_of(value: Any, module: ModuleType) -> bool:
-    """Whether this is a function that a module defines."""
-    return isinstance(value, FunctionType) and value.__module__ == module.__name__
 
 
 class Instrumented(ast.NodeTransformer):

@@ -100,6 +100,16 @@ def test_which_parameters_get_a_gradient_holds_for_all_tasks_and_options(folder,
         assert verdicts(files, q) == [i == q["key"] for i in range(4)], q
 
 
+def test_nothing_is_asked_that_functions_decide_which_are_not_shown(tmp_path):
+    """A helper that computes the step; parts of BERT that a mistake elsewhere leaves out."""
+    files = files_of([(VARIANTS, "optimizer.step/torchs_kernel")])
+    assert "number" not in {q["kind"] for q in questions_of(files, tmp_path, "1", 8, ("1.5",))}
+    files = files_of([(MISTAKES, "bert.layer/attention_not_added")])
+    questions = questions_of(files, tmp_path, "1", 4, ("1.6",))
+    assert questions
+    assert not any(".attention_" in q["options"][q["key"]] for q in questions)
+
+
 # ---------------------------------------------------------------------------------------------
 # Pages and files
 
