@@ -4,9 +4,12 @@
 
 VIVA then holds
     sheets/GROUP.html        for each group one page to print
-    keys/GROUP.html          the same with the keys, what came out for each option, and why
+    keys/GROUP.html          the same with the keys, what came out for each option, and why; it is
+                             printed without the code
     questions.gift           all questions of all groups for a learning platform
     moodle.xml               the same for Moodle
+Five questions fit a page of A4. It shows the functions they are about, as they stand, without the
+docstrings. A function that leaves no room for five questions is left out, and a line says so.
 Another seed asks other questions. Keep the seed to yourself: who has it can make the questions.
 No code of a student runs in this process: see course/grading/sandbox/sandbox.py.
 """
@@ -17,6 +20,7 @@ import argparse
 import contextlib
 import hashlib
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -43,6 +47,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 
 MOST_QUESTIONS = 20  # of a group
+OF_A_PAGE, ROWS = 5, 140  # questions on a page to print, and rows of text in its two columns
 LEVELS = {kind.name: {k.level for k in KINDS if k.name == kind.name} for kind in KINDS}
 TEXTS = {"text": 1500, "why": 600}  # characters that each may have
 OPTION, NOTE = 400, 400
@@ -60,7 +65,8 @@ def questions_for(
     tasks = [t.number for t in GRADED_TASKS if t.part <= submission.part and t.file in files]
     # what a submission learns of its seed is no help to another one
     digest = hashlib.blake2b(f"{seed}:{submission.student}".encode(), digest_size=8).hexdigest()
-    arguments = {"seed": digest, "count": count, "tasks": tasks}
+    room = ROWS * math.ceil(count / OF_A_PAGE)
+    arguments = {"seed": digest, "count": count, "tasks": tasks, "room": room}
     reply = protocol.ask(context, [protocol.job("viva", "viva", arguments, files)], {})["viva"]
     if reply.status != "ran":
         return sheets.Sheet(submission, [], [protocol.LACKING.get(reply.status, reply.status)])

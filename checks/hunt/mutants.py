@@ -56,7 +56,7 @@ def mutants_of(entry: GradedTask, source: str, seed: int) -> list[Mutant]:
 def class_in(entry: GradedTask, source: str) -> ast.ClassDef:
     """The class of a task's function; InputError if it is not there."""
     owner = entry.function.split(".")[0]
-    for node in ast.parse(source).body:
+    for node in reversed(ast.parse(source).body):  # the last one counts
         if isinstance(node, ast.ClassDef) and node.name == owner:
             return node
     raise InputError(f"{entry.file} has no class {owner}")
@@ -65,7 +65,7 @@ def class_in(entry: GradedTask, source: str) -> ast.ClassDef:
 def function_in(entry: GradedTask, source: str) -> ast.FunctionDef:
     """A task's function; InputError if it is not there."""
     own = entry.function.rpartition(".")[2]
-    for node in class_in(entry, source).body:
+    for node in reversed(class_in(entry, source).body):
         if isinstance(node, ast.FunctionDef) and node.name == own:
             return node
     raise InputError(f"{entry.file} has no function {entry.function}")

@@ -60,7 +60,7 @@ def given(task_id: str, sizes: Sizes) -> str:
     return {
         "bert.attention": f"`key`, `query` and `value` of shape {heads}, and {mask}",
         "bert.add_norm": f"`input` of shape {tokens}, {s.hidden}) and `output` of shape {tokens}, "
-        f"{s.inner}); `dense_layer` makes {s.hidden} numbers of {s.inner}",
+        f"{s.inner}); `dense_layer` makes {s.hidden} numbers of {s.inner}, and its biases are 0",
         "bert.layer": f"`hidden_states` of shape {tokens}, {s.hidden}) and {mask}, with {s.heads} "
         f"heads and an intermediate size of {s.inner}",
         "bert.embed": f"`input_ids` of shape {tokens}), with a hidden size of {s.hidden}, "

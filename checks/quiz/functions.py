@@ -22,9 +22,12 @@ from unittest import mock
 from torch import Tensor
 
 from checks.graded_tasks import GradedTask
+from checks.hunt.mutants import first_line, function_in
 from checks.hunt.mutation_operators import OPERATORS, Scope, names_in, places
+from checks.quiz.listing import listing
 
 NOTE = "__note__"  # what an instrumented function calls
+CODE_WIDTH, CODE_HEIGHT = 54, 0.8  # characters in a row of print, and its height
 MOST_CODE = 60  # characters of an expression that a question quotes
 MOST_OF_ONE_OPERATOR = 8  # edits
 DELETION = "deletion"  # of a statement, among the operators
@@ -50,7 +53,7 @@ class Function:
     """The function of a task in the student's file.
 
     Raises:
-        LookupError: the file has no such function.
+        InputError: the file has no such function.
     """
 
     def __init__(self, task: GradedTask):
@@ -59,17 +62,26 @@ class Function:
         self.path = Path(self.module.__file__)
         self.lines = self.path.read_text(encoding="utf-8").split("\n")
         owner, self.name = task.function.split(".")
-        node = ast.parse("\n".join(self.lines))
-        for name in (owner, self.name):
-            nodes = [part for part in node.body if getattr(part, "name", "") == name]
-            if not nodes:
-                raise LookupError(f"{task.file} has no {task.function}")
-            node = nodes[-1]
+        node = function_in(task, "\n".join(self.lines))
         self.owner = getattr(self.module, owner)
-        self.first = min([node.lineno, *(part.lineno for part in node.decorator_list)])
+        self.first = first_line(node)
         self.last = node.end_lineno
         docstring = node.body[0] if ast.get_docstring(node) is not None else None
         self.docstring = (docstring.lineno, docstring.end_lineno) if docstring else (0, 0)
+
+    @property
+    def rows(self) -> float:
+        """About how many rows of text its code takes in a column of a printed page."""
+        lines = listing("\n".join(self.lines), (self.first, self.last, *self.docstring))
+        return 2 + CODE_HEIGHT * sum(1 + len(line) // CODE_WIDTH for _, line in lines)
+
+    @property
+    def has_helpers(self) -> bool:
+        """Whether it calls functions of the student's that are not shown with it."""
+        values = {**vars(self.module), **vars(self.owner)}.items()
+        own = {n for n, v in values if getattr(v, "__module__", "") == self.module.__name__}
+        called = [node.func for node in ast.walk(self.tree()) if isinstance(node, ast.Call)]
+        return any(getattr(f, "attr", getattr(f, "id", "")) in own for f in called)
 
     def tree(self, edit: Edit | None = None) -> ast.FunctionDef:
         """The function's syntax, with an edit, at its place in the file.

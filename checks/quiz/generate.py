@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import warnings
 from collections import Counter
@@ -16,8 +17,8 @@ from checks.quiz.functions import Function
 from checks.quiz.questions import Pool, Question
 
 OF_VALUES = ("bert.attention", "bert.add_norm", "bert.layer", "bert.embed", "classifier.forward")
-PREDICTIONS = tuple(f"multitask.predict_{t}" for t in ("sentiment", "paraphrase", "similarity"))
 MOST_TRIES = 4  # for each question
+ROWS = 14  # of print, that are kept free for each question to come
 EASY, MEDIUM, HARD = "easy", "medium", "hard"
 
 
@@ -39,17 +40,18 @@ KINDS = (
     Kind("property", HARD, tuple(edits.SITUATIONS), edits.properties),
     Kind("number", MEDIUM, ("optimizer.step",), numbers.steps),
     Kind("rows", EASY, ("bert.embed",), gradients.rows),
-    Kind("gradient", EASY, ("classifier.forward",), gradients.parameters),
-    Kind("gradient", MEDIUM, PREDICTIONS, gradients.tasks),
+    Kind("gradient", MEDIUM, tuple(gradients.LOSS_OF), gradients.parameters),
     Kind("error", HARD, tuple(edits.SITUATIONS), edits.raises),
 )
 
 
 def runs(function: Function) -> None:
     """Call a function once; what it raises passes through."""
-    if function.task.id in (*calls.CALLS, "optimizer.step"):
-        with function.edited(None):
-            calls.run(function.task.id, calls.Sizes(), 1)
+    task = function.task
+    if task.id in (*calls.CALLS, "optimizer.step"):
+        calls.run(task.id, calls.Sizes(), 1)
+    else:
+        gradients.model_and_result(task, "finetune", gradients.LOSS_OF[task.id][0])
 
 
 def functions_of(tasks: Sequence[GradedTask]) -> tuple[dict[str, Function], list[str]]:
@@ -75,11 +77,19 @@ def asked(kind: Kind, function: Function, rng: random.Random) -> Pool | None:
 
 
 def generate(
-    seed: str, count: int, tasks: Sequence[GradedTask]
+    seed: str, count: int, tasks: Sequence[GradedTask], room: float = math.inf
 ) -> tuple[list[Question], list[str]]:
-    """So many questions, of kinds and tasks in turn, and lines about what was left out."""
+    """So many questions, of kinds and tasks in turn, and lines about what was left out.
+
+    Args:
+        room: rows of print that the questions, and the functions they are about, may take.
+    """
     rng = random.Random(seed)
     functions, notes = functions_of(tasks)
+    for task, function in [*functions.items()]:
+        if function.rows + ROWS * count > room:
+            notes.append(f"{function.task.title} is left out: it is too long for the page")
+            del functions[task]
     waiting = [(kind, task) for kind in KINDS for task in kind.tasks if task in functions]
     rng.shuffle(waiting)
     questions: dict[str, Question] = {}  # by text
@@ -91,10 +101,12 @@ def generate(
         kind, task = pair
         pool = asked(kind, functions[task], rng)
         question = pool and pool.question(functions[task], rng, kind.name, kind.level)
-        if not question:
+        rows = question.rows + (not used[task]) * functions[task].rows if question else 0.0
+        if not question or rows + ROWS * (count - len(questions) - 1) > room:
             waiting.remove(pair)
             continue
-        questions.setdefault(question.text, question)
+        if question.text not in questions:
+            questions[question.text], room = question, room - rows
         used.update((pair, kind.name, task))
     if len(questions) < count:
         notes.append(f"{len(questions)} of {count} questions: the functions give no more")

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from checks.fixed_dropout import default_dtype
+from checks.graded_tasks import GradedTask
 from checks.quiz import calls
-from checks.quiz.functions import Function
+from checks.quiz.functions import Edit, Function
 from checks.quiz.questions import Claim, Pool
 
 OPTIONS = ("pretrain", "finetune")
 TABLES = ("word_embedding", "pos_embedding", "tk_type_embedding")
+PREDICTIONS = ("predict_sentiment", "predict_paraphrase", "predict_similarity")
+LOSS_OF = {  # by task: of what a loss may be computed
+    "classifier.init": ("forward",),
+    "classifier.forward": ("forward",),
+    "multitask.init": PREDICTIONS,
+    "multitask.forward": ("forward",),
+    **{f"multitask.{name}": (name,) for name in PREDICTIONS},
+}
+MOST_EDITS = 60
 
 
 def rows(function: Function, rng: random.Random) -> Pool | None:
@@ -59,51 +69,82 @@ def balanced(claims: Iterable[Claim], rng: random.Random) -> list[Claim]:
 
 
 def parameters(function: Function, rng: random.Random) -> Pool | None:
-    """Which parameters of the classifier get a gradient, by option."""
-    sizes = calls.draw_sizes(rng)
+    """Which parameters get a gradient, by option and task; often after an edit that matters."""
+    method = rng.choice(LOSS_OF[function.task.id])
+    edits = [None, *function.edits(rng)[:MOST_EDITS]][:: rng.choice((1, -1))]
     for option in rng.sample(OPTIONS, len(OPTIONS)):
-        with default_dtype(torch.float32):
-            torch.manual_seed(1)
-            model = calls.new_model(function.task.id, sizes, option, 0.0).eval()
-            ids = torch.ones(2, sizes.length).long()
-            model(ids, torch.ones_like(ids)).square().sum().backward()
-        what = f"A `{type(model).__name__}` is made with option={option!r}"
-        if pool := pool_of(model, f"{what}, and a loss computed of its logits.", rng):
-            return pool
+        plain = calls.tried(reached, function, None, option, method)
+        for edit in edits:
+            has = calls.tried(reached, function, edit, option, method) if edit else plain
+            if not isinstance(has, dict) or not isinstance(plain, dict):
+                continue
+            if edit and (has == plain or has.keys() != plain.keys()):
+                continue
+            changed = {name for name in has if has[name] != plain[name]}
+            asked = {n: value for n, value in has.items() if n in changed or n not in odd_in(has)}
+            why = f"Of all {len(has)} parameters, {sum(has.values())} have a gradient."
+            suppose = f"Suppose {edit}. " if edit else ""
+            text = f"{suppose}A `{function.owner.__name__}` is made with option={option!r}, and a "
+            text += f"loss is computed of what its `{method}` returns."
+            if pool := pool_of(asked, changed if edit else has, text, why, rng):
+                return pool
     return None
 
 
-def tasks(function: Function, rng: random.Random) -> Pool | None:
-    """Which parameters of the model for several tasks get a gradient from one task's loss."""
-    models = importlib.import_module("checks.part2.models")  # it comes with part 2
-    batches = importlib.import_module("checks.part2.batches")
-    option = rng.choice(OPTIONS)
-    with torch.random.fork_rng(devices=[]):
-        model, _ = models.student_model(option)
-        batch = batches.batch_for(function.task.id, rng.randint(0, 99))
-        result = getattr(model.eval(), function.name)(*(part for pair in batch for part in pair))
+def odd_in(has: dict[str, bool]) -> set[str]:
+    """Parameters of a BERT that are not as most of it is: other functions than this one say why."""
+    berts = [n.partition("word_embedding")[0] for n in has if n.endswith("word_embedding.weight")]
+    groups = [[name for name in has if name.startswith(bert)] for bert in berts]
+    return {n for g in groups for n in g if 2 * sum(has[m] is has[n] for m in g) < len(g)}
+
+
+def reached(function: Function, edit: Edit | None, option: str, method: str) -> dict[str, bool]:
+    """Whether each parameter of the student's model has a gradient after a loss of a method."""
+    with function.edited(edit), torch.random.fork_rng(devices=[]):
+        model, result = model_and_result(function.task, option, method)
         result.square().sum().backward()
-    what = f"A `{type(model).__name__}` is made with option={option!r}"
-    text = f"{what}, and a loss computed of `{function.name}` alone."
-    return pool_of(model, text, rng)
+    return {name: parameter.grad is not None for name, parameter in model.named_parameters()}
 
 
-def pool_of(model: nn.Module, text: str, rng: random.Random) -> Pool | None:
-    """The question which parameter has a gradient, or which has none."""
-    named: dict[str, Any] = {name: p.grad for name, p in model.named_parameters()}
-    has = {name: gradient is not None for name, gradient in named.items()}
-    other = rng.choice([True, False])
-    if sum(value is not other for value in has.values()) < 3:
-        other = not other
-    if all(value is not other for value in has.values()):
-        return None
-    claims = [
-        Claim(f"`{name}`", value is other, "it has one" if value else "`.grad` is None")
-        for name, value in has.items()
-    ]
-    return Pool(
-        f"{text} Which of these parameters has {'a' if other else 'no'} gradient (`.grad` is "
-        f"{'not ' * other}None) after `loss.backward()`?",
-        claims,
-        f"Of all {len(has)} parameters, {sum(has.values())} have a gradient.",
-    )
+def model_and_result(task: GradedTask, option: str, method: str) -> tuple[nn.Module, Any]:
+    """The student's model in evaluation mode, and what one of its methods returns."""
+    if task.part == 1:
+        sizes = calls.Sizes()
+        with default_dtype(torch.float32):
+            model = calls.new_model(task.id, sizes, option, 0.0)
+        ids = torch.ones(sizes.batch, sizes.length).long()
+        inputs = [ids, ids]
+    else:
+        models = importlib.import_module("checks.part2.models")  # it comes with part 2
+        batches = importlib.import_module("checks.part2.batches")
+        model, _ = models.student_model(option)
+        batch = batches.batch_for(f"multitask.{method}")
+        inputs = [tensor for sentences in batch for tensor in sentences]
+    return model, getattr(model.eval(), method)(*inputs)
+
+
+def pool_of(
+    has: dict[str, bool], answers: Container[str], text: str, why: str, rng: random.Random
+) -> Pool | None:
+    """The question which parameter has a gradient, or which has none.
+
+    Args:
+        answers: which parameters may be the true option: those that an edit changes.
+    """
+    for other in rng.sample([True, False], 2):
+        claims = [
+            Claim(
+                f"`{name}`",
+                None if value is other and name not in answers else value is other,
+                "it has one" if value else "`.grad` is None",
+            )
+            for name, value in has.items()
+        ]
+        if sum(c.holds is False for c in claims) >= 3 and any(c.holds for c in claims):
+            return Pool(
+                f"{text} Which of these parameters has {'a' if other else 'no'} gradient (`.grad` "
+                f"is {'not ' * other}None) after `loss.backward()`?",
+                claims,
+                why,
+            )
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -17,7 +18,7 @@ def run(job: str) -> Outcome:
     return Outcome("quiz", "ok", as_json(seed, int(count), tasks))
 
 
-def as_json(seed: str, count: int, tasks: Sequence[str]) -> str:
-    """Questions, and lines about what was left out."""
-    questions, notes = generate(seed, count, [graded_task(task) for task in tasks])
+def as_json(seed: str, count: int, tasks: Sequence[str], room: float = math.inf) -> str:
+    """Questions, and lines about what was left out; ``room`` is that of generate."""
+    questions, notes = generate(seed, count, [graded_task(task) for task in tasks], room)
     return json.dumps({"questions": [*map(asdict, questions)], "notes": notes})

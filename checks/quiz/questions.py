@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from checks.quiz.functions import Function
 
+TEXT_WIDTH = 48  # characters in a row of a printed page's column
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -32,6 +34,11 @@ class Question:
     executed: tuple[str, ...]  # what came out, by option
     key: int
     why: str
+
+    @property
+    def rows(self) -> int:
+        """About how many rows it takes in a column of a printed page."""
+        return 1 + sum(1 + len(text) // TEXT_WIDTH for text in (self.text, *self.options))
 
 
 @dataclass(frozen=True)

@@ -417,15 +417,39 @@ def rows(files, q):
     return results
 
 
+def multitask_model(modules, option):
+    """The group's model of part 2 around a small BERT."""
+    config = BertConfig(
+        vocab_size=200, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=9, max_position_embeddings=40,
+    )  # fmt: skip
+    settings = SimpleNamespace(
+        option=option, hidden_size=16, hidden_dropout_prob=0.2, data_dir=".",
+        num_labels={label: label for label in range(5)},
+    )  # fmt: skip
+    modules.bert.BertModel.from_pretrained = classmethod(
+        lambda *_, **__: modules.bert.BertModel(config)
+    )
+    return modules.multitask_classifier.MultitaskBERT(settings)
+
+
 def gradient(files, q):
-    option = re.search(r"option='(\w+)'", q["text"])[1]
+    cls, option, method = re.search(
+        r"A `(\w+)` is made with option='(\w+)', and a loss is computed of what its `(\w+)`",
+        q["text"],
+    ).groups()
+    if match := re.match(r"Suppose (line.+?)\. A `", q["text"], re.DOTALL):
+        files = edited(files, q["file"], match[1])
     other = "has no gradient" in q["text"]
     s = SimpleNamespace(name="BertSentimentClassifier.forward", H=2, D=8, I=5, C=4, V=50, P=12)
+    ids, mask = torch.tensor([[4, 5, 6], [7, 3, 2]]), torch.tensor([[1, 1, 1], [1, 1, 0]])
+    pairs = (ids, mask, ids.flip(1), mask) if method[8:] in ("paraphrase", "similarity") else ()
     with loaded(files) as m:
         torch.manual_seed(9)
-        model = model_of(m, s, 0.0, option)
-        logits = model(torch.tensor([[4, 5, 6]]), torch.tensor([[1, 1, 1]]))
-        torch.nn.functional.cross_entropy(logits, torch.tensor([1])).backward()
+        one = cls == "BertSentimentClassifier"
+        model = (model_of(m, s, 0.0, option) if one else multitask_model(m, option)).eval()
+        result = getattr(model, method)(*(pairs or (ids, mask)))
+        (result * torch.rand(result.shape)).sum().backward()
         got = {f"`{name}`": p.grad is not None for name, p in model.named_parameters()}
     return [got[o] is not other for o in q["options"]]
 

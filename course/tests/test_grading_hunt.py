@@ -15,7 +15,7 @@ from course.grading.judging.types import Submission
 from course.grading.sandbox.context import open_context
 from course.grading.sandbox.protocol import Reply
 
-REFERENCE = (ROOT / "course" / "hunt" / "reference_tests.py").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "course" / "tests" / "reference_tests.py").read_text(encoding="utf-8")
 HOSTILE = """
 import torch
 from bert import BertModel

@@ -1,5 +1,6 @@
 """Viva sheets: keys that hold when run in another way, pages and files, hostile submissions."""
 
+import base64
 import html
 import json
 import re
@@ -23,6 +24,8 @@ FILES = {
     name: (ROOT / name).read_text(encoding="utf-8")
     for name in ("bert.py", "optimizer.py", "classifier.py")
 }
+PART_1 = ("1.1", "1.2", "1.3", "1.4", "1.5", "1.7")
+MODELS = {"classifier.py": ("1.6",), "multitask_classifier.py": ("2.1", "2.2", "2.3", "2.4", "2.5")}
 GROUPS = {  # answers that take our solution's place
     "the solution": [],
     "one-liners and loops": [
@@ -39,29 +42,33 @@ GROUPS = {  # answers that take our solution's place
 }
 
 
-def files_of(group):
+def files_of(answers):
     files = dict(FILES)
-    for folder, name in GROUPS[group]:
+    for folder, name in answers:
         answer = read(folder, name)
-        files[answer.task.file] = put(answer, source=files[answer.task.file])
+        files[answer.task.file] = put(answer, source=files.get(answer.task.file, ""))
     return files
 
 
-def questions_of(files, tmp_path, seed, count):
+def questions_of(*arguments, **options):
+    return made_of(*arguments, **options)["questions"]
+
+
+def made_of(files, tmp_path, seed, count, tasks=PART_1, room=1e9):
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     code = (
         f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]\n"
         "from checks.quiz.jobs import as_json\n"
-        f"print(as_json({seed!r}, {count}, ['1.1', '1.2', '1.3', '1.4', '1.5', '1.7']))"
+        f"print(as_json({seed!r}, {count}, {tasks!r}, {room}))"
     )
     command = [sys.executable, "-c", code]
-    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["questions"]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_exactly_the_key_is_true_when_all_is_run_in_another_way(group, tmp_path):
-    files = files_of(group)
+    files = files_of(GROUPS[group])
     questions = questions_of(files, tmp_path, group, 16)
     assert len(questions) == 16
     kinds = {q["kind"] for q in questions}
@@ -70,20 +77,59 @@ def test_exactly_the_key_is_true_when_all_is_run_in_another_way(group, tmp_path)
         assert verdicts(files, q) == [i == q["key"] for i in range(4)], q
 
 
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        (VARIANTS, "classifier.init/parameter_by_parameter"),
+        (MISTAKES, "classifier.init/options_swapped"),
+        (VARIANTS, "multitask/plain"),
+        (VARIANTS, "multitask/separate_encoders"),
+        (MISTAKES, "multitask.init/bert_not_frozen"),
+    ],
+)
+def test_which_parameters_get_a_gradient_holds_for_all_tasks_and_options(folder, name, tmp_path):
+    """Also of mistakes, and with lines changed; every task of the file is asked about."""
+    files = files_of([(folder, name)])
+    tasks = MODELS[read(folder, name).task.file]
+    questions = questions_of(files, tmp_path, name, 4 * len(tasks), tasks)
+    assert {(q["kind"], q["task"]) for q in questions} == {("gradient", task) for task in tasks}
+    assert any(q["text"].startswith("Suppose line") for q in questions)
+    for option in ("pretrain", "finetune"):
+        assert any(f"option='{option}'" in q["text"] for q in questions)
+    for q in questions:
+        assert verdicts(files, q) == [i == q["key"] for i in range(4)], q
+
+
+def test_nothing_is_asked_that_functions_decide_which_are_not_shown(tmp_path):
+    """A helper that computes the step; parts of BERT that a mistake elsewhere leaves out."""
+    files = files_of([(VARIANTS, "optimizer.step/torchs_kernel")])
+    assert "number" not in {q["kind"] for q in questions_of(files, tmp_path, "1", 8, ("1.5",))}
+    files = files_of([(MISTAKES, "bert.layer/attention_not_added")])
+    questions = questions_of(files, tmp_path, "1", 4, ("1.6",))
+    assert questions
+    assert not any(".attention_" in q["options"][q["key"]] for q in questions)
+
+
 # ---------------------------------------------------------------------------------------------
 # Pages and files
 
 
 HOSTILE = (
-    "</pre><script>alert(1)</script> ]]> &amp; }\n~%100%= # : \\n \\} \x1b[31m \u202e {=x} ::a::"
+    "%50%</pre><script>alert(1)</script> ]]> &amp; }\n~%100%= # : \\n \\} \x1b[31m \u202e "
+    "{=x} ::a:: \n\n//x -> y=z ~{d: {1: '#'}}"
 )
+SHOWN = (  # of HOSTILE, on one line
+    "%50%</pre><script>alert(1)</script> ]]> &amp; } ~%100%= # : \\n \\} {=x} ::a:: "
+    "//x -> y=z ~{d: {1: '#'}}"
+)
+CODE = "def f(x):  # a\n    return {'a~b': x[:1], \"c\": \"\\\\n\"} != '</pre>]]>' == ~x  # {: %\n"
 
 
 def sheet_of(text=HOSTILE, group="g-1"):
-    source = f"def f():\n    '''{text}'''\n    return 1  # {text[:9]}\n"
+    source = CODE + f"    '{text}'\n"
     question = {
-        "kind": "shape", "level": "easy", "task": "1.2", "file": "bert.py", "lines": [1, 4, 0, 0],
-        "text": f"`a` {text}?", "options": [f"`{i}` {text}" for i in range(4)],
+        "kind": "shape", "level": "easy", "task": "1.2", "file": "bert.py", "lines": [1, 5, 0, 0],
+        "text": f"`a` {text}?", "options": [f"{text} {i}" for i in range(4)],
         "executed": [text] * 4, "key": 2, "why": text,
     }  # fmt: skip
     submission = Submission(group, 1, {"bert.py": source.encode()})
@@ -111,6 +157,8 @@ def read_gift(text):
         assert plain[4].startswith("[html]")
         signs, texts = plain[7:-2:2], [text.strip() for text in plain[8:-2:2]]
         assert signs[-1] == "####"
+        assert not any(re.match(r"%-?\d{1,2}\.?\d*%", text) for text in texts[:-1])  # a weight
+        assert not any(line.strip().startswith("//") for line in block.splitlines())  # a comment
         answers = list(zip(signs[:-1], texts[:-1], strict=True))
         entry = SimpleNamespace(category=category, title=plain[2], text=plain[4][6:])
         entry.answers, entry.feedback = answers, texts[-1]
@@ -118,34 +166,57 @@ def read_gift(text):
     return questions
 
 
-def test_gift_is_read_back_as_it_was():
-    first, second = read_gift(sheets.gift([sheet_of(), sheet_of("plain", "g-2")]))[1:3]
-    assert (first.category, second.category) == ("viva/g-1", "viva/g-2")
-    assert first.title == "g-1 2 (easy)"
-    assert [sign for sign, _ in first.answers] == ["=", "~", "~", "~"]
-    shown = html.unescape(re.sub("<[^>]+>", "", first.answers[1][1]))
-    assert shown == "1 </pre><script>alert(1)</script> ]]> &amp; } ~%100%= # : \\n \\} {=x} ::a::"
-    assert "<script" not in first.text
-    assert first.text.count("<pre>") == 1
-    assert html.unescape(second.text).startswith("<pre>   1  def f():\n   2      '''plain'''\n")
+def shown(text):
+    """An HTML text as it is shown."""
+    assert not re.search("<(?!/?(p|pre|code)>)", text)
+    return html.unescape(re.sub("<[^>]+>", "", text))
 
 
-def test_moodle_xml_is_read_back_as_it_was():
-    text = sheets.moodle([sheet_of()])
+GROUPS_READ_BACK = ("g-1", "समूह-१_क्षि", 'o\'brien "x" & <y> = {#:~}')
+
+
+@pytest.mark.parametrize("group", GROUPS_READ_BACK)
+def test_gift_is_read_back_as_it_was(group):
+    first, second, third, _ = read_gift(
+        sheets.gift([sheet_of(group=group), sheet_of("plain", "g-2")])
+    )
+    assert [q.category for q in (first, second, third)] == [f"viva/{group}"] * 2 + ["viva/g-2"]
+    assert [q.title for q in (first, second)] == [f"{group} 1 (easy)", f"{group} 2 (easy)"]
+    for question, key in ((first, 2), (second, 0)):
+        assert [sign for sign, _ in question.answers] == [
+            "=" if i == key else "~" for i in range(4)
+        ]
+        assert [shown(text) for _, text in question.answers] == [f"{SHOWN} {i}" for i in range(4)]
+        assert shown(question.feedback) == SHOWN
+        assert shown(question.text).endswith(f"a {SHOWN}?")
+    listed = [f"{number:4}  {line}" for number, line in enumerate(CODE.splitlines(), start=1)]
+    assert shown(first.text).splitlines()[:2] == listed
+
+
+@pytest.mark.parametrize("group", GROUPS_READ_BACK)
+def test_moodle_xml_is_read_back_as_it_was(group):
+    text = sheets.moodle([sheet_of(group=group), sheets.Sheet(sheet_of().submission, [], [])])
     assert text.startswith("<?xml")
-    assert "\x1b" not in text
-    category, first, _ = ElementTree.fromstring(text.encode())
+    assert not set(text) & {"\x1b", "\u202e"}
+    category, *entries = ElementTree.fromstring(text.encode())
     assert category.attrib == {"type": "category"}
-    assert category.findtext("category/text") == "$course$/viva/g-1"
-    assert first.attrib == {"type": "multichoice"}
-    assert first.findtext("single") == "true"
-    assert first.findtext("name/text") == "g-1 1 (easy)"
-    answers = first.findall("answer")
-    assert [a.get("fraction") for a in answers] == ["0", "0", "100", "0"]
-    assert all(e.get("format") == "html" for e in [*answers, first.find("questiontext")])
-    for element in first.iter("text"):
-        assert "<script" not in element.text
-    assert html.unescape(re.sub("<[^>]+>", "", answers[0].findtext("text"))).startswith("0 </pre>")
+    assert category.findtext("category/text") == f"$course$/viva/{group}"
+    assert len(entries) == 2
+    for number, (entry, key) in enumerate(zip(entries, (2, 0), strict=True), start=1):
+        assert entry.attrib == {"type": "multichoice"}
+        assert entry.findtext("single") == "true"
+        assert entry.findtext("name/text") == f"{group} {number} (easy)"
+        answers = entry.findall("answer")
+        assert [a.get("fraction") for a in answers] == [
+            "100" if i == key else "0" for i in range(4)
+        ]
+        assert [shown(a.findtext("text")) for a in answers] == [f"{SHOWN} {i}" for i in range(4)]
+        parts = [*answers, entry.find("questiontext"), entry.find("generalfeedback")]
+        assert all(part.get("format") == "html" for part in parts)
+        assert shown(entry.findtext("generalfeedback/text")) == SHOWN
+        code, asked = entry.findtext("questiontext/text").split("</pre>")
+        assert shown(code).splitlines()[1] == f"   2  {CODE.splitlines()[1]}"
+        assert shown(asked) == f"a {SHOWN}?"
 
 
 def test_pages_show_code_and_only_the_keys_page_shows_keys(tmp_path):
@@ -159,9 +230,38 @@ def test_pages_show_code_and_only_the_keys_page_shows_keys(tmp_path):
         assert "<script" not in body
         assert "&lt;script&gt;" in body
         assert "2 of 5 questions" in body
-        assert "   1  def f():" in body
+        assert "   1  def f(x):" in body
     assert 'class="right"' in keys
     assert 'class="right"' not in plain
+
+
+LONG = "optimizer.step/in_place"
+
+
+@pytest.mark.parametrize("answers", [GROUPS["mistakes"], [(VARIANTS, LONG)]], ids=["short", "long"])
+def test_five_questions_are_printed_on_one_page(browser, tmp_path, answers):
+    files = files_of(answers)
+    if LONG in answers[0]:  # a comment at each line: it still fits
+        files = {
+            name: re.sub(r"(?m)^( {8,}\S.*)$", r"\1  # as it says", t) for name, t in files.items()
+        }
+    questions = questions_of(files, tmp_path, "page", 5, PART_1, room=viva.ROWS)
+    assert len(questions) == 5
+    submission = Submission("g", 1, {name: text.encode() for name, text in files.items()})
+    sheets.write_pages(tmp_path, sheets.Sheet(submission, questions, []), asked=5)
+    for folder in ("sheets", "keys"):
+        browser.open(tmp_path / folder / "g.html")
+        printed = browser("Page.printToPDF", preferCSSPageSize=True)["data"]
+        assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed))) == 1
+
+
+def test_a_function_that_leaves_no_room_is_left_out(tmp_path):
+    old = "                parameter.addcdiv_("
+    longer = FILES["optimizer.py"].replace(old, "                float(1)\n" * 70 + old)
+    made = made_of({**FILES, "optimizer.py": longer}, tmp_path, "page", 5, room=viva.ROWS)
+    assert made["notes"] == ["Task 1.5 · AdamW.step is left out: it is too long for the page"]
+    assert len(made["questions"]) == 5
+    assert "1.5" not in {q["task"] for q in made["questions"]}
 
 
 # ---------------------------------------------------------------------------------------------

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from markupsafe import Markup
 
 from checks.quiz.listing import LETTERS, listing
 from course.grading.judging.types import Submission
-from course.grading.pages.output import clean, page, with_code, write_text
+from course.grading.pages.output import TEMPLATES, clean, page, with_code, write_text
 
 MOST_LINES = 150  # of a function
 MOST_CHARACTERS = 160  # of a line of code
@@ -74,17 +73,23 @@ def write_pages(out: Path, sheet: Sheet, asked: int) -> None:
 # Files to import
 
 
-def titled(sheets: Sequence[Sheet]) -> Iterator[tuple[Sheet, str, dict[str, Any]]]:
-    """Every question with its sheet and a title."""
-    for sheet in sheets:
-        for number, question in enumerate(sheet.questions, start=1):
-            yield sheet, f"{sheet.group} {number} ({question['level']})", question
-
-
-def html_of(sheet: Sheet, question: dict[str, Any]) -> str:
-    """Code and question as HTML."""
-    code = Markup("<pre>{}</pre>").format(sheet.code(question))
-    return f"{code}<p>{with_code(question['text'], LONG)}</p>"
+def exported(sheet: Sheet) -> list[dict[str, Any]]:
+    """A group's questions as HTML: title, text, feedback, and options with whether each is true."""
+    return [
+        {
+            "title": f"{sheet.group} {number} ({question['level']})",
+            "text": Markup("<pre>{}</pre><p>{}</p>").format(
+                sheet.code(question), with_code(question["text"], LONG)
+            ),
+            "feedback": with_code(question["why"], LONG),
+            # a paragraph, as GIFT takes %50% at the beginning of an option for its weight
+            "options": [
+                (Markup("<p>{}</p>").format(with_code(option)), index == question["key"])
+                for index, option in enumerate(question["options"])
+            ],
+        }
+        for number, question in enumerate(sheet.questions, start=1)
+    ]
 
 
 def escaped(text: str) -> str:
@@ -95,47 +100,20 @@ def escaped(text: str) -> str:
 def gift(sheets: Sequence[Sheet]) -> str:
     """All questions in Moodle's GIFT format, a category for each group."""
     blocks = []
-    for group, questions in itertools.groupby(titled(sheets), lambda part: part[0].group):
-        blocks.append(f"$CATEGORY: viva/{group}")
-        for sheet, title, question in questions:
-            lines = [f"::{escaped(title)}::[html]{escaped(html_of(sheet, question))}{{"]
-            for number, option in enumerate(question["options"]):
-                sign = "=" if number == question["key"] else "~"
-                lines.append(f"\t{sign}{escaped(with_code(option))}")
-            lines += [f"\t####{escaped(with_code(question['why'], LONG))}", "}"]
+    for sheet in sheets:
+        blocks += [f"$CATEGORY: viva/{sheet.group}"] * bool(sheet.questions)
+        for question in exported(sheet):
+            lines = [f"::{escaped(question['title'])}::[html]{escaped(question['text'])}{{"]
+            lines += [f"\t{'=' if true else '~'}{escaped(o)}" for o, true in question["options"]]
+            lines += [f"\t####{escaped(question['feedback'])}", "}"]
             blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
 
 
 def moodle(sheets: Sequence[Sheet]) -> str:
     """All questions in Moodle's XML format, a category for each group."""
-    quiz = ElementTree.Element("quiz")
-    for group, questions in itertools.groupby(titled(sheets), lambda part: part[0].group):
-        category = ElementTree.SubElement(quiz, "question", type="category")
-        add_text(category, "category", f"$course$/viva/{group}")
-        for sheet, title, question in questions:
-            entry = ElementTree.SubElement(quiz, "question", type="multichoice")
-            add_text(entry, "name", title)
-            add_text(entry, "questiontext", html_of(sheet, question), format="html")
-            add_text(entry, "generalfeedback", with_code(question["why"], LONG), format="html")
-            for name, value in (
-                ("defaultgrade", "1"),
-                ("single", "true"),
-                ("shuffleanswers", "1"),
-                ("answernumbering", "abc"),
-            ):
-                ElementTree.SubElement(entry, name).text = value
-            for number, option in enumerate(question["options"]):
-                fraction = "100" if number == question["key"] else "0"
-                add_text(entry, "answer", with_code(option), fraction=fraction, format="html")
-    ElementTree.indent(quiz)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(quiz, "unicode")}\n'
-
-
-def add_text(parent: ElementTree.Element, name: str, text: str, **attributes: str) -> None:
-    """``<name …><text>…</text></name>``"""
-    element = ElementTree.SubElement(parent, name, attributes)
-    ElementTree.SubElement(element, "text").text = str(text)
+    groups = [(sheet.group, exported(sheet)) for sheet in sheets if sheet.questions]
+    return TEMPLATES.get_template("moodle.xml").render(groups=groups) + "\n"
 
 
 def write_exports(out: Path, sheets: Sequence[Sheet]) -> None:

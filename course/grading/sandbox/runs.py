@@ -207,9 +207,11 @@ def tests(_: dict[str, Tensor], task_id: str, tests: str, sources: list[str]) ->
     return {"failed": torch.tensor(says)}
 
 
-def viva(_: dict[str, Tensor], seed: str, count: int, tasks: list[str]) -> dict[str, Any]:
+def viva(
+    _: dict[str, Tensor], seed: str, count: int, tasks: list[str], room: float
+) -> dict[str, Any]:
     """Questions about a group's functions, as the bytes of a JSON text."""
-    text = jobs.as_json(seed, count, tasks)
+    text = jobs.as_json(seed, count, tasks, room)
     return {"questions": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
 
 
