@@ -13,7 +13,7 @@ from training.files.errors import InputError
 
 CODE = ("multitask_classifier.py", "README.md")
 # Sentences that are in the handout's README.md, and in the template of a report
-OF_THE_COURSE = "Begin with `docs/handout.md`"
+OF_THE_COURSE = "Begin with [the assignment](docs/handout.md)"
 IN_THE_TEMPLATE = "<!-- Copy this file over README.md of your group's repository and fill it in."
 # A task's column of predictions, its data files' column of labels, how many classes it has
 COLUMNS = {
