@@ -124,13 +124,15 @@ def test_a_stub_and_a_file_that_fails_are_left_out_with_a_line(folder):
     body = source[source.index(begin) : source.index(end)]
     (folder / "bert.py").write_text(source.replace(body, STUB), encoding="utf-8")
     changed(folder, "optimizer.py", "class AdamW(Optimizer):", "class AdamW(Optimizer)")
-    made = questions_of(folder, "3", 4, "1.1", "1.2", "1.5")
+    made = questions_of(folder, "3", 4, "1.1", "1.2", "1.3", "1.5")
     assert {q["task"] for q in made["questions"]} == {"1.2"}
-    first, second = made["notes"][:2]
-    assert first.startswith("Task 1.1")
-    assert "is left out" in first
-    assert second.startswith("Task 1.5")
-    assert "SyntaxError" in second
+    stub, caller, broken = made["notes"][:3]
+    attention = graded_task("1.1").title
+    assert stub == f"{attention} is left out: it is not written yet"
+    assert caller.startswith("Task 1.3")
+    assert caller.endswith(f" is left out: {attention} is not written yet")
+    assert broken.startswith("Task 1.5")
+    assert "SyntaxError" in broken
 
 
 def test_fewer_questions_than_asked_are_said(folder):

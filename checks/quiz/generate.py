@@ -63,7 +63,12 @@ def functions_of(tasks: Sequence[GradedTask]) -> tuple[dict[str, Function], list
         function = attempt(Function, task)
         error = function if isinstance(function, BaseException) else attempt(runs, function)
         if isinstance(error, BaseException):
-            notes.append(f"{task.title} is left out: {describe(error).text}")
+            finding = describe(error)
+            reason = finding.text
+            if finding.kind == "not started":  # the text is the title of the stub's task, or empty
+                stub = "it" if reason in ("", task.title) else reason
+                reason = f"{stub} is not written yet"
+            notes.append(f"{task.title} is left out: {reason}")
         else:
             functions[task.id] = function
     return functions, notes
