@@ -123,7 +123,7 @@ def gate(d: Drawing) -> None:
     layer.out_dense.weight.copy_(torch.tensor([[1.0], [0.0]]))
     xs = torch.linspace(-3, 3, 61)
     gates = ((2, "purple thick"), (1, "blue thick"), (0, "green thick"), (-1, "orange thick"))
-    for middle, title, drawn in ((146, "GELU(x)", gates[1:2]), (424, "GELU(x) · gate", gates)):
+    for middle, title, drawn in ((146, "GELU(x)", gates[1:2]), (414, "GELU(x) · gate", gates)):
         d.text(middle, 34, title, "big bold")
         d.line([(middle - 114, 250), (middle + 114, 250)], "")
         d.line([(middle, 60), (middle, 358)], "")
