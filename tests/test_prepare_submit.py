@@ -271,7 +271,11 @@ def test_part_3_is_its_file_alone(submission, run):
     assert taken.files.keys() == {MODERN}
     assert not taken.refused
     (submission / MODERN).write_text("def apply_rotary(:\n")
-    assert_listed(run("--part", "3"), submission, 1, f"{MODERN} does not parse")
+    refused = run("--part", "3")
+    assert refused.code == 1
+    assert "faults (1):" in refused.err
+    assert f"{MODERN} does not parse" in refused.err
+    assert zips(submission) == [zipped]
 
 
 def test_any_finite_similarity_will_do(submission, run):
