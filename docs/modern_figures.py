@@ -13,8 +13,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 
+from bert import BertLayer
+from config import BertConfig
 from docs.drawing import Drawing, svg_of, write_svg
-from lessons.modern_bert import apply_rotary, local_mask
+from lessons.modern_bert import GeGLU, apply_rotary, local_mask
+from pretraining.modern_config import ModernBertConfig
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 
@@ -108,7 +111,87 @@ def norm_places(d: Drawing) -> None:
         d.text(middle, 408, "to the next sublayer", "quiet")
 
 
-FIGURES = (rotary, local_window, norm_places)
+@torch.no_grad()
+def gate(d: Drawing) -> None:
+    """GELU, and GELU with a gate.
+
+    GELU makes one number of one. With a gate a second number multiplies the result: a gate of 2
+    doubles it, one of 0 lets nothing through, and one below 0 turns its sign.
+    """
+    layer = GeGLU(ModernBertConfig(hidden_size=2, num_attention_heads=1, intermediate_size=1))
+    layer.interm_dense.weight.copy_(torch.eye(2))  # value and gate are the two inputs
+    layer.out_dense.weight.copy_(torch.tensor([[1.0], [0.0]]))
+    xs = torch.linspace(-3, 3, 61)
+    gates = ((2, "purple thick"), (1, "blue thick"), (0, "green thick"), (-1, "orange thick"))
+    for middle, title, drawn in ((146, "GELU(x)", gates[1:2]), (414, "GELU(x) · gate", gates)):
+        d.text(middle, 34, title, "big bold")
+        d.line([(middle - 114, 250), (middle + 114, 250)], "")
+        d.line([(middle, 60), (middle, 358)], "")
+        for value in (-2, 2):
+            d.text(middle + 38 * value, 274, f"{value}".replace("-", "−"), "quiet")
+            d.text(middle - 10, 256 - 38 * value, f"{value}".replace("-", "−"), "end quiet")
+        for size, classes in drawn:
+            ys = layer(torch.stack((xs, torch.full_like(xs, size)), 1))[:, 0]
+            shown = ys <= 4.6
+            d.curve(middle + 38 * xs[shown], 250 - 38 * ys[shown], classes)
+            if len(drawn) > 1:
+                name, colour = f"gate {size}".replace("-", "−"), classes.split()[0]
+                y = 250 - 38 * float(ys[shown][-1])
+                d.text(middle + 38 * float(xs[shown][-1]) + 8, y + 6, name, f"start bold {colour}")
+
+
+def gate_sizes(d: Drawing) -> None:
+    """The matrices of one feed-forward network, drawn to scale.
+
+    GELU needs two matrices, GeGLU three. With two thirds of the intermediate numbers, 2,048, GeGLU
+    has as many parameters as GELU with 3,072. ModernBERT-base takes 1,152, a good half of them.
+    """
+    scale = 0.085  # units of the drawing for each row or column
+    with torch.device("meta"):  # shapes only
+        rows = [("GELU, BERT-base", "blue", ("W", "W₂"), BertLayer(BertConfig()))]
+        for title, colour, size in (
+            ("GeGLU, equal size", "orange", BertConfig().intermediate_size * 2 // 3),
+            ("GeGLU, ModernBERT-base", "green", ModernBertConfig().intermediate_size),
+        ):
+            layer = GeGLU(ModernBertConfig(intermediate_size=size))
+            rows.append((title, colour, ("W", "V", "W₂"), layer))
+    for i, (title, colour, names, layer) in enumerate(rows):
+        y, (hidden, size) = 34 + 132 * i, layer.out_dense.weight.shape
+        count = layer.interm_dense.weight.numel() + layer.out_dense.weight.numel()
+        d.text(32, y, f"{title}: {count / 1e6:.2f} million", "start bold")
+        wide = scale * size
+        for number, name in enumerate(names):
+            d.box(32 + (wide + 14) * number, y + 16, wide, scale * hidden, colour, name)
+        d.text(608, y, f"{hidden} × {size:,} each", "end")
+
+
+def reach(d: Drawing) -> None:
+    """What reaches a token through local and global layers.
+
+    Through local layers alone, a token's result depends on a few tokens more on each side after
+    each layer: a cone. One global layer among them, and it depends on all tokens.
+    """
+    length, window, left, wide = 25, 4, 100, 18
+    local, everything = local_mask(length, window).float(), torch.ones(length, length)
+    middle = length // 2
+    d.text(616, 34, "tokens", "end bold blue")
+    for y, title, masks in (
+        (34, f"local layers, window {window}: what reaches token {middle}", (local,) * 4),
+        (240, "with one global layer", (local, local, everything, local)),
+    ):
+        d.text(24, y, title, "start bold")
+        reached = torch.eye(length)  # each token's result depends on the token alone
+        for number, mask in enumerate(masks):
+            reached = (mask @ reached).clamp(max=1)  # (L, L), row's result depends on column
+            top, is_global = y + 18 + 38 * number, mask is everything
+            name, classes = ("global", "start bold") if is_global else ("local", "start")
+            d.text(24, top + 21, name, classes)
+            d.heat(left, top, reached[middle, None], wide, 30, 2.0)
+            d.text(616, top + 21, f"{int(reached[middle].sum())}", "end bold blue")
+        d.box(left + middle * wide - 1, y + 14, wide, 150, "frame orange")
+
+
+FIGURES = (rotary, gate, gate_sizes, local_window, reach, norm_places)
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ SST = [
     for option in ("pretrain", "finetune")
     for split in ("dev", "test")
 ]
+MODERN = "lessons/modern_bert.py"
 DEFAULT = "dnlp_final_project_submission.zip"
 
 
@@ -65,7 +66,8 @@ SOURCES = {
     "tricks/deep/losses.py": "import helper\n",
     "helper.py": "import multitask_classifier\n",
 }
-UNUSED = {
+UNUSED = {  # by parts 1 and 2
+    MODERN: "from bert import BertModel\n",
     "unused.py": "x = 1\n",
     "extensions/unused.py": "x = 1\n",
     "numpy.txt": "not code\n",
@@ -80,7 +82,7 @@ CARD = "ai-usage-card.pdf"
 
 @pytest.fixture
 def submission(tmp_path, tiny_data) -> Path:
-    """A folder with all that both parts need, and some things they do not."""
+    """A folder with all that the parts need, and some things they do not."""
     for name, text in (SOURCES | UNUSED).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -261,6 +263,21 @@ def test_a_good_part_2(submission, run):
     assert f"   11 predictions from 2.5 to 4.5, Pearson {expected:.3f}" in result.out
 
 
+def test_part_3_is_its_file_alone(submission, run):
+    succeeded(run("--part", "3", "--name", "1234_us"))
+    zipped = f"1234_us_{DEFAULT}"
+    assert contents(submission, zipped) == {MODERN: (submission / MODERN).read_bytes()}
+    taken = intake.take("1234_us", submission / zipped, 3)
+    assert taken.files.keys() == {MODERN}
+    assert not taken.refused
+    (submission / MODERN).write_text("def apply_rotary(:\n")
+    refused = run("--part", "3")
+    assert refused.code == 1
+    assert "faults (1):" in refused.err
+    assert f"{MODERN} does not parse" in refused.err
+    assert zips(submission) == [zipped]
+
+
 def test_any_finite_similarity_will_do(submission, run):
     spoil(submission, SIX[4], (row(100, "2.5"), row(100, "-1e3")))
     assert "from -1000 to 4.5" in succeeded(run("--part", "2")).out
@@ -280,7 +297,7 @@ def test_the_card(submission, run, message, tmp_path_factory):
     assert run("--ai_card", CARD).code == 2
 
 
-@pytest.mark.parametrize(("first", "second"), [("1", "2"), ("2", "1")])
+@pytest.mark.parametrize(("first", "second"), [("1", "2"), ("2", "1"), ("1", "3"), ("3", "2")])
 def test_neither_part_overwrites_the_others_zip(submission, run, first, second):
     succeeded(run("--part", first, "--name", "1234_us"))
     kept = f"1234_us_{DEFAULT}"

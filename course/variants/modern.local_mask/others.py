@@ -1,4 +1,4 @@
-"""Other correct ways: two comparisons, triangles, loops, slices, a convolution's band."""
+"""Other correct ways: two comparisons, triangles, loops and slices."""
 
 import torch
 
