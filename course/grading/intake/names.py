@@ -36,7 +36,7 @@ def student_id(name: str, zip_name: str = ZIP_NAME) -> str:
     stem = ARCHIVE.sub("", name)
     owner, group = parts_of(stem, zip_name)
     stem = group or owner or stem
-    stem = re.sub("_part[12]$", "", stem)  # prepare_submit.py keeps the parts' zips apart by it
+    stem = re.sub("_part[123]$", "", stem)  # prepare_submit.py keeps the parts' zips apart by it
     kept = re.sub(" +", "_", plain_name(stem)).lstrip("-")[:80]
     return cut_to(kept, NAME_BYTES) or "_"
 
