@@ -63,7 +63,7 @@ def questions_for(
         name: content.decode() for name, content in submission.files.items() if name.endswith(".py")
     }
     tasks = [t.number for t in GRADED_TASKS if t.part <= submission.part and t.file in files]
-    # what a submission learns of its seed is no help to another one
+    # what a submission learns of its seed does not help another one
     digest = hashlib.blake2b(f"{seed}:{submission.student}".encode(), digest_size=8).hexdigest()
     room = ROWS * math.ceil(count / OF_A_PAGE)
     arguments = {"seed": digest, "count": count, "tasks": tasks, "room": room}

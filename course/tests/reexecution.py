@@ -1,7 +1,7 @@
 """Runs the options of viva questions again, in another way than they were made.
 
 It reads the question as a student does. Edits and probes are changes to the file's text, and the
-whole file is executed anew; inputs, weights and tolerances are this file's own.
+whole file is executed again; inputs, weights and tolerances are this file's own.
 """
 
 from __future__ import annotations
