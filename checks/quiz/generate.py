@@ -15,6 +15,7 @@ from checks.graded_tasks import GradedTask
 from checks.quiz import calls, edits, gradients, numbers, values
 from checks.quiz.functions import Function
 from checks.quiz.questions import Pool, Question
+from training.files.errors import InputError
 
 OF_VALUES = ("bert.attention", "bert.add_norm", "bert.layer", "bert.embed", "classifier.forward")
 MOST_TRIES = 4  # for each question
@@ -60,7 +61,11 @@ def functions_of(tasks: Sequence[GradedTask]) -> tuple[dict[str, Function], list
     for task in tasks:
         if not any(task.id in kind.tasks for kind in KINDS):
             continue
-        function = attempt(Function, task)
+        try:
+            function = attempt(Function, task)
+        except InputError as missing:
+            notes.append(f"{task.title} is left out: {missing}")
+            continue
         error = function if isinstance(function, BaseException) else attempt(runs, function)
         if isinstance(error, BaseException):
             finding = describe(error)

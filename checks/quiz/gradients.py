@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import torch
@@ -124,14 +124,16 @@ def model_and_result(task: GradedTask, option: str, method: str) -> tuple[nn.Mod
 
 
 def pool_of(
-    has: dict[str, bool], answers: Container[str], text: str, why: str, rng: random.Random
+    has: dict[str, bool], changed: Collection[str], text: str, why: str, rng: random.Random
 ) -> Pool | None:
     """The question which parameter has a gradient, or which has none.
 
     Args:
-        answers: which parameters may be the true option: those that an edit changes.
+        changed: what an edit changes; the true option is one of these, or all false ones are.
     """
     for other in rng.sample([True, False], 2):
+        false = {name for name, value in has.items() if value is not other}
+        answers = has if false <= {*changed} else changed
         claims = [
             Claim(
                 f"`{name}`",
