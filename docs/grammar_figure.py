@@ -32,7 +32,7 @@ SHOWN = {  # phenomenon: colour, name in the figure
     "npi_licensing": ("orange dash", "ever (NPI)"),
     "all": ("ink thick", "all 13 phenomena"),
 }
-WIDE, RIGHT = 380, 440  # of the axes; where the names of lines are
+WIDE, RIGHT = 364, 424  # of the axes; where the names of lines are
 APART = 24  # of two names
 
 
