@@ -9,24 +9,12 @@ from __future__ import annotations
 import ast
 import re
 
-from torch import nn
 from torch.optim import Optimizer
 
-from checks.traces import Place, path_in, quoted
+from checks.traces import Place, quoted
 
-DICTIONARY = "a dictionary, to be read by name: ['last_hidden_state'] or ['pooler_output']"
 OF_BERT_BASE = (768, 3072)
 PRODUCTS = ("matmul", "mm", "bmm", "mv", "dot")
-
-
-def holds_embeddings(called: object) -> bool:
-    """Whether it is a BertModel, whose result is a dictionary."""
-    return isinstance(called, nn.Module) and path_in(called, "pooler_dense") is not None
-
-
-def keys(dictionary: dict) -> str:
-    """The keys of a dictionary in words."""
-    return ", ".join(map(repr, [*dictionary][:12])) or "no keys"
 
 
 def size_of_bert_base(place: Place, match: re.Match) -> str:
@@ -71,20 +59,3 @@ def row_out_of_table(place: Place, match: re.Match) -> str:
         f"{quoted(place.node.args[0])} goes {way} to {edge.item()}: are these the ids for that "
         "table?"
     )
-
-
-def unpacked(place: Place, match: re.Match) -> str:
-    """More or fewer names than there are values."""
-    source = place.unpacked()
-    value = place.value(source)
-    if holds_embeddings(place.value(getattr(source, "func", None))):
-        return f"{quoted(source)} gives {DICTIONARY}"
-    if isinstance(value, dict):
-        return f"{quoted(source)} is a dictionary, to be read by its keys: {keys(value)}"
-    if isinstance(source, ast.Call) and not hasattr(value, "__len__"):
-        return (
-            f"{quoted(source)} does not give {match[1]} values: if it gives one tensor, one name "
-            "takes it, and several would take its rows apart"
-        )
-    count = len(source.elts) if isinstance(source, ast.Tuple) else len(value)
-    return f"{quoted(source)} holds {count} values, but here are {match[1]} names"
