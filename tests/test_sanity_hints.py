@@ -277,12 +277,12 @@ FACTS = [  # a wrong function, what is said of it
     (
         EMBED,
         embed(end=lambda s, x: s.embed_layer_norm(s.embed_dropout(x))),
-        "dropout is not the last step",
+        "embed_layer_norm(embed_dropout(words + positions + segments)), which is not",
     ),
     (
         EMBED,
         embed(end=lambda s, x: s.embed_dropout(s.embed_dropout(s.embed_layer_norm(x)))),
-        "dropout keeps are multiplied by 2.778",
+        "embed_dropout(embed_dropout(embed_layer_norm(words + positions + segments))), wh",
     ),
 ]
 

@@ -253,8 +253,12 @@ def attention_dropout(model, stored, correct) -> Iterator[str]:
     with FixedDropout():
         trained, sums = attend(model, stored), attend(model, stored, value=ones)
         model.eval()
-        if not same(trained, attend(model, stored)) and same(sums, torch.ones_like(sums)):
-            yield Cause(
-                "in training mode the weights still sum to 1: dropout does not act on them, or "
-                "they are divided by their sum after it"
-            )
+        evaluated = attend(model, stored)
+    zeros = ((trained == 0) & (evaluated != 0)).flatten(0, -2).any(0)  # (D,)
+    if zeros.any() and not trained[..., zeros].any():
+        yield Cause("in training mode numbers of the result are 0: dropout acts at the very end")
+    if not same(trained, evaluated) and same(sums, torch.ones_like(sums)):
+        yield Cause(
+            "in training mode the weights still sum to 1: dropout does not act on them, or they "
+            "are divided by their sum after it"
+        )

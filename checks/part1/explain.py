@@ -21,7 +21,7 @@ from checks.fixed_dropout import NoDropout, default_dtype
 from checks.part1 import attention_probes as attention
 from checks.part1 import embed_probes as embed
 from checks.part1 import layer_probes as layer
-from checks.part1.classifier_probes import classifier_trace
+from checks.part1.classifier_probes import classifier_formula
 from checks.part1.compare import compare
 from checks.part1.measuring import Cause, Probe, same
 from checks.part1.references import inputs_of, known_mistakes, load_references, student_model
@@ -44,18 +44,14 @@ PROBES: dict[str, tuple[Probe, ...]] = {
         attention.constant,
     ),
     "bert.add_norm": (layer.frame_modules,),
-    "bert.embed": (
-        embed.lookups,
-        embed.embed_trace,
-        embed.embed_norm,
-    ),
+    "bert.embed": (embed.lookups,),
 }
 PROBES_OF_DROPOUT: dict[str, Probe] = {
     "bert.attention": attention.attention_dropout,
-    "bert.add_norm": layer.frame_trace,
+    "bert.add_norm": layer.frame_formula,
     "bert.layer": layer.layer_trace,
-    "bert.embed": embed.embed_dropout,
-    "classifier.forward": classifier_trace,
+    "bert.embed": embed.embed_formula,
+    "classifier.forward": classifier_formula,
 }
 
 
