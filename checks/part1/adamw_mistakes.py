@@ -40,7 +40,6 @@ from checks.part1.adamw_probes import (
     facts,
     ignores_correct_bias,
 )
-from checks.part1.measuring import Cause
 
 # A case's fingerprint is filed under the part of AdamW that it shows.
 PARTS = {"adam": ("plain", "large_eps", "tiny_gradients"), "decay": ("decay", "long")}
@@ -117,10 +116,9 @@ def explain(opt_class: type) -> list[Finding]:
         cases = ", ".join(name.rpartition("/")[2] for name in unexplained)
         findings.append(Finding("fact", f"that is not all: it does not explain {cases}"))
     if unexplained or not mistakes:
-        parts = [Cause(text) for text in wrong_parts(opt_class)]
-        for text in parts + facts(opt_class):
-            cause = isinstance(text, Cause) and not mistakes
-            findings.append(Finding("cause" if cause else "fact", text))
+        kind = "fact" if mistakes else "cause"
+        texts = wrong_parts(opt_class) + facts(opt_class)
+        findings += [Finding(kind, text) for text in texts]
     return findings
 
 

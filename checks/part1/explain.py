@@ -17,7 +17,7 @@ from checks.errors import attempt
 from checks.findings import Finding, Mistake, named
 from checks.fingerprints import KnownMistakes, projections, same_projections
 from checks.first_nan import FirstNaN
-from checks.fixed_dropout import NoDropout, default_dtype
+from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.part1 import attention_probes as attention
 from checks.part1 import embed_probes as embed
 from checks.part1 import layer_probes as layer
@@ -202,7 +202,7 @@ def measured(task_id: str, only_dropout: bool = False) -> list[Finding]:
         torch.manual_seed(0)
         for probe in filter(None, (*probes, of_dropout)):
             # Wrong dropout must disturb no other probe.
-            mode = contextlib.nullcontext() if probe is of_dropout else NoDropout()
+            mode = contextlib.nullcontext() if probe is of_dropout else FixedDropout(drops=False)
             with contextlib.suppress(Exception, SystemExit), mode:
                 model, stored = student_model(references), inputs_of(task_id, references)
                 for text in probe(model, stored, correct):
