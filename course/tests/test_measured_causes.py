@@ -33,6 +33,7 @@ CLASSIFY = """def forward(self, input_ids, attention_mask):
     pooled = self.bert(input_ids, attention_mask)["pooler_output"]
     return self.classifier(self.dropout(pooled))
 """
+NORMED = "self.embed_layer_norm(total + self.tk_type_embedding(types))"
 ATTENTION, FORWARD = ("bert.attention", ATTEND), ("classifier.forward", CLASSIFY)
 ADD_NORM, LAYERED, EMBEDDING = ("bert.add_norm", ADD), ("bert.layer", LAYER), ("bert.embed", EMBED)
 STEP = ("optimizer.step", STEPPING)
@@ -48,6 +49,9 @@ CAUSES = [
      "the scores of padding are set to -1: that does not hide it"),
     (ATTENTION, "(scores + attention_mask).softmax(-1)", "torch.sigmoid(scores + attention_mask)",
      "the attention weights are sigmoids of the scores: no softmax over the keys acts"),
+    (ATTENTION, "query @", "torch.ones_like(query) @", "`query` has no effect on the result"),
+    (ATTENTION, "made.trans", "torch.cat((self.dropout(made[..., :3]), made[..., 3:]), -1).trans",
+     "numbers of the result are 0: dropout acts at the very end"),
     (ADD_NORM, "input +", "dropout(dense_layer(output)) - 2 * input -",
      "what is returned is ln_layer(-2 · input), which is not the docstring's formula"),
     (ADD_NORM, "input +", "input *", "ln_layer(input · dropout(dense_layer(output))), which is"),
@@ -66,6 +70,9 @@ CAUSES = [
      "of pos_embedding, where row 0 belongs"),
     (EMBEDDING, "self.embed_layer_norm(total", "total + self.embed_layer_norm(total",
      "words + positions + embed_layer_norm(words + positions + segments)), which is not the doc"),
+    (EMBEDDING, "self.word_embedding(input_ids) +", "", "takes no row of word_embedding, where"),
+    (EMBEDDING, NORMED, f"self.embed_dropout({NORMED})",
+     "embed_dropout(embed_dropout(embed_layer_norm(words + positions + segments))), which is"),
     (FORWARD, "dropout(pooled)", "dropout(F.normalize(pooled, dim=-1))",
      "linear(dropout(the division by its norm of pooler_output)), which is not what the task's"),
     (STEP, ADDED, ADDED.replace("1 - beta2", "1 - beta1"),
@@ -97,6 +104,19 @@ def test_a_cause_is_measured(answer, right, wrong, words):
     assert not [finding.name for finding in findings if finding.name]
     causes = [finding.text for finding in findings if finding.kind == "cause"]
     assert any(words in text for text in causes), causes
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ("weights ** 2", "the attention weights of a token do not sum to 1"),
+        ("(weights + 0.1)", "the weights that a real token gives to padding sum to up to 0.8"),
+        ("weights.index_fill(-1, torch.tensor(0), 0.0)", "no token looks at token 0 of sentence 0"),
+    ],
+)
+def test_a_fact_is_measured(weights, words):
+    findings = examine("bert.attention", attention=ATTEND.replace("weights @", f"{weights} @"))
+    assert any(words in finding.text for finding in findings if finding.kind == "fact")
 
 
 def test_no_part_of_a_correct_optimizer_is_wrong():
