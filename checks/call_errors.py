@@ -86,17 +86,12 @@ def other_arguments(place: Place, match: re.Match) -> str:
         return "it is called with other arguments: is its first line as it was, with self in it?"
     if place.called is None:
         return ""
-    what, names = quoted(place.called), parameters(place.value(place.called))
-    callee = place.value(place.called)
+    what, callee = quoted(place.called), place.value(place.called)
+    names = parameters(callee)
     given = [part.arg for part in place.node.keywords if part.arg]
     unknown = unknown or next((name for name in given if name not in (names or given)), None)
     if not is_blamed(callee, str(place.error)):
-        if not isinstance(callee, nn.Sequential):
-            return ""
-        return (
-            f"{what} is an nn.Sequential, which gives each of its layers one value, what the layer "
-            "before it returns: a layer that takes more has to be called by itself"
-        )
+        return ""
     if what == "`super().__init__`":
         return "the class that this one is made from takes nothing: super().__init__()"
     if names is None:

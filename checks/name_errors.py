@@ -88,13 +88,8 @@ def missing_attribute(place: Place, match: re.Match) -> str:
         return f"a tensor is wanted, and {known}" if operand else ""
     what = quoted(node.value)
     if name in place.names and isinstance(owner, Tensor | nn.Module):
-        if owner is place.names.get("self"):
-            return f"{name} is a variable of this function: is it meant, without self.?"
-        more = ".…" if f"{ast.unparse(node)}." in ast.unparse(place.statement) else ""
-        return (
-            f"{what} has no {name}, but {name} is a name of its own here: is a comma meant where "
-            f"the dot stands, {what[:-1]}, {name}{more}`?"
-        )
+        is_known = f"{what} has no {name}, but {name} is a variable of this function"
+        return f"{is_known}: is it meant alone, or a comma in the place of the dot?"
     if isinstance(owner, Tensor):
         return f"tensors have no {name}: {nearest(name, dir(Tensor)) or 'see torch.Tensor'}"
     if isinstance(owner, types.ModuleType) and (name in dir(nn.functional) or name in dir(nn)):

@@ -6,15 +6,11 @@ course's: B sentences, L tokens, D hidden size, H heads, W = D / H width of a he
 
 from __future__ import annotations
 
-import ast
 import re
-
-from torch.optim import Optimizer
 
 from checks.traces import Place, quoted
 
 OF_BERT_BASE = (768, 3072)
-PRODUCTS = ("matmul", "mm", "bmm", "mv", "dot")
 
 
 def size_of_bert_base(place: Place, match: re.Match) -> str:
@@ -33,21 +29,6 @@ def size_of_bert_base(place: Place, match: re.Match) -> str:
         "every BERT has its own; the small one here has others: read them off config, self or a "
         "tensor"
     )
-
-
-def product_in_an_optimizer(place: Place, match: re.Match) -> str:
-    """A matrix product of gradients or moments, or what does not fit because of one above it."""
-    if place.function is None or not isinstance(place.names.get("self"), Optimizer):
-        return ""
-    for part in ast.walk(place.function):
-        is_product = isinstance(getattr(part, "op", None), ast.MatMult)
-        is_product |= getattr(getattr(part, "func", None), "attr", "") in PRODUCTS
-        if is_product and part.lineno <= place.line:
-            return (
-                f"{quoted(part)} is a matrix product, and AdamW has none: it computes number by "
-                "number, so g² is grad ** 2, or grad * grad"
-            )
-    return ""
 
 
 def row_out_of_table(place: Place, match: re.Match) -> str:
