@@ -20,12 +20,17 @@ STEP, INIT, FORWARD = "optimizer.step", "classifier.init", "classifier.forward"
 SENTIMENT = "multitask.predict_sentiment"
 
 
+def written(task_id: str, **methods: str) -> str:
+    """The source of a task's file in which methods are these."""
+    entry = graded_task(task_id)
+    source = (ROOT / entry.file).read_text(encoding="utf-8")
+    return put_methods(source, entry.function.split(".")[0], methods, ("import math",))
+
+
 def examine(task_id: str, **methods: str):
     """The findings on a task whose methods are these."""
     entry = graded_task(task_id)
-    source = (ROOT / entry.file).read_text(encoding="utf-8")
-    source = put_methods(source, entry.function.split(".")[0], methods, ("import math",))
-    with installed_source(entry.file, source):
+    with installed_source(entry.file, written(task_id, **methods)):
         return jobs.examine(entry)
 
 
