@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from checks.fixed_dropout import FixedDropout
-from checks.part1.measuring import Cause, dropout_facts, same
+from checks.part1.measuring import Cause, dropout_facts, matters, same
 from checks.part1.references import load_references
 
 UNKNOWN = "something else"
@@ -137,12 +137,19 @@ def formula_facts(
     right: str,
     asked: str,
 ) -> Iterator[str]:
-    """When dropout acts, and which formula of known tensors and modules a call computes.
+    """Which modules have no effect, when dropout acts, and the formula that a call computes.
 
     Args:
+        known: the tensors that may be in it.
         right: the name of the right result in training mode.
         asked: what that is, in words.
     """
+    for name, module in modules.items():
+        if [*module.parameters()] and not matters(module, call):
+            yield Cause(
+                f"{name} has no effect on the result: its weight and bias are not used, or what it "
+                "gives is not"
+            )
     yield from dropout_facts(model, call)
     trace = Trace(dict(known))
     trace.note(modules)

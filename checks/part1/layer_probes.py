@@ -48,14 +48,8 @@ def frame(model: nn.Module, stored: SimpleNamespace) -> tuple[Callable[..., Tens
 
 
 def frame_modules(model, stored, correct) -> Iterator[str]:
-    """Which modules have an effect, of those that are passed in and of the layer's own."""
-    call, inputs = frame(model, stored)
-    for name in WEIGHTED:
-        if not matters(inputs[name], call):
-            yield Cause(
-                f"the {name} that is passed in has no effect on the result: its weight and bias "
-                "are not used, or what it gives is not"
-            )
+    """Which of the layer's own modules have an effect, though they are not passed in."""
+    call, _ = frame(model, stored)
     for name, module in model.bert_layers[0].named_children():
         if matters(module, call):
             yield Cause(f"self.{name} has an effect on the result, though it was not passed in")

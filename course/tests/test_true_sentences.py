@@ -182,7 +182,7 @@ TOLD = [  # task, function, words that must be said, words that must not
     ),
     pytest.param(
         ADD_NORM, add_norm("return self.out_layer_norm(input + 2 * dropout(dense_layer(output)))"),
-        "the ln_layer that is passed in has no effect", "should be `input`", id="own norm, twice",
+        "ln_layer has no effect on the result", "should be `input`", id="own norm, twice",
     ),
     pytest.param(
         INIT,
