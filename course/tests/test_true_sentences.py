@@ -245,11 +245,6 @@ UNDROPPED = "return (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)"
 BOTH = [  # two mistakes at once, the names of both
     (
         ATTENTION,
-        attention("scores = query @ key.transpose(-1, -2)", REST[0], UNDROPPED),
-        {"no_scale", "no_dropout"},
-    ),
-    (
-        ATTENTION,
         attention("scores = query @ key.mT / key.size(2) ** 0.5", REST[0], UNDROPPED),
         {"scale_by_length", "no_dropout"},
     ),
