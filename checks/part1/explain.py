@@ -37,12 +37,7 @@ RANDOM = (
 )
 UNSEEN_DROPOUT = ("dropout_before_mask", "dropout_on_scores", "no_dropout")
 PROBES: dict[str, tuple[Probe, ...]] = {
-    "bert.attention": (
-        attention.order_of_axes,
-        attention.arguments,
-        attention.weights,
-        attention.constant,
-    ),
+    "bert.attention": (attention.order_of_axes, attention.arguments, attention.weights),
     "bert.add_norm": (layer.frame_modules,),
     "bert.embed": (embed.lookups,),
 }
@@ -81,7 +76,7 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
     if text := random_numbers(task_id, results):
         return [Finding("fact", text)]
     right = all(isinstance(run, dict) and not compare(task_id, run) for run in results.values())
-    facts = [Finding("fact", LOST_DIGITS)] if right and findings[0].kind != "error" else []
+    facts = [Finding("cause", LOST_DIGITS)] if right and findings[0].kind != "error" else []
     return facts + measured(task_id)
 
 

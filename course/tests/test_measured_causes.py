@@ -44,7 +44,7 @@ CAUSES = [
      "which are head 2's, are made of the values of head 1 "),
     (ATTENTION, "weights @ value", "weights @ value + query", "`query` itself is added"),
     (ATTENTION, "scores + attention_mask", "scores.masked_fill(attention_mask < 0, -1.0)",
-     "the scores of padding are set to -1: that does not hide it"),
+     "the weights that a real token gives to padding sum to up to 0."),
     (ATTENTION, "(scores + attention_mask).softmax(-1)", "torch.sigmoid(scores + attention_mask)",
      "the attention weights are sigmoids of the scores: no softmax over the keys acts"),
     (ATTENTION, "query @", "torch.ones_like(query) @", "`query` has no effect on the result"),
