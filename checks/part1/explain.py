@@ -36,17 +36,17 @@ RANDOM = (
     "those of nn.Dropout, as the initial weights of a layer that you have added"
 )
 UNSEEN_DROPOUT = ("dropout_before_mask", "dropout_on_scores", "no_dropout")
-PROBES: dict[str, tuple[Probe, ...]] = {
-    "bert.attention": (attention.order_of_axes, attention.arguments, attention.weights),
-    "bert.add_norm": (layer.frame_modules,),
-    "bert.embed": (embed.lookups,),
-}
-PROBES_OF_DROPOUT: dict[str, Probe] = {
-    "bert.attention": attention.attention_dropout,
-    "bert.add_norm": layer.frame_formula,
-    "bert.layer": layer.layer_trace,
-    "bert.embed": embed.embed_formula,
-    "classifier.forward": classifier_formula,
+PROBES: dict[str, tuple[Probe, ...]] = {  # the last one with dropout as it is, others without
+    "bert.attention": (
+        attention.order_of_axes,
+        attention.arguments,
+        attention.weights,
+        attention.attention_dropout,
+    ),
+    "bert.add_norm": (layer.frame_modules, layer.frame_formula),
+    "bert.layer": (layer.layer_trace,),
+    "bert.embed": (embed.lookups, embed.embed_formula),
+    "classifier.forward": (classifier_formula,),
 }
 
 
@@ -190,14 +190,13 @@ def measured(task_id: str, only_dropout: bool = False) -> list[Finding]:
     """
     references, prefix = load_references(), f"{task_id}/values/"
     correct = {k.removeprefix(prefix): v for k, v in references.items() if k.startswith(prefix)}
-    probes = () if only_dropout else PROBES.get(task_id, ())
-    of_dropout = PROBES_OF_DROPOUT.get(task_id)
+    probes = PROBES.get(task_id, ())
     texts: dict[str, None] = {}  # in order, each once
     with default_dtype(torch.float64), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        for probe in filter(None, (*probes, of_dropout)):
+        for probe in probes[-1:] if only_dropout else probes:
             # Wrong dropout must disturb no other probe.
-            mode = contextlib.nullcontext() if probe is of_dropout else FixedDropout(drops=False)
+            mode = FixedDropout(drops=False) if probe != probes[-1] else contextlib.nullcontext()
             with contextlib.suppress(Exception, SystemExit), mode:
                 model, stored = student_model(references), inputs_of(task_id, references)
                 for text in probe(model, stored, correct):
