@@ -160,6 +160,18 @@ TOLD = [  # task, function, words that must be said, words that must not
         "all of this is right in float64", "dropout", id="mask turned again",
     ),
     pytest.param(
+        ATTENTION, attention(REST[0], REST[1], f"{REST[2]} * math.nan"), "nan at [0, 0, 0]",
+        "sum to", id="NaN",
+    ),
+    pytest.param(
+        ATTENTION, attention(REST[0], REST[1], f"{REST[2]}[:, 1:]"),
+        "shape (5, 9, 42) instead of (5, 10, 42)", "sum to", id="a token too few",
+    ),
+    pytest.param(
+        ATTENTION, attention("scores = scores.detach()", *REST),
+        "gradients of query: no gradient arrives", "dropout", id="detached scores",
+    ),
+    pytest.param(
         ATTENTION, attention(WEIGHTS, "return (weights @ value).transpose(1, 3).flatten(2)"),
         "in the order of the axes (B, W, L, H)", "dropout", id="axes in another order",
     ),
