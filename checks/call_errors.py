@@ -1,4 +1,4 @@
-"""Exceptions about calls, operators and types: what they mean here.
+"""Exceptions about calls, and about None: what they mean here.
 
 Functions of the table checks/exceptions.toml. It does not know how any task is solved.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
-import math
 import re
 import types
 from collections.abc import Iterable
@@ -21,28 +20,11 @@ from checks.findings import is_students
 from checks.traces import UNKNOWN, Place, path_in, quoted
 
 FEW = 24  # names that can be listed
-KEYS = ("last_hidden_state", "pooler_output", "params", "lr", "betas", "eps", "weight_decay")
 WRONG_WORDS = {  # keyword → what is right, and where
     "value": "the factor of add_ and sub_ is called alpha; value is that of addcmul_ and addcdiv_",
     "alpha": "the factor of addcmul_ and addcdiv_ is called value; alpha is that of add_ and sub_",
     "axis": "torch calls an axis dim here",
     "keepdims": "torch calls it keepdim",
-}
-KINDS = {  # type → what it is, and how one gets at what is in it
-    "dict": "a dictionary: read it by name, d['…']",
-    "tuple": "a tuple of several values: take one of them, x[0]",
-    "list": "a list: take one after the other, or make one tensor by torch.stack or torch.cat",
-    "NoneType": "None",
-    "int": "a plain number",
-    "float": "a plain number, a float",
-    "bool": "True or False",
-    "Tensor": "a tensor (its shape is x.shape)",
-    "Size": "a shape, a tuple, not the tensor that has it: x.shape[0] or x.size(0) is one size",
-    "type": "a class",
-    "module": "a module of Python, not something in it",
-    "str": "a text",
-    "SimpleNamespace": "an object whose settings are read by a dot: config.hidden_size",
-    "BertConfig": "an object whose settings are read by a dot: config.hidden_size",
 }
 
 
@@ -64,33 +46,8 @@ def nearest(name: str, names: Iterable[Any]) -> str:
     return f"there {verb} {', '.join(candidates)}" if 0 < len(candidates) <= FEW else ""
 
 
-def of_type(what: str, value: Any) -> str:
-    """What something is, and how a tensor, or a number, comes of it."""
-    kind = type(value).__name__
-    if isinstance(value, nn.Module):
-        return f"{what} is a layer ({kind}), not what it makes of a tensor: layer(x)"
-    if isinstance(value, tuple) and what == "`group['betas']`":
-        return f"{what} is a pair: beta1, beta2 = group['betas']"
-    return f"{what} is {KINDS.get(kind, f'of type {kind}')}"
-
-
 # ---------------------------------------------------------------------------------------------
 # What is made or called in another way
-
-
-def configuration_as_argument(place: Place, match: re.Match) -> str:
-    """An ``__init__`` whose only argument has another name than config, and is taken for a size."""
-    if getattr(place.function, "name", "") != "__init__" or "config" in place.names:
-        return ""
-    own = {part.arg for part in place.function.args.args}
-    for part in place.parts():
-        if isinstance(part, ast.Name) and part.id in own:
-            if path_in(place.names.get(part.id), "hidden_dropout_prob") is not None:
-                return (
-                    f"{quoted(part)} is the whole configuration here: __init__ is called with it "
-                    "alone, so its first line has to stay (self, config)"
-                )
-    return ""
 
 
 def layer_made_of_tensor(place: Place, match: re.Match) -> str:
@@ -120,14 +77,6 @@ def method_not_called(place: Place, match: re.Match) -> str:
     return ""
 
 
-def not_callable(place: Place, match: re.Match) -> str:
-    """Round brackets behind something that is not a function."""
-    return (
-        f"{of_type(quoted(place.called), place.value(place.called))}. It cannot be called: is an "
-        "operator missing before the bracket, or are square brackets meant, or none?"
-    )
-
-
 def other_arguments(place: Place, match: re.Match) -> str:
     """A call that does not fit what is called."""
     lacking, unknown = match.groups()
@@ -137,17 +86,12 @@ def other_arguments(place: Place, match: re.Match) -> str:
         return "it is called with other arguments: is its first line as it was, with self in it?"
     if place.called is None:
         return ""
-    what, names = quoted(place.called), parameters(place.value(place.called))
-    callee = place.value(place.called)
+    what, callee = quoted(place.called), place.value(place.called)
+    names = parameters(callee)
     given = [part.arg for part in place.node.keywords if part.arg]
     unknown = unknown or next((name for name in given if name not in (names or given)), None)
     if not is_blamed(callee, str(place.error)):
-        if not isinstance(callee, nn.Sequential):
-            return ""
-        return (
-            f"{what} is an nn.Sequential, which gives each of its layers one value, what the layer "
-            "before it returns: a layer that takes more has to be called by itself"
-        )
+        return ""
     if what == "`super().__init__`":
         return "the class that this one is made from takes nothing: super().__init__()"
     if names is None:
@@ -186,7 +130,7 @@ def parameters(called: Any) -> list[str] | None:
 
 
 # ---------------------------------------------------------------------------------------------
-# Nothing, and things of another type
+# Nothing where something is expected
 
 
 def nothing_there(place: Place, match: re.Match) -> str:
@@ -212,64 +156,3 @@ def is_return_missing(place: Place, node: ast.expr | None) -> str:
     called = called.forward if isinstance(called, nn.Module) else called
     file = path_in(called, "__code__.co_filename")
     return ": is a `return` missing there?" if file and is_students(Path(file)) else ""
-
-
-def key_for_value(place: Place, match: re.Match) -> str:
-    """A dictionary that was unpacked, or gone through, gives its keys."""
-    for part in place.parts():
-        value = place.value(part)
-        if isinstance(value, str) and not isinstance(part, ast.Constant):
-            text = f"{quoted(part)} is the text {value!r}"
-            if value not in KEYS or not isinstance(part, ast.Name):
-                return text
-            return (
-                f"{text}: a dictionary that is unpacked, or gone through in a loop, gives its "
-                "keys; read what is in it by d[key]"
-            )
-    return ""
-
-
-def other_type(place: Place, match: re.Match) -> str:
-    """A function of torch, or a layer, that is given something of another type."""
-    name, wanted, kind = match.groups()
-    wanted = "a tensor" if wanted == "Tensor" else f"{wanted} there"
-    is_number = kind in ("int", "float") and hasattr(math, name)
-    other = f": math.{name} is for numbers" if is_number else ""
-    for part in place.operands():
-        value = place.value(part)
-        value = place.value(place.origin(part)) if value is UNKNOWN else value
-        if type(value).__name__ == kind.rpartition(".")[2]:
-            return f"{name} wants {wanted}, and {of_type(quoted(part), value)}{other}"
-    return f"{name} wants {wanted}, and gets something of type {kind}{other}"
-
-
-def no_size(place: Place, match: re.Match) -> str:
-    """Something else where a size belongs."""
-    kind = match[1].rpartition(".")[2]
-    for part in place.parts():
-        if type(place.value(part)).__name__ == kind and part is not place.called:
-            return f"sizes are whole numbers, and {of_type(quoted(part), place.value(part))}"
-    return f"sizes are whole numbers, and one of them here is of type {kind}"
-
-
-def other_operands(place: Place, match: re.Match) -> str:
-    """An operator between things that do not go together."""
-    numbers = complex if match[1] else complex | int | float  # @ takes none
-    sentences = []
-    for part in place.operands():
-        value = place.value(part)
-        value = place.value(place.origin(part)) if value is UNKNOWN else value
-        if not isinstance(value, numbers | Tensor | None) and value is not UNKNOWN:
-            sentences.append(of_type(quoted(part), value))
-    return "; ".join(sentences[:2])
-
-
-def not_a_container(place: Place, match: re.Match) -> str:
-    """Square brackets, or a loop, on something that holds no items."""
-    what = next(iter(place.operands()), None) or place.unpacked()
-    value, name = place.value(what), quoted(what)
-    if isinstance(value, nn.Module):
-        return f"{name} is a layer: it is called, with round brackets, {name[:-1]}(x)`"
-    if hasattr(value, "__dict__"):
-        return f"{name} has attributes: {name[:-1]}.name`, not ['name']"
-    return ""

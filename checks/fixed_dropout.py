@@ -27,11 +27,15 @@ class FixedDropout(TorchFunctionMode):
     Only that axis counts, so that it makes no difference whether heads or sentences are computed
     together or in a loop. Attention drops keys: what scaled_dot_product_attention would do inside
     is done to the values' rows before it.
+
+    Args:
+        axis: along which positions are dropped.
+        drops: False turns dropout off, in whatever mode and with whatever probability.
     """
 
-    def __init__(self, axis: int = -1):
+    def __init__(self, axis: int = -1, drops: bool = True):
         super().__init__()
-        self.axis = axis
+        self.axis, self.drops = axis, drops
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -43,7 +47,7 @@ class FixedDropout(TorchFunctionMode):
 
     def dropout(self, input, p=0.5, training=True, inplace=False, train=None):
         """In place of F.dropout and torch.dropout."""
-        if not (training if train is None else train) or p == 0:
+        if not (training if train is None else train) or p == 0 or not self.drops:
             return input
         mask = kept(input.size(self.axis), p, input)
         mask = mask if self.axis == -1 else mask[:, None]
@@ -51,21 +55,9 @@ class FixedDropout(TorchFunctionMode):
 
     def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, **options):
         """In place of F.scaled_dot_product_attention."""
-        if dropout_p:
+        if dropout_p and self.drops:
             value = value * kept(value.size(-2), dropout_p, value)[:, None]
         return F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
-
-
-class NoDropout(FixedDropout):
-    """While active, dropout does nothing, in whatever mode and with whatever probability."""
-
-    def dropout(self, input, *_, **__):
-        """In place of F.dropout and torch.dropout."""
-        return input
-
-    def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, **options):
-        """In place of F.scaled_dot_product_attention."""
-        return super().attention(query, key, value, attn_mask, **options)
 
 
 @contextlib.contextmanager

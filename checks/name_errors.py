@@ -17,10 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from checks.call_errors import nearest, of_type
+from checks.call_errors import nearest
 from checks.findings import ROOT
-from checks.shape_errors import DICTIONARY, holds_embeddings, keys
-from checks.traces import Place, path_in, quoted
+from checks.traces import UNKNOWN, Place, in_words, path_in, quoted
 
 IMPORTS = {  # a name that a file may lack → where it comes from
     "math": "import math",
@@ -39,15 +38,17 @@ OF_TENSORS = ("grad", "shape", "dtype", "device")
 # Dictionaries: what BERT returns, a parameter group, a parameter's state
 
 
+def keys(dictionary: dict) -> str:
+    """The keys of a dictionary in words."""
+    return ", ".join(map(repr, [*dictionary][:12])) or "no keys"
+
+
 def missing_key(place: Place, match: re.Match) -> str:
     """A key that a dictionary does not have, or a slice of one, which older Pythons refuse."""
     if not isinstance(place.node, ast.Subscript):
         return ""
     source, wanted = place.node.value, place.error.args[0]
     holder, what = place.value(source), quoted(source)
-    encoded = holds_embeddings(place.value(getattr(source, "func", None)))
-    if encoded or (isinstance(holder, dict) and "pooler_output" in holder):
-        return f"{what} is {DICTIONARY}"
     if not isinstance(holder, dict | nn.ModuleDict):
         return ""
     optimizer = place.names.get("self")
@@ -66,9 +67,8 @@ def key_as_attribute(place: Place, match: re.Match) -> str:
     """A key behind a dot."""
     source, name = getattr(place.node, "value", None), match[1]
     holder, what = place.value(source), quoted(source)
-    known = ("last_hidden_state", "pooler_output")
-    if name not in known and holds_embeddings(place.value(getattr(source, "func", None))):
-        return f"{what} is {DICTIONARY}"
+    if holder is UNKNOWN and name not in ("last_hidden_state", "pooler_output"):
+        return ""
     if isinstance(holder, dict) and holder and name not in holder:
         return f"{what} is a dictionary, read by its keys: {keys(holder)}"
     return f"{what} is a dictionary: what is in it is read by {what[:-1]}['{name}']`"
@@ -84,16 +84,12 @@ def missing_attribute(place: Place, match: re.Match) -> str:
     node = place.called or place.node
     if not isinstance(node, ast.Attribute) or node.attr != name:  # in what the line calls
         operand = next((part for part in place.operands() if place.value(part) is owner), None)
-        return f"a tensor is wanted, and {of_type(quoted(operand), owner)}" if operand else ""
+        known = f"{quoted(operand)} is {in_words(owner)}"
+        return f"a tensor is wanted, and {known}" if operand else ""
     what = quoted(node.value)
     if name in place.names and isinstance(owner, Tensor | nn.Module):
-        if owner is place.names.get("self"):
-            return f"{name} is a variable of this function: is it meant, without self.?"
-        more = ".…" if f"{ast.unparse(node)}." in ast.unparse(place.statement) else ""
-        return (
-            f"{what} has no {name}, but {name} is a name of its own here: is a comma meant where "
-            f"the dot stands, {what[:-1]}, {name}{more}`?"
-        )
+        is_known = f"{what} has no {name}, but {name} is a variable of this function"
+        return f"{is_known}: is it meant alone, or a comma in the place of the dot?"
     if isinstance(owner, Tensor):
         return f"tensors have no {name}: {nearest(name, dir(Tensor)) or 'see torch.Tensor'}"
     if isinstance(owner, types.ModuleType) and (name in dir(nn.functional) or name in dir(nn)):
@@ -103,7 +99,7 @@ def missing_attribute(place: Place, match: re.Match) -> str:
     if isinstance(owner, int | float):
         return f"{what} is a plain number, which has no {name}: is a function of math meant?"
     if isinstance(owner, list | tuple):
-        return of_type(what, owner)
+        return f"{what} is {in_words(owner)}"
     if isinstance(owner, Optimizer) and name in owner.defaults:
         return f"each parameter group has its own {name}: group['{name}']"
     return of_object(what, owner, name)
@@ -188,26 +184,7 @@ def no_value_yet(place: Place, match: re.Match) -> str:
 
 
 # ---------------------------------------------------------------------------------------------
-# Numbers, imports
-
-
-def root_of_negative(place: Place, match: re.Match) -> str:
-    """In AdamW, a product where the bias correction has a power."""
-    operations = [part for part in place.parts() if isinstance(part, ast.BinOp)]
-    power = any(isinstance(part.op, ast.Pow) for part in operations)
-    product = next((part for part in operations if isinstance(part.op, ast.Mult)), None)
-    if product and not power and isinstance(place.names.get("self"), Optimizer):
-        return f"{quoted(product)} is a product: β to the power of t is β ** t"
-    return "the root, or logarithm, of a number below 0: is a difference the wrong way round?"
-
-
-def divided_by_zero(place: Place, match: re.Match) -> str:
-    """In AdamW, a step count that is still 0."""
-    divisor = place.origin(place.node.right if isinstance(place.node, ast.BinOp) else None)
-    power = divisor is not None and any(isinstance(p, ast.Pow) for p in ast.walk(divisor))
-    if power and isinstance(place.names.get("self"), Optimizer):
-        return "1 − β ** t is 0 as long as t is 0: steps count from 1, so count before you divide"
-    return f"what {quoted(place.node)} divides by is 0"
+# Imports
 
 
 def missing_module(place: Place, match: re.Match) -> str:

@@ -6,27 +6,11 @@ course's: B sentences, L tokens, D hidden size, H heads, W = D / H width of a he
 
 from __future__ import annotations
 
-import ast
 import re
 
-from torch import nn
-from torch.optim import Optimizer
+from checks.traces import Place, quoted
 
-from checks.traces import Place, path_in, quoted
-
-DICTIONARY = "a dictionary, to be read by name: ['last_hidden_state'] or ['pooler_output']"
 OF_BERT_BASE = (768, 3072)
-PRODUCTS = ("matmul", "mm", "bmm", "mv", "dot")
-
-
-def holds_embeddings(called: object) -> bool:
-    """Whether it is a BertModel, whose result is a dictionary."""
-    return isinstance(called, nn.Module) and path_in(called, "pooler_dense") is not None
-
-
-def keys(dictionary: dict) -> str:
-    """The keys of a dictionary in words."""
-    return ", ".join(map(repr, [*dictionary][:12])) or "no keys"
 
 
 def size_of_bert_base(place: Place, match: re.Match) -> str:
@@ -47,21 +31,6 @@ def size_of_bert_base(place: Place, match: re.Match) -> str:
     )
 
 
-def product_in_an_optimizer(place: Place, match: re.Match) -> str:
-    """A matrix product of gradients or moments, or what does not fit because of one above it."""
-    if place.function is None or not isinstance(place.names.get("self"), Optimizer):
-        return ""
-    for part in ast.walk(place.function):
-        is_product = isinstance(getattr(part, "op", None), ast.MatMult)
-        is_product |= getattr(getattr(part, "func", None), "attr", "") in PRODUCTS
-        if is_product and part.lineno <= place.line:
-            return (
-                f"{quoted(part)} is a matrix product, and AdamW has none: it computes number by "
-                "number, so g² is grad ** 2, or grad * grad"
-            )
-    return ""
-
-
 def row_out_of_table(place: Place, match: re.Match) -> str:
     """An id for which a table of embeddings has no row."""
     table, ids = place.value(place.called), place.value(place.node.args[0])
@@ -71,20 +40,3 @@ def row_out_of_table(place: Place, match: re.Match) -> str:
         f"{quoted(place.node.args[0])} goes {way} to {edge.item()}: are these the ids for that "
         "table?"
     )
-
-
-def unpacked(place: Place, match: re.Match) -> str:
-    """More or fewer names than there are values."""
-    source = place.unpacked()
-    value = place.value(source)
-    if holds_embeddings(place.value(getattr(source, "func", None))):
-        return f"{quoted(source)} gives {DICTIONARY}"
-    if isinstance(value, dict):
-        return f"{quoted(source)} is a dictionary, to be read by its keys: {keys(value)}"
-    if isinstance(source, ast.Call) and not hasattr(value, "__len__"):
-        return (
-            f"{quoted(source)} does not give {match[1]} values: if it gives one tensor, one name "
-            "takes it, and several would take its rows apart"
-        )
-    count = len(source.elts) if isinstance(source, ast.Tuple) else len(value)
-    return f"{quoted(source)} holds {count} values, but here are {match[1]} names"

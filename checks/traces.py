@@ -37,6 +37,16 @@ PURE = """
 """.split()
 LAYERS = (nn.Linear, nn.Embedding, nn.Dropout, nn.LayerNorm, nn.GELU, nn.ReLU, nn.Tanh, nn.Softmax)
 LONGEST = 60  # characters of an expression that are shown
+KINDS = {  # type → what it is, and how one gets at what is in it
+    "dict": ("a dictionary", ": read it by name, d['…']"),
+    "tuple": ("a tuple", ": take one value, x[0], or all: a, b = x"),
+    "list": ("a list", ": take one after the other, or make one tensor of all: torch.stack(x)"),
+    "Size": ("a shape", ", not a tensor: x.shape[0] or x.size(0) is one size"),
+    "type": ("a class", ""),
+    "module": ("a module of Python", ", not something in it"),
+    "SimpleNamespace": ("an object", " whose settings are read by a dot: config.hidden_size"),
+    "BertConfig": ("an object", " whose settings are read by a dot: config.hidden_size"),
+}
 AXES = {  # of what functions are given
     "attention_mask": ("B", "", "", "L"),
     "hidden_states": ("B", "L", "D"),
@@ -128,6 +138,8 @@ class Place:
             return [node.value]
         if not isinstance(node, ast.Call):
             return [*filter(None, [self.unpacked()])]
+        if not callable(self.value(node.func)) and self.value(node.func) is not UNKNOWN:
+            return [node.func]
         receiver = [node.func.value] if isinstance(node.func, ast.Attribute) else []
         if receiver and not isinstance(self.value(receiver[0]), Tensor):
             receiver = []  # a module, as in torch.matmul(a, b)
@@ -219,14 +231,13 @@ class Place:
     def brief(self, node: ast.expr) -> str:
         """What an expression is, in a few words; "" of a constant and of what is unknown."""
         value = self.value(node)
+        if isinstance(node, ast.Call) and is_bert(self.value(node.func)):
+            return "a dictionary, to be read by name: ['last_hidden_state'] or ['pooler_output']"
         if value is UNKNOWN or isinstance(node, ast.Constant | ast.UnaryOp):
             return ""
         if isinstance(value, Tensor):
             return f"a tensor {self.shape(value.shape)}, {str(value.dtype).removeprefix('torch.')}"
-        if value is None or isinstance(value, bool | int | float):
-            return repr(value)
-        size = f" of {len(value)}" if isinstance(value, list | tuple | dict | str) else ""
-        return f"of type {type(value).__name__}{size}"
+        return in_words(value)
 
     def shape(self, shape: Iterable[int]) -> str:
         """A shape, and the course's letters for sizes: (3, 4, 7, 8) = (B, H, L, W)."""
@@ -262,6 +273,25 @@ class Place:
         sizes = [(size, name) for name, size in letters.items() if name and isinstance(size, int)]
         counts = [size for size, _ in sizes]
         return {size: name for size, name in sizes if size > 1 and counts.count(size) == 1}
+
+
+def is_bert(called: Any) -> bool:
+    """Whether it is a BertModel, whose result is a dictionary."""
+    return isinstance(called, nn.Module) and path_in(called, "pooler_dense") is not None
+
+
+def in_words(value: Any) -> str:
+    """What a value is that is no tensor, and how one gets at what is in it."""
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    kind = type(value).__name__
+    if isinstance(value, str):
+        return f"the text {value!r}"
+    if isinstance(value, nn.Module):
+        return f"a layer ({kind}), not what it makes of a tensor: layer(x)"
+    what, how = KINDS.get(kind, (f"of type {kind}", ""))
+    size = f" of {len(value)}" if isinstance(value, list | tuple | dict) else ""
+    return f"{what}{size}{how}"
 
 
 def is_docstring(node: ast.stmt) -> bool:

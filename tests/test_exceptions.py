@@ -267,7 +267,8 @@ def test_a_layer_called_by_forward_is_traced():
     with installed_source("bert.py", written(LAYER, body)):
         facts = [finding.text for finding in explain.measured(LAYER)]
     assert facts[0].startswith("add_norm (call 2) is given the result of add_norm as `output`")
-    assert "something else" not in facts[0]
+    assert "a = self_attention(hidden_states, attention_mask); b = add_norm(" in facts[-1]
+    assert "something else" not in facts[0] + facts[-1]
 
 
 def test_a_stand_in_complains_by_the_students_name():

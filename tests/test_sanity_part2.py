@@ -150,14 +150,6 @@ def test_a_right_way_is_no_false_positive(change, hints, model):
     assert_only_hints(hints)
 
 
-def another_bert(self):
-    self.bert = bert.BertModel(bert.BertConfig(**models.TINY))
-
-
-def wide_head(self):
-    self.similarity = nn.Linear(768 * 2, 1)
-
-
 def frozen_head(self, *batch):
     return F.linear(self(*batch), self.sentiment.weight.data)
 
@@ -168,21 +160,8 @@ PROBABILITY = after("predict_paraphrase", torch.sigmoid)
 @pytest.mark.parametrize(
     ("task_id", "change", "words"),
     [
-        (INIT, made(another_bert), "BERT is not part of the model"),
-        (
-            INIT,
-            made(wide_head),
-            "takes 1536 numbers, but config.hidden_size is 96 here, so predict_similarity gives",
-        ),
         (FORWARD, after("forward", lambda x: x * 0), "the sentence has no effect"),
-        (FORWARD, after("forward", lambda x: x / 0 * 0), "not finite: [nan, nan, nan] …"),
         (SENTIMENT, written("predict_sentiment", frozen_head), "none of your layers takes"),
-        (PARAPHRASE, after("predict_paraphrase", torch.Tensor.tolist), "returns a list"),
-        (
-            SIMILARITY,
-            after("predict_similarity", lambda x: x + (x * 0).sqrt()),
-            "gradients that are not finite reach the parameters",
-        ),
         (SENTIMENT, written("predict_sentiment", lambda self, *_: exit(2)), "SystemExit"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,28 +33,13 @@ from checks.part1.adamw_cases import (
     start_value,
 )
 from checks.part1.adamw_parts import wrong_parts
-from checks.part1.adamw_probes import (
-    changes_lr,
-    decays_in_the_gradient,
-    eps_counts,
-    facts,
-    ignores_correct_bias,
-)
-from checks.part1.measuring import Cause
+from checks.part1.adamw_probes import eps_counts, facts
 
 # A case's fingerprint is filed under the part of AdamW that it shows.
 PARTS = {"adam": ("plain", "large_eps", "tiny_gradients"), "decay": ("decay", "long")}
 # Names of fingerprints begin with these. Two mistakes at once may be of different parts: where all
 # of a part is as one of them makes it, that one is named.
 DECISIVE = ("adam/", "decay/", "uncorrected", "missing_gradients")
-# Mistakes that are measured where their fingerprints do not tell: name, an output that has to be
-# unexplained, the probe.
-MEASURED: tuple[tuple[str, str, Callable[[type], bool]], ...] = (
-    ("correct_bias_ignored", "uncorrected", ignores_correct_bias),
-    ("lr_changed_in_place", "adam/plain", changes_lr),
-    ("coupled_decay", "decay/decay", functools.partial(decays_in_the_gradient, beside=0)),
-    ("coupled_and_decoupled", "decay/decay", functools.partial(decays_in_the_gradient, beside=1)),
-)
 NO_NUMBER = torch.full((1,), 9.0)  # in place of a trajectory without a finite number
 
 
@@ -104,23 +89,16 @@ def explain(opt_class: type) -> list[Finding]:
         mistakes, unexplained = mistakes_in(outputs_of(opt_class), known_mistakes())
     if attempt(eps_counts, opt_class) is True:  # another mistake divides by 0
         mistakes = [mistake for mistake in mistakes if mistake.name != "no_eps"]
-    computed_alone = len(mistakes) == 1  # of several named part by part nobody knows what they give
-    for name, output, shows in MEASURED:
-        mistake = known_mistakes().mistakes.get(name)
-        if output in unexplained and mistake not in (None, *mistakes):
-            if attempt(shows, opt_class) is True:
-                mistakes, computed_alone = [*mistakes, mistake], False
     if nan.text and not mistakes:
         return [Finding("fact", nan.text)]
     findings = named(mistakes)
-    if computed_alone and unexplained:
+    if len(mistakes) == 1 and unexplained:  # of several nobody knows what they give together
         cases = ", ".join(name.rpartition("/")[2] for name in unexplained)
         findings.append(Finding("fact", f"that is not all: it does not explain {cases}"))
     if unexplained or not mistakes:
-        parts = [Cause(text) for text in wrong_parts(opt_class)]
-        for text in parts + facts(opt_class):
-            cause = isinstance(text, Cause) and not mistakes
-            findings.append(Finding("cause" if cause else "fact", text))
+        kind = "fact" if mistakes else "cause"
+        texts = wrong_parts(opt_class) + facts(opt_class)
+        findings += [Finding(kind, text) for text in texts]
     return findings
 
 

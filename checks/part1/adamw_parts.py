@@ -172,7 +172,8 @@ def decay(opt_class: type) -> Iterator[str]:
     share, ratio = shares[0], shares[0] / (LR * DECAY)
     if not close(*shares[:2]):
         if all(map(math.isfinite, shares)):
-            yield "with a gradient of 0 what weight decay takes off is not proportional to θ"
+            text = "with a gradient of 0 what weight decay takes off is not proportional to θ"
+            yield f"{text}: do the moments average it?"
         return
     if not close(ratio, 1):
         text = product([ratio], {"α": [LR], "λ": [DECAY]}) or f"{ratio:.4g}"

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-
-from checks.part1.measuring import Cause
 
 LR = 0.1
 START = 4.0
@@ -47,10 +44,9 @@ def walk(
     return values
 
 
-def last_step(opt_class: type, gradients: Sequence[float], **settings: Any) -> float:
-    """How much the last of some steps takes off a parameter, in learning rates."""
-    before, after = [START, *walk(*make(opt_class, **settings), gradients)][-2:]
-    return (before - after) / LR
+def first_step(opt_class: type, gradient: float, **settings: Any) -> float:
+    """How much the first step takes off a parameter."""
+    return START - walk(*make(opt_class, **settings), [gradient])[0]
 
 
 def same(first: Any, second: Any) -> bool:
@@ -59,52 +55,9 @@ def same(first: Any, second: Any) -> bool:
     return bool(((first - second).abs() < 1e-3 * LR).all())
 
 
-def ignores_correct_bias(opt_class: type) -> bool:
-    """Whether the first step is corrected with and without."""
-    with_it, without = (last_step(opt_class, [1.0], correct_bias=flag) for flag in (True, False))
-    corrected = 0.1 < abs(with_it) < 3  # not 0, nor the 3.162 of moments that are not corrected
-    return corrected and same(with_it, without)
-
-
 def eps_counts(opt_class: type) -> bool:
     """Whether another ε makes another step."""
-    return not same(*(last_step(opt_class, [1.0], eps=eps) for eps in (1e-6, 1.0)))
-
-
-def changes_lr(opt_class: type) -> bool:
-    """Whether steps leave another learning rate in the group than was there."""
-    parameter, optimizer = make(opt_class)
-    with contextlib.suppress(Exception, SystemExit):
-        walk(parameter, optimizer)
-    return not same(optimizer.param_groups[0]["lr"], LR)
-
-
-def decays_in_the_gradient(opt_class: type, beside: float) -> bool:
-    """Whether the moments average the weight decay, by whatever factor it is multiplied.
-
-    Then a first step on a gradient of 0 is as long as one on a gradient of 1, towards 0.
-
-    Args:
-        beside: how much of the decoupled decay, before the update or after it, comes to that.
-    """
-    length = last_step(opt_class, [1.0])
-    for start in (START, START / 2, -START):
-        step, decay = math.copysign(1.0, start) * length, beside * 0.5
-        (idle,) = walk(*make(opt_class, start), [0.0])
-        (end,) = walk(*make(opt_class, start, weight_decay=0.5, eps=1e-9), [0.0])
-        ends = (start - LR * (step + decay * start), (start - LR * step) * (1 - LR * decay))
-        if not same(idle, start) or not any(same(end, wanted) for wanted in ends):
-            return False
-    return abs(length) > 0.1
-
-
-def first_steps(opt_class: type) -> Iterator[str]:
-    """With bias correction steps on gradients of 1 are as long as the learning rate."""
-    places = [START, *walk(*make(opt_class), [1.0] * 4)]
-    lengths = [(before - after) / LR for before, after in itertools.pairwise(places)]
-    if not same([length * LR for length in lengths], [LR] * 4):
-        made = ", ".join(f"{length:.4g}" for length in lengths)
-        yield f"steps on gradients of 1 take off {made} · lr; each should take off 1 · lr"
+    return not same(*(first_step(opt_class, 1.0, eps=eps) for eps in (1e-6, 1.0)))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -120,11 +73,6 @@ def walk_of_two(opt_class: type, index: int, gradient: float | None) -> list[flo
     return walk(parameters[index], optimizer)
 
 
-def walk_with_a_pause(opt_class: type) -> list[float]:
-    """A walk in whose second step there is no gradient."""
-    return walk(*make(opt_class), [GRADIENTS[0], None, *GRADIENTS[1:]])
-
-
 def walk_over_a_save(opt_class: type) -> list[float]:
     """The end of a walk, after the state was loaded into a new optimizer."""
     parameter, optimizer = make(opt_class)
@@ -133,22 +81,6 @@ def walk_over_a_save(opt_class: type) -> list[float]:
     parameter, optimizer = make(opt_class, start=parameter.item())
     optimizer.load_state_dict(saved)
     return walk(parameter, optimizer, GRADIENTS[2:])
-
-
-def shares_of_decay(opt_class: type) -> tuple[list[float], list[float]]:
-    """Which share weight decay takes off in a first step on a small and on a large gradient.
-
-    Of the value before the update or after it, whichever it is a share of.
-    """
-    pairs = []
-    for gradient in (1.0, 100.0):
-        with_decay, step = (
-            last_step(opt_class, [gradient], weight_decay=decay) for decay in (0.5, 0.0)
-        )
-        pairs.append([(with_decay - step) * LR / value for value in (START, START - step * LR)])
-    before, after = ([first, second] for first, second in zip(*pairs, strict=True))
-    small, large = before if same(*before) else after
-    return [small], [large]
 
 
 def bounds_steps(opt_class: type) -> bool:
@@ -160,27 +92,26 @@ def bounds_steps(opt_class: type) -> bool:
     return same(walks[0], walks[1]) and not same(walks[1], walks[2])
 
 
+def walk_with_a_pause(opt_class: type) -> tuple[list[float], list[float]]:
+    """A walk in whose second step there is no gradient, and what it should be."""
+    first, *rest = walk(*make(opt_class))
+    paused = walk(*make(opt_class), [GRADIENTS[0], None, *GRADIENTS[1:]])
+    return paused, [first, first, *rest]
+
+
 ALIKE: dict[str, Callable[[type], tuple[Any, Any]]] = {  # what is said if the two are not the same
-    "how much weight decay takes off depends on the gradient": shares_of_decay,
     "large gradients make other steps than small ones: does something bound them, a clamp or "
     "clipping? AdamW has none; gradients are clipped in the training loop": lambda opt_class: (
         float(bounds_steps(opt_class)),
         0.0,
     ),
     "a gradient of −1 moves a parameter otherwise than back by what one of 1 moves it": (
-        lambda opt_class: (last_step(opt_class, [-1.0]), -last_step(opt_class, [1.0]))
+        lambda opt_class: (first_step(opt_class, -1.0), -first_step(opt_class, 1.0))
     ),
     "a parameter's update changes when the model has a second one: they share state": (
         lambda opt_class: (walk_of_two(opt_class, 0, -3.0), walk(*make(opt_class)))
     ),
-    "a parameter whose grad is None moves": lambda opt_class: (
-        walk_with_a_pause(opt_class)[0],
-        walk_with_a_pause(opt_class)[1],
-    ),
-    "a step at which grad is None changes the next ones": lambda opt_class: (
-        walk_with_a_pause(opt_class)[2:],
-        walk(*make(opt_class))[1:],
-    ),
+    "a step at which grad is None moves a parameter, or changes the next steps": walk_with_a_pause,
     "where the grad of one parameter is None, those after it do not move as they should: only that "
     "one is to be left out": lambda opt_class: (
         walk_of_two(opt_class, 1, None),
@@ -209,7 +140,7 @@ def settings_of_the_group(opt_class: type) -> Iterator[str]:
             )
             idle += [name] * (any(moves[0]) and all(near))
     if idle:
-        yield Cause(f"what the second group sets has no effect: {', '.join(idle)}")
+        yield f"what the second group sets has no effect: {', '.join(idle)}"
 
 
 def facts(opt_class: type) -> list[str]:
@@ -217,11 +148,9 @@ def facts(opt_class: type) -> list[str]:
     sentences: list[str] = []
     with contextlib.suppress(Exception, SystemExit):
         walk(*make(opt_class))
-        sentences += first_steps(opt_class)
         for sentence, walks in ALIKE.items():
             with contextlib.suppress(Exception):
                 if not same(*walks(opt_class)):
-                    cause = walks is not shares_of_decay
-                    sentences.append(Cause(sentence) if cause else sentence)
+                    sentences.append(sentence)
         sentences += settings_of_the_group(opt_class)
     return sentences

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 from checks.fixed_dropout import FixedDropout
 from checks.part1.measuring import COUNTED, Cause, dropout_facts, same
@@ -45,21 +44,13 @@ def order_of_axes(model, stored, correct) -> Iterator[str]:
 
 
 def arguments(model, stored, correct) -> Iterator[str]:
-    """Whether each argument has an effect, and whether another order makes the result correct."""
+    """Whether each argument has an effect."""
     before = attend(model, stored)
     for name in ("key", "query", "value", "mask"):
         changed = {name: torch.randn_like(getattr(stored, name))}
         if same(attend(model, stored, **changed), before):
             argument = "attention_mask" if name == "mask" else name
             yield Cause(f"`{argument}` has no effect on the result")
-    names = ("key", "query", "value")
-    for order in list(itertools.permutations(names))[1:]:
-        handed = {name: getattr(stored, other) for name, other in zip(names, order, strict=True)}
-        if same(attend(model, stored, **handed), correct["context"]):
-            yield Cause(
-                f"called with {', '.join(order)} for key, query, value it would be right: those "
-                "have changed places"
-            )
 
 
 def weights(model, stored, correct) -> Iterator[str]:
@@ -80,14 +71,16 @@ def weights(model, stored, correct) -> Iterator[str]:
     given = on[:, :, :: stored.value.size(3)].transpose(1, 2)  # (B, H, L, keys)
     real = stored.mask[:, 0, 0] == 0  # (B, L)
     on_padding = (given * ~real[:, None, None]).sum(-1).amax(1)[real].max().item()
+    are_normal = same(given.sum(-1), torch.ones_like(given[..., 0]))
     if on_padding > 1e-9:
-        yield f"the weights that a real token gives to padding sum to up to {on_padding:.4g}"
+        text = f"the weights that a real token gives to padding sum to up to {on_padding:.4g}"
+        yield Cause(text) if are_normal else text
     unseen = ((given == 0).all(1).all(1) & real).nonzero().tolist()
     if unseen:
         sentence, place = unseen[0]
         yield f"no token looks at token {place} of sentence {sentence} {COUNTED}, a real one"
     longest = real.sum(-1).argmax()  # its sentence has no padding
-    if same(given.sum(-1), torch.ones_like(given[..., 0])):
+    if are_normal:
         yield from pattern(given[longest, 0])
         yield from scale(stored, given[longest], longest)
     else:
@@ -208,44 +201,6 @@ def scale(stored: SimpleNamespace, given: Tensor, sentence: Tensor) -> Iterator[
         )
 
 
-class SoftmaxInputs(TorchFunctionMode):
-    """While active, what softmax is given is kept."""
-
-    def __init__(self):
-        super().__init__()
-        self.inputs: list[Tensor] = []
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        if getattr(func, "__name__", "") == "softmax" and args:
-            self.inputs.append(args[0])
-        return func(*args, **kwargs or {})
-
-
-def constant(model, stored, correct) -> Iterator[str]:
-    """Whether a number is added to the scores of real tokens, or too small a one hides padding."""
-    with SoftmaxInputs() as softmax:
-        attend(model, stored)
-    scores = stored.query @ stored.key.mT / stored.key.size(-1) ** 0.5  # (B, H, L, L)
-    real = (stored.mask == 0).expand_as(scores)
-    for given in (inputs for inputs in softmax.inputs if inputs.shape == scores.shape):
-        added, padding = given - scores, given[~real]
-        if is_one_number(added[real]) and added[real].mean().abs() > 1e-3:
-            yield Cause(
-                f"{added[real].mean():g} is added to the scores of real tokens: attention_mask has "
-                "0 there and hugely negative numbers at padding, so adding it is enough"
-            )
-        elif same(added[real], 0 * added[real]) and given.softmax(-1)[~real].max() > 1e-9:
-            for numbers, text in ((padding, "are set to"), (added[~real], "are changed by")):
-                if is_one_number(numbers):
-                    number = f"{numbers.mean():.4g}"
-                    yield Cause(f"the scores of padding {text} {number}: that does not hide it")
-
-
-def is_one_number(numbers: Tensor) -> bool:
-    """Whether all are the same."""
-    return same(numbers, numbers.mean().expand_as(numbers))
-
-
 def attention_dropout(model, stored, correct) -> Iterator[str]:
     """When dropout acts, and whether on the weights."""
     yield from dropout_facts(model, lambda: attend(model, stored))
@@ -253,8 +208,12 @@ def attention_dropout(model, stored, correct) -> Iterator[str]:
     with FixedDropout():
         trained, sums = attend(model, stored), attend(model, stored, value=ones)
         model.eval()
-        if not same(trained, attend(model, stored)) and same(sums, torch.ones_like(sums)):
-            yield Cause(
-                "in training mode the weights still sum to 1: dropout does not act on them, or "
-                "they are divided by their sum after it"
-            )
+        evaluated = attend(model, stored)
+    zeros = ((trained == 0) & (evaluated != 0)).flatten(0, -2).any(0)  # (D,)
+    if zeros.any() and not trained[..., zeros].any():
+        yield Cause("in training mode numbers of the result are 0: dropout acts at the very end")
+    if not same(trained, evaluated) and same(sums, torch.ones_like(sums)):
+        yield Cause(
+            "in training mode the weights still sum to 1: dropout does not act on them, or they "
+            "are divided by their sum after it"
+        )

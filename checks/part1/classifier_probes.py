@@ -7,15 +7,13 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from checks.fixed_dropout import FixedDropout
-from checks.part1.data_flow import Trace
-from checks.part1.measuring import dropout_facts
+from checks.part1.data_flow import formula_facts
 from checks.part1.references import load_references, under
 from checks.part1.runners import student_classifier
 
 
-def classifier_trace(_, stored, correct) -> Iterator[str]:
-    """What is made of what the encoder returns."""
+def classifier_formula(_, stored, correct) -> Iterator[str]:
+    """When dropout acts, and what is made of what the encoder returns."""
     references = load_references()
     model, encoder, own = student_classifier(references, "finetune")
     states, pooled = stored.last_hidden_state, stored.pooler_output
@@ -37,17 +35,12 @@ def classifier_trace(_, stored, correct) -> Iterator[str]:
     def call() -> torch.Tensor:
         return model(stored.input_ids.clone(), stored.attention_mask.clone())
 
-    with torch.no_grad():
-        yield from dropout_facts(model, call)
-        trace = Trace(known)
-        for kind, name in ((nn.Dropout, "dropout"), (nn.Linear, "linear")):
-            parts = [part for part in own if isinstance(part, kind)]
-            if len(parts) == 1:
-                trace.note({name: parts[0]})
-                if name == "linear":
-                    parts[0].load_state_dict(under("weights/head.", references))
-        with FixedDropout():
-            model.train()
-            result = call()
-        right = references["classifier.forward/dropout/logits"]
-        yield from trace.report(result, right, "what the task's comment lists")
+    modules = {}
+    for kind, name in ((nn.Dropout, "dropout"), (nn.Linear, "linear")):
+        parts = [part for part in own if isinstance(part, kind)]
+        if len(parts) == 1:
+            modules[name] = parts[0]
+    if "linear" in modules:
+        modules["linear"].load_state_dict(under("weights/head.", references))
+    right, asked = "classifier.forward/dropout/logits", "what the task's comment lists"
+    return formula_facts(model, call, known, modules, right, asked)

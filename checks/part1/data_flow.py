@@ -16,7 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from checks.part1.measuring import Cause, same
+from checks.fixed_dropout import FixedDropout
+from checks.part1.measuring import Cause, dropout_facts, matters, same
+from checks.part1.references import load_references
 
 UNKNOWN = "something else"
 MOST_TERMS = 4  # of a sum that is recognised
@@ -125,6 +127,36 @@ class Trace:
         if not same(result, right) and formula != UNKNOWN:
             text = f"what is returned is {formula}"
             yield text if UNKNOWN in formula else Cause(f"{text}, which is not {asked}")
+
+
+def formula_facts(
+    model: nn.Module,
+    call: Callable[[], Any],
+    known: Mapping[str, Tensor],
+    modules: Mapping[str, nn.Module],
+    right: str,
+    asked: str,
+) -> Iterator[str]:
+    """Which modules have no effect, when dropout acts, and the formula that a call computes.
+
+    Args:
+        known: the tensors that may be in it.
+        right: the name of the right result in training mode.
+        asked: what that is, in words.
+    """
+    for name, module in modules.items():
+        if [*module.parameters()] and not matters(module, call):
+            yield Cause(
+                f"{name} has no effect on the result: its weight and bias are not used, or what it "
+                "gives is not"
+            )
+    yield from dropout_facts(model, call)
+    trace = Trace(dict(known))
+    trace.note(modules)
+    model.train()
+    with FixedDropout(), torch.no_grad():
+        result = call()
+    yield from trace.report(result, load_references()[right], asked)
 
 
 def sum_of(value: Any, tensors: Sequence[tuple[str, Tensor]]) -> str:

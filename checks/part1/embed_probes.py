@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from checks.fixed_dropout import FixedDropout
-from checks.part1.data_flow import Trace
-from checks.part1.measuring import COUNTED, Cause, dropout_facts, matters
-from checks.part1.references import load_references
+from checks.part1.data_flow import formula_facts
+from checks.part1.measuring import COUNTED, Cause, matters
 
 
 def rows_used(table: nn.Embedding, vector: Tensor) -> dict[int, float]:
@@ -69,27 +67,15 @@ def lookups(model, stored, correct) -> Iterator[str]:
             yield Cause(f"with token_type_ids given, {text}")
 
 
-def embed_norm(model, stored, correct) -> Iterator[str]:
-    """Whether the model's own norm has an effect."""
-    norm = model.embed_layer_norm
-    if not matters(norm, lambda: embed(model, stored.ids)):
-        yield Cause("self.embed_layer_norm has no effect on the result: its weights are not used")
-
-
-def embed_trace(model, stored, correct) -> Iterator[str]:
-    """What is made of the rows that belong to the tokens."""
+def embed_formula(model, stored, correct) -> Iterator[str]:
+    """When dropout acts, and what is made of the rows that belong to the tokens."""
     ids = stored.ids
-    segments = model.tk_type_embedding.weight[torch.zeros_like(ids)]
     places = torch.arange(ids.size(1)).expand_as(ids)
-    rows = (model.word_embedding.weight[ids], model.pos_embedding.weight[places], segments)
-    trace = Trace(dict(zip(("words", "positions", "segments"), rows, strict=True)))
-    trace.note({"embed_layer_norm": model.embed_layer_norm, "embed_dropout": model.embed_dropout})
-    with FixedDropout(), torch.no_grad():
-        result = embed(model.train(), ids)
-    right = load_references()["bert.embed/dropout/embeddings"]
-    yield from trace.report(result, right, "the docstring's formula")
-
-
-def embed_dropout(model, stored, correct) -> Iterator[str]:
-    """When dropout acts, and where."""
-    return dropout_facts(model, lambda: embed(model, stored.ids), model.embed_dropout)
+    known = {
+        "words": model.word_embedding.weight[ids],
+        "positions": model.pos_embedding.weight[places],
+        "segments": model.tk_type_embedding.weight[torch.zeros_like(ids)],
+    }
+    modules = {name: getattr(model, name) for name in ("embed_layer_norm", "embed_dropout")}
+    right, asked = "bert.embed/dropout/embeddings", "the docstring's formula"
+    return formula_facts(model, lambda: embed(model, ids), known, modules, right, asked)

@@ -17,11 +17,11 @@ from checks.errors import attempt
 from checks.findings import Finding, Mistake, named
 from checks.fingerprints import KnownMistakes, projections, same_projections
 from checks.first_nan import FirstNaN
-from checks.fixed_dropout import NoDropout, default_dtype
+from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.part1 import attention_probes as attention
 from checks.part1 import embed_probes as embed
 from checks.part1 import layer_probes as layer
-from checks.part1.classifier_probes import classifier_trace
+from checks.part1.classifier_probes import classifier_formula
 from checks.part1.compare import compare
 from checks.part1.measuring import Cause, Probe, same
 from checks.part1.references import inputs_of, known_mistakes, load_references, student_model
@@ -36,26 +36,17 @@ RANDOM = (
     "those of nn.Dropout, as the initial weights of a layer that you have added"
 )
 UNSEEN_DROPOUT = ("dropout_before_mask", "dropout_on_scores", "no_dropout")
-PROBES: dict[str, tuple[Probe, ...]] = {
+PROBES: dict[str, tuple[Probe, ...]] = {  # the last one with dropout as it is, others without
     "bert.attention": (
         attention.order_of_axes,
         attention.arguments,
         attention.weights,
-        attention.constant,
+        attention.attention_dropout,
     ),
-    "bert.add_norm": (layer.frame_modules,),
-    "bert.embed": (
-        embed.lookups,
-        embed.embed_trace,
-        embed.embed_norm,
-    ),
-}
-PROBES_OF_DROPOUT: dict[str, Probe] = {
-    "bert.attention": attention.attention_dropout,
-    "bert.add_norm": layer.frame_trace,
-    "bert.layer": layer.layer_trace,
-    "bert.embed": embed.embed_dropout,
-    "classifier.forward": classifier_trace,
+    "bert.add_norm": (layer.frame_modules, layer.frame_formula),
+    "bert.layer": (layer.layer_trace,),
+    "bert.embed": (embed.lookups, embed.embed_formula),
+    "classifier.forward": (classifier_formula,),
 }
 
 
@@ -85,7 +76,7 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
     if text := random_numbers(task_id, results):
         return [Finding("fact", text)]
     right = all(isinstance(run, dict) and not compare(task_id, run) for run in results.values())
-    facts = [Finding("fact", LOST_DIGITS)] if right and findings[0].kind != "error" else []
+    facts = [Finding("cause", LOST_DIGITS)] if right and findings[0].kind != "error" else []
     return facts + measured(task_id)
 
 
@@ -199,14 +190,13 @@ def measured(task_id: str, only_dropout: bool = False) -> list[Finding]:
     """
     references, prefix = load_references(), f"{task_id}/values/"
     correct = {k.removeprefix(prefix): v for k, v in references.items() if k.startswith(prefix)}
-    probes = () if only_dropout else PROBES.get(task_id, ())
-    of_dropout = PROBES_OF_DROPOUT.get(task_id)
+    probes = PROBES.get(task_id, ())
     texts: dict[str, None] = {}  # in order, each once
     with default_dtype(torch.float64), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        for probe in filter(None, (*probes, of_dropout)):
+        for probe in probes[-1:] if only_dropout else probes:
             # Wrong dropout must disturb no other probe.
-            mode = contextlib.nullcontext() if probe is of_dropout else NoDropout()
+            mode = FixedDropout(drops=False) if probe != probes[-1] else contextlib.nullcontext()
             with contextlib.suppress(Exception, SystemExit), mode:
                 model, stored = student_model(references), inputs_of(task_id, references)
                 for text in probe(model, stored, correct):

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from checks.fixed_dropout import FixedDropout
-from checks.part1.data_flow import Trace
-from checks.part1.measuring import Cause, dropout_facts, matters
-from checks.part1.references import add_norm_modules, load_references
+from checks.part1.data_flow import Trace, formula_facts
+from checks.part1.measuring import Cause, matters
+from checks.part1.references import add_norm_modules
 from checks.part1.stand_ins import STAND_INS
 
 WEIGHTED = ("dense_layer", "ln_layer")
@@ -48,31 +48,21 @@ def frame(model: nn.Module, stored: SimpleNamespace) -> tuple[Callable[..., Tens
 
 
 def frame_modules(model, stored, correct) -> Iterator[str]:
-    """Which modules have an effect, of those that are passed in and of the layer's own."""
-    call, inputs = frame(model, stored)
-    for name in WEIGHTED:
-        if not matters(inputs[name], call):
-            yield Cause(
-                f"the {name} that is passed in has no effect on the result: its weight and bias "
-                "are not used, or what it gives is not"
-            )
+    """Which of the layer's own modules have an effect, though they are not passed in."""
+    call, _ = frame(model, stored)
     for name, module in model.bert_layers[0].named_children():
         if matters(module, call):
             yield Cause(f"self.{name} has an effect on the result, though it was not passed in")
 
 
-def frame_trace(model, stored, correct) -> Iterator[str]:
+def frame_formula(model, stored, correct) -> Iterator[str]:
     """When dropout acts, and what add_norm makes of the modules that are passed in."""
     call, inputs = frame(model, stored)
-    yield from dropout_facts(model, call)
     place = "attention" if inputs["output"] is stored.attended else "feed-forward"
-    trace = Trace({"input": stored.input, "output": inputs["output"]})
-    trace.note({name: inputs[name] for name in ADD_NORM[2:]})
-    model.train()
-    with FixedDropout(), torch.no_grad():
-        result = call()
-    right = load_references()[f"bert.add_norm/dropout/result (after {place})"]
-    yield from trace.report(result, right, "the docstring's formula")
+    known = {name: inputs[name] for name in ADD_NORM[:2]}
+    modules = {name: inputs[name] for name in ADD_NORM[2:]}
+    right = f"bert.add_norm/dropout/result (after {place})"
+    return formula_facts(model, call, known, modules, right, "the docstring's formula")
 
 
 def layer_trace(model, stored, correct) -> Iterator[str]:

@@ -50,18 +50,14 @@ def matters(module: nn.Module, call: Callable[[], Tensor]) -> bool:
     return not same(before, after)
 
 
-def dropout_facts(
-    model: nn.Module, call: Callable[[], Tensor], last: nn.Dropout | None = None
-) -> Iterator[str]:
-    """In which mode dropout acts; whether it does so at the very end, as only ``last`` should."""
+def dropout_facts(model: nn.Module, call: Callable[[], Tensor]) -> Iterator[str]:
+    """In which mode dropout acts."""
     model.eval()
     plain = call()
     with FixedDropout():
         evaluated = call()
         model.train()
         trained = call()
-    dropped = (trained == 0) & (evaluated != 0)
-    columns = dropped.flatten(0, -2).any(0)  # (D,)
     if not same(plain, evaluated):
         if same(call(), call()):  # the model is in training mode
             yield Cause("in evaluation mode dropout acts, and in training mode it does not")
@@ -69,23 +65,3 @@ def dropout_facts(
             yield Cause("in evaluation mode dropout acts, too" + OWN_DROPOUT)
     elif same(trained, evaluated):
         yield Cause("in training mode the result is that of evaluation mode: no dropout acts")
-    elif last is None and columns.any() and not trained[..., columns].any():
-        yield Cause("in training mode numbers of the result are 0: dropout acts at the very end")
-    elif last is not None and not dropped.any():
-        yield Cause("in training mode no number of the result is 0: dropout is not the last step")
-    elif last is not None:
-        yield from scale_facts(trained, evaluated * ~dropped, last.p)
-
-
-def scale_facts(trained: Tensor, kept: Tensor, p: float) -> Iterator[str]:
-    """Whether dropout has scaled what it has kept as it should, and has changed nothing else."""
-    if not kept.any():
-        return
-    factor = ((trained * kept).sum() / kept.square().sum()).item()
-    if not same(trained, factor * kept):
-        yield "in training mode the numbers that are not 0 are others, not only scaled up"
-    elif abs(factor * (1 - p) - 1) > 1e-6:
-        yield (
-            f"in training mode the numbers that dropout keeps are multiplied by {factor:.4g}; with "
-            f"a probability of {p:g} that is {1 / (1 - p):.4g} (once is enough)"
-        )

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from checks.findings import Finding
 from checks.graded_tasks import GradedTask
-from checks.part1.compare import check_model
-from checks.part1.explain import explain
+from checks.part1 import tasks
 
 KINDS = {  # of a task's outputs
     "modern.rotary": ("values", "gradients", "inputs"),
@@ -22,14 +21,7 @@ CHECKED = {
     "modern.local_mask": "four lengths and windows",
     "modern.geglu": "values, gradients, dropout",
 }
-
-
-def check(entry: GradedTask) -> list[Finding]:
-    """What is wrong with the student's function for a task; nothing if it is correct."""
-    findings = check_model(entry.id)
-    if not findings or findings[0].kind == "not started":
-        return findings
-    return findings + explain(entry.id, findings)
+check = tasks.check  # what is wrong with the student's function for a task
 
 
 def warnings_of(entry: GradedTask) -> list[Finding]:

@@ -4,8 +4,6 @@ import pytest
 from test_true_sentences import STEPPING, examine
 
 from checks.graded_tasks import graded_task
-from checks.part1.adamw_parts import wrong_parts
-from course.answers import VARIANTS, installed, read_all
 
 ATTEND = """def attention(self, key, query, value, attention_mask):
     scores = query @ key.mT / math.sqrt(key.shape[-1])
@@ -33,6 +31,7 @@ CLASSIFY = """def forward(self, input_ids, attention_mask):
     pooled = self.bert(input_ids, attention_mask)["pooler_output"]
     return self.classifier(self.dropout(pooled))
 """
+NORMED = "self.embed_layer_norm(total + self.tk_type_embedding(types))"
 ATTENTION, FORWARD = ("bert.attention", ATTEND), ("classifier.forward", CLASSIFY)
 ADD_NORM, LAYERED, EMBEDDING = ("bert.add_norm", ADD), ("bert.layer", LAYER), ("bert.embed", EMBED)
 STEP = ("optimizer.step", STEPPING)
@@ -45,9 +44,12 @@ CAUSES = [
      "which are head 2's, are made of the values of head 1 "),
     (ATTENTION, "weights @ value", "weights @ value + query", "`query` itself is added"),
     (ATTENTION, "scores + attention_mask", "scores.masked_fill(attention_mask < 0, -1.0)",
-     "the scores of padding are set to -1: that does not hide it"),
+     "the weights that a real token gives to padding sum to up to 0."),
     (ATTENTION, "(scores + attention_mask).softmax(-1)", "torch.sigmoid(scores + attention_mask)",
      "the attention weights are sigmoids of the scores: no softmax over the keys acts"),
+    (ATTENTION, "query @", "torch.ones_like(query) @", "`query` has no effect on the result"),
+    (ATTENTION, "made.trans", "torch.cat((self.dropout(made[..., :3]), made[..., 3:]), -1).trans",
+     "numbers of the result are 0: dropout acts at the very end"),
     (ADD_NORM, "input +", "dropout(dense_layer(output)) - 2 * input -",
      "what is returned is ln_layer(-2 · input), which is not the docstring's formula"),
     (ADD_NORM, "input +", "input *", "ln_layer(input · dropout(dense_layer(output))), which is"),
@@ -66,6 +68,9 @@ CAUSES = [
      "of pos_embedding, where row 0 belongs"),
     (EMBEDDING, "self.embed_layer_norm(total", "total + self.embed_layer_norm(total",
      "words + positions + embed_layer_norm(words + positions + segments)), which is not the doc"),
+    (EMBEDDING, "self.word_embedding(input_ids) +", "", "takes no row of word_embedding, where"),
+    (EMBEDDING, NORMED, f"self.embed_dropout({NORMED})",
+     "embed_dropout(embed_dropout(embed_layer_norm(words + positions + segments))), which is"),
     (FORWARD, "dropout(pooled)", "dropout(F.normalize(pooled, dim=-1))",
      "linear(dropout(the division by its norm of pooler_output)), which is not what the task's"),
     (STEP, ADDED, ADDED.replace("1 - beta2", "1 - beta1"),
@@ -99,10 +104,17 @@ def test_a_cause_is_measured(answer, right, wrong, words):
     assert any(words in text for text in causes), causes
 
 
-def test_no_part_of_a_correct_optimizer_is_wrong():
-    for answer in read_all(VARIANTS, "optimizer.step"):
-        with installed(answer) as module:
-            assert wrong_parts(module.AdamW) == [], answer.name
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ("weights ** 2", "the attention weights of a token do not sum to 1"),
+        ("(weights + 0.1)", "the weights that a real token gives to padding sum to up to 0.8"),
+        ("weights.index_fill(-1, torch.tensor(0), 0.0)", "no token looks at token 0 of sentence 0"),
+    ],
+)
+def test_a_fact_is_measured(weights, words):
+    findings = examine("bert.attention", attention=ATTEND.replace("weights @", f"{weights} @"))
+    assert any(words in finding.text for finding in findings if finding.kind == "fact")
 
 
 @pytest.mark.parametrize(
