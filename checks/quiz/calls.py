@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from checks.fixed_dropout import default_dtype
+from checks.graded_tasks import GradedTask
 from config import BertConfig
 
 VOCABULARY, POSITIONS = 100, 16
@@ -51,13 +52,13 @@ def draw_sizes(rng: random.Random) -> Sizes:
     return Sizes(batch, heads, length, width, *rng.sample(others, 2))
 
 
-def given(task_id: str, sizes: Sizes) -> str:
-    """What the function gets, in words."""
+def given(task: GradedTask, sizes: Sizes) -> str:
+    """What the function gets, as a sentence."""
     s = sizes
     tokens = f"({s.batch}, {s.length}"
     heads = f"({s.batch}, {s.heads}, {s.length}, {s.width})"
     mask = f"`attention_mask` of shape ({s.batch}, 1, 1, {s.length})"
-    return {
+    gets = {
         "bert.attention": f"`key`, `query` and `value` of shape {heads}, and {mask}",
         "bert.add_norm": f"`input` of shape {tokens}, {s.hidden}) and `output` of shape {tokens}, "
         f"{s.inner}); `dense_layer` makes {s.hidden} numbers of {s.inner}, and its biases are 0",
@@ -67,7 +68,8 @@ def given(task_id: str, sizes: Sizes) -> str:
         f"{VOCABULARY} word pieces and at most {POSITIONS} positions",
         "classifier.forward": f"`input_ids` and `attention_mask` of shape {tokens}), with a hidden "
         f"size of {s.hidden} and {s.labels} classes",
-    }[task_id]
+    }
+    return f"`{task.function}` gets {gets[task.id]}."
 
 
 CALLS: dict[str, Callable[..., Any]] = {
@@ -134,7 +136,6 @@ def run(
     zero: int | None = None,
     change: Callable[[Tensor, int], Tensor] | None = None,
     noise: int = 0,
-    option: str = "finetune",
     **others: Any,
 ) -> Any:
     """What the student's function returns.
@@ -154,7 +155,7 @@ def run(
     axis = 2 if task_id == "bert.attention" else 1
     with default_dtype(torch.float32):
         torch.manual_seed(seed)
-        model = new_model(task_id, sizes, option, rate)
+        model = new_model(task_id, sizes, "finetune", rate)
         (model if isinstance(model, nn.Module) else model.bert).train(training)
         inputs = inputs_of(task_id, sizes)
         mask = torch.ones(sizes.batch, sizes.length)
@@ -198,11 +199,9 @@ def in_words(distances: Sequence[float]) -> str:
     """How far results of several runs are apart."""
     if max(distances) < SAME:
         return "they are the same"
-    return (
-        "they have different shapes or nan"
-        if math.inf in distances
-        else (f"they differ by up to {max(distances):.2g}")
-    )
+    if math.inf in distances:
+        return "they have different shapes or nan"
+    return f"they differ by up to {max(distances):.2g}"
 
 
 def differ(distances: Sequence[float]) -> bool | None:
@@ -210,11 +209,3 @@ def differ(distances: Sequence[float]) -> bool | None:
     if all(value < SAME for value in distances):
         return False
     return True if all(value > OTHER for value in distances) else None
-
-
-def tried(action: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """What the student's code gives with an edit, or the exception that it raises."""
-    try:
-        return action(*arguments, **named)
-    except (Exception, SystemExit) as error:
-        return error

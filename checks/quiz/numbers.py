@@ -7,9 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
+from checks.errors import attempt
 from checks.quiz import calls
 from checks.quiz.functions import Function
-from checks.quiz.questions import Claim, Pool
+from checks.quiz.questions import Pool, pool_of_values
 
 MOST_SETTINGS, MOST_EDITS = 40, 30
 PARAMETER = "the parameter"
@@ -50,8 +51,8 @@ def steps(function: Function, rng: random.Random) -> Pool | None:
         return None  # the sheet does not show what they compute
     for _ in range(MOST_SETTINGS):
         settings = draw_settings(rng)
-        after = calls.tried(numbers_after, settings)
-        others = calls.tried(numbers_after, {**settings, "gradients": (8, -8)})
+        after = attempt(numbers_after, settings)
+        others = attempt(numbers_after, {**settings, "gradients": (8, -8)})
         if not isinstance(after, dict) or not isinstance(others, dict):
             continue
         # what gradients do not change only counts steps
@@ -62,15 +63,16 @@ def steps(function: Function, rng: random.Random) -> Pool | None:
         near = {number: f"{other} holds it" for other, number in after.items()}
         one_step = numbers_after({**settings, "gradients": settings["gradients"][:1]})
         near |= {one_step[name]: "so it is after one step"} if name in one_step else {}
-        for edit in function.edits(rng)[:MOST_EDITS]:
+        for edit in function.draw_edits(rng)[:MOST_EDITS]:
             with function.edited(edit):
-                edited = calls.tried(numbers_after, settings)
+                edited = attempt(numbers_after, settings)
             if isinstance(edited, dict) and name in edited:
                 near.setdefault(edited[name], f"what comes out if {edit}")
-        near[after[name]] = "this is what came out"
-        claims = [Claim(f"{n:g}", n == after[name], why) for n, why in near.items()]
-        if len(claims) >= 4:
-            return Pool(in_words(function, settings, name), claims, why_of(name, after))
+        text, why = in_words(function, settings, name), why_of(name, after)
+        numbers = {f"{number:g}": source for number, source in near.items()}
+        pool = pool_of_values(text, f"{after[name]:g}", numbers, why)
+        if pool.is_enough:
+            return pool
     return None
 
 

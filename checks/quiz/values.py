@@ -9,9 +9,11 @@ from typing import Any
 
 from torch import Tensor
 
+from checks.errors import attempt
+from checks.hunt.mutants import Edit
 from checks.quiz import calls
-from checks.quiz.functions import Edit, Function
-from checks.quiz.questions import Claim, Pool
+from checks.quiz.functions import Function
+from checks.quiz.questions import Claim, Pool, either, pool_of_values
 
 MOST_EDITS = 12
 
@@ -36,21 +38,16 @@ def shape(function: Function, rng: random.Random) -> Pool | None:
     if not shapes:
         return None
     label = rng.choice([*shapes])
-    near = {size: f"{other} has it" for other, size in shapes.items()}
-    for edit in function.edits(rng)[:MOST_EDITS]:
-        edited = calls.tried(values_in, function, sizes, 1, edit)
+    near = {str(size): f"{other} has it" for other, size in shapes.items()}
+    for edit in function.draw_edits(rng)[:MOST_EDITS]:
+        edited = attempt(values_in, function, sizes, 1, edit)
         if isinstance(edited, Mapping) and label in edited:
-            near[tuple(edited[label].shape)] = f"what it would be if {edit}"
+            near[str(tuple(edited[label].shape))] = f"what it would be if {edit}"
     for size in itertools.permutations(shapes[label]) if len(near) < 4 else ():
-        near.setdefault(size, "the right axes in another order")
-    near[shapes[label]] = "this is what came out"
-    claims = [Claim(str(size), size == shapes[label], why) for size, why in near.items()]
-    return Pool(
-        f"`{function.task.function}` gets {calls.given(function.task.id, sizes)}. "
-        f"What is the shape of {label}?",
-        claims,
-        f"Run with these sizes, {label} has the shape {shapes[label]}.",
-    )
+        near.setdefault(str(size), "the right axes in another order")
+    text = f"{calls.given(function.task, sizes)} What is the shape of {label}?"
+    why = f"Run with these sizes, {label} has the shape {shapes[label]}."
+    return pool_of_values(text, str(shapes[label]), near, why)
 
 
 def sums_to(axis: int | None, total: int) -> Callable[[Tensor], bool | None]:
@@ -99,7 +96,7 @@ def sums(function: Function, rng: random.Random) -> Pool | None:
     padded = padded or "The last token of each sentence is padding. " * padding
     norm = "The weights of the layer norm are 1, its biases 0. " * (task in ABOUT_NORM)
     return Pool(
-        f"`{function.task.function}` gets {calls.given(task, sizes)}. {padded}{norm}"
+        f"{calls.given(function.task, sizes)} {padded}{norm}"
         f"In evaluation mode, what is true of {label}, whatever numbers it gets?",
         claims,
         "Run three times with random numbers, only this was true each time.",
@@ -126,25 +123,22 @@ def chance(function: Function, rng: random.Random) -> Pool | None:
             [calls.run(task, sizes, s, noise=n, **setting) for n in (1, 2)] for s in calls.SEEDS
         ]
         distances[text] = [calls.distance(*pair) for pair in results]
-    differ = {text: calls.differ(numbers) for text, numbers in distances.items()}
-    other = rng.choice([True, False])
-    if sum(value is not other for value in differ.values()) < 3:
-        other = not other
-    claims = [
-        Claim(
-            text,
-            None if value is None else value is other,
-            calls.in_words(distances[text]),
+
+    def pool(other: bool) -> Pool:
+        differ = {text: calls.differ(numbers) for text, numbers in distances.items()}
+        claims = [
+            Claim(text, None if value is None else value is other, calls.in_words(distances[text]))
+            for text, value in differ.items()
+        ]
+        return Pool(
+            f"{calls.given(function.task, sizes)} It is called twice with the same numbers and "
+            "weights, and no seed is set in between. The dropout probability is 0.5. Which of "
+            f"these is {'not ' * other}the same in both calls?",
+            claims,
+            f"Of the four, only this one {'differed' if other else 'was the same'} in two calls.",
         )
-        for text, value in differ.items()
-    ]
-    return Pool(
-        f"`{function.task.function}` gets {calls.given(task, sizes)}. It is called twice with the "
-        "same numbers and weights, and no seed is set in between. The dropout probability is 0.5. "
-        f"Which of these is {'not ' * other}the same in both calls?",
-        claims,
-        f"Of the four, only this one {'differed' if other else 'was the same'} in two calls.",
-    )
+
+    return either(rng, pool)
 
 
 RESULTS: dict[str, dict[str, Any]] = {

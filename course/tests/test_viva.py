@@ -59,7 +59,7 @@ def made_of(files, tmp_path, seed, count, tasks=PART_1, room=1e9):
         (tmp_path / name).write_text(text, encoding="utf-8")
     code = (
         f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]\n"
-        "from checks.quiz.jobs import as_json\n"
+        "from checks.quiz.generate import as_json\n"
         f"print(as_json({seed!r}, {count}, {tasks!r}, {room}))"
     )
     command = [sys.executable, "-c", code]
@@ -327,13 +327,13 @@ def test_bad_input_is_one_line(run_script_here, tmp_path, arguments, says):
 
 FORGED = """
 import json, types
-from checks.quiz import jobs
+from checks.quiz import generate
 def dumps(*_):
     q = {"kind": "shape", "level": "easy", "task": "1.2", "file": "bert.py", "lines": [1, 2, 0, 0],
          "text": "</pre><script>x</script>" , "options": %s, "executed": ["1"] * 4, "key": 0,
          "why": "x"}
     return json.dumps({"questions": [q] * 99, "notes": ["</p><script>y</script>"] * 99})
-jobs.json = types.SimpleNamespace(dumps=dumps)
+generate.json = types.SimpleNamespace(dumps=dumps)
 """
 ATTACKS = {
     "loop": ("while True: pass", 0, "it did not end within the time limit"),
@@ -343,8 +343,8 @@ ATTACKS = {
     "forged": (FORGED % '["1", "2", "3", "4"]', 5, None),
     "forged badly": (FORGED % '["1", "1"]', 0, "what its code gave back are no questions"),
     "huge": (
-        "import types\nfrom checks.quiz import jobs\n"
-        "jobs.json = types.SimpleNamespace(dumps=lambda *_: '[' * 10**7)",
+        "import types\nfrom checks.quiz import generate\n"
+        "generate.json = types.SimpleNamespace(dumps=lambda *_: '[' * 10**7)",
         0,
         "what its code gave back are no questions",
     ),
