@@ -73,16 +73,19 @@ def given(task: GradedTask, sizes: Sizes) -> str:
 
 
 CALLS: dict[str, Callable[..., Any]] = {
-    "bert.attention": lambda model, x, mask: model.bert.bert_layers[0].self_attention.attention(
-        *x, MASKED * (1 - mask)[:, None, None]
+    "bert.attention": lambda model, x, mask: model.bert_layers[0].self_attention.attention(
+        *x, additive(mask)
     ),
-    "bert.add_norm": lambda model, x, mask: add_norm(model.bert.bert_layers[0], *x),
-    "bert.layer": lambda model, x, mask: model.bert.bert_layers[0](
-        *x, MASKED * (1 - mask)[:, None, None]
-    ),
-    "bert.embed": lambda model, x, mask: model.bert.embed(*x),
+    "bert.add_norm": lambda model, x, mask: add_norm(model.bert_layers[0], *x),
+    "bert.layer": lambda model, x, mask: model.bert_layers[0](*x, additive(mask)),
+    "bert.embed": lambda model, x, mask: model.embed(*x),
     "classifier.forward": lambda model, x, mask: model(*x, mask.long()),
 }
+
+
+def additive(mask: Tensor) -> Tensor:
+    """A mask (B, L) of 1 and 0 as attention adds it: (B, 1, 1, L)."""
+    return MASKED * (1 - mask)[:, None, None]
 
 
 def add_norm(layer: nn.Module, input: Tensor, output: Tensor) -> Any:
@@ -103,7 +106,7 @@ def inputs_of(task_id: str, sizes: Sizes) -> list[Tensor]:
     return [torch.randn(shape) for shape in shapes[task_id]]
 
 
-def new_model(task_id: str, sizes: Sizes, option: str, rate: float) -> Any:
+def new_model(task_id: str, sizes: Sizes, option: str, rate: float) -> nn.Module:
     """The student's classifier around a BERT of one layer; for other tasks the BERT only."""
     config = BertConfig(
         vocab_size=VOCABULARY,
@@ -118,7 +121,7 @@ def new_model(task_id: str, sizes: Sizes, option: str, rate: float) -> Any:
     )
     bert = importlib.import_module("bert").BertModel
     if not task_id.startswith("classifier"):
-        return SimpleNamespace(bert=bert(config))
+        return bert(config)
     head = {"num_labels": sizes.labels, "hidden_size": sizes.hidden, "hidden_dropout_prob": rate}
     with mock.patch.object(bert, "from_pretrained", return_value=bert(config)):
         classifier = importlib.import_module("classifier").BertSentimentClassifier
@@ -155,8 +158,7 @@ def run(
     axis = 2 if task_id == "bert.attention" else 1
     with default_dtype(torch.float32):
         torch.manual_seed(seed)
-        model = new_model(task_id, sizes, "finetune", rate)
-        (model if isinstance(model, nn.Module) else model.bert).train(training)
+        model = new_model(task_id, sizes, "finetune", rate).train(training)
         inputs = inputs_of(task_id, sizes)
         mask = torch.ones(sizes.batch, sizes.length)
         mask[:, sizes.length - padding :] = 0

@@ -14,7 +14,7 @@ from typing import Any
 from checks.errors import describe
 from checks.findings import Outcome
 from checks.graded_tasks import GradedTask, graded_task
-from checks.quiz import calls, edits, gradients, numbers, values
+from checks.quiz import calls, edits, gradients, values
 from checks.quiz.functions import Function
 from checks.quiz.questions import Pool, Question
 from training.files.errors import InputError
@@ -41,7 +41,7 @@ KINDS = (
     Kind("chance", EASY, OF_VALUES, values.chance),
     Kind("change", HARD, tuple(edits.SITUATIONS), edits.changes),
     Kind("property", HARD, tuple(edits.SITUATIONS), edits.properties),
-    Kind("number", MEDIUM, ("optimizer.step",), numbers.steps),
+    Kind("number", MEDIUM, ("optimizer.step",), values.steps),
     Kind("rows", EASY, ("bert.embed",), gradients.rows),
     Kind("gradient", MEDIUM, tuple(gradients.LOSS_OF), gradients.parameters),
     Kind("error", HARD, tuple(edits.SITUATIONS), edits.raises),

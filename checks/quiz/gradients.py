@@ -37,7 +37,7 @@ def rows(function: Function, rng: random.Random) -> Pool | None:
     ids = rng.sample(range(1, 10), 3)
     with default_dtype(torch.float32):
         torch.manual_seed(1)
-        model = calls.new_model(function.task.id, calls.Sizes(), "finetune", 0.0).bert.eval()
+        model = calls.new_model(function.task.id, calls.Sizes(), "finetune", 0.0).eval()
         result = model.embed(torch.tensor([ids]))
         (result * torch.randn(result.shape)).sum().backward()
     claims = []
