@@ -56,14 +56,9 @@ class FunctionText:
     def __init__(self, task: GradedTask, source: str, name: str = ""):
         owner, own = task.function.split(".")
         self.task, self.name, self.lines = task, name or own, source.split("\n")
-        classes = [n for n in named(ast.parse(source), owner) if isinstance(n, ast.ClassDef)]
-        if not classes:
-            raise InputError(f"{task.file} has no class {owner}")
-        self.class_node = classes[-1]  # the last one counts
-        functions = named(self.class_node, self.name)
-        if not functions:
-            raise InputError(f"{task.file} has no function {owner}.{self.name}")
-        self.node = functions[-1]
+        self.class_node = last_named(ast.parse(source), owner, f"{task.file} has no class {owner}")
+        missing = f"{task.file} has no function {owner}.{self.name}"
+        self.node = last_named(self.class_node, self.name, missing)
         decorators = [decorator.lineno for decorator in self.node.decorator_list]
         self.first, self.last = min([self.node.lineno, *decorators]), self.node.end_lineno
         docstring = self.node.body[0] if ast.get_docstring(self.node) is not None else None
@@ -136,10 +131,13 @@ class FunctionText:
                     yield edit
 
 
-def named(parent: ast.Module | ast.ClassDef, name: str) -> list[Any]:
-    """The classes and functions of that name in a module or class."""
+def last_named(parent: ast.Module | ast.ClassDef, name: str, missing: str) -> Any:
+    """The last class or function of that name, which counts; InputError if there is none."""
     kinds = ast.ClassDef | ast.FunctionDef
-    return [node for node in parent.body if isinstance(node, kinds) and node.name == name]
+    nodes = [node for node in parent.body if isinstance(node, kinds) and node.name == name]
+    if not nodes:
+        raise InputError(missing)
+    return nodes[-1]
 
 
 def in_turns(items: Iterable[Any], kind: Callable[[Any], Any], seed: int) -> list[Any]:

@@ -53,7 +53,7 @@ class Function(FunctionText):
         """Whether it calls functions of the student's that are not shown with it."""
         values = {**vars(self.module), **vars(self.owner)}.items()
         own = {n for n, v in values if getattr(v, "__module__", "") == self.module.__name__}
-        called = [node.func for node in ast.walk(self.tree()) if isinstance(node, ast.Call)]
+        called = [node.func for node in ast.walk(self.node) if isinstance(node, ast.Call)]
         return any(getattr(f, "attr", getattr(f, "id", "")) in own for f in called)
 
     @contextlib.contextmanager
