@@ -327,8 +327,8 @@ def report(
     return len(bad)
 
 
-def add_flags(parser: argparse.ArgumentParser, seconds: float, of: str) -> None:
-    """The flags of every command that runs submissions; ``of`` says what takes the seconds."""
+def add_flags(parser: argparse.ArgumentParser, seconds: float, about_seconds: str) -> None:
+    """The flags of every command that runs submissions."""
     parser.add_argument("submissions", type=Path, help="folder with zips or folders")
     parser.add_argument(
         "-j",
@@ -336,7 +336,7 @@ def add_flags(parser: argparse.ArgumentParser, seconds: float, of: str) -> None:
         default=os.cpu_count() or 1,
         help="how many at a time; without it, the number of processors",
     )
-    parser.add_argument("--seconds", type=positive_float, default=seconds, help=of)
+    parser.add_argument("--seconds", type=positive_float, default=seconds, help=about_seconds)
     parser.add_argument(
         "--isolation",
         choices=isolation.KINDS,

@@ -115,9 +115,7 @@ def is_question(question: Any, submission: Submission) -> bool:
 def get_args() -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(description="Questions about each group's own code, with keys.")
-    add_flags(
-        parser, 2 * SECONDS, "of processor that one group may take; by the clock, ten times as many"
-    )
+    add_flags(parser, 2 * SECONDS, f"of the processor for a group; by the clock {CLOCK} times that")
     parser.add_argument("--out", type=Path, required=True, help="new folder for the pages")
     parser.add_argument("--seed", type=seed_number, required=True, help="whole number; keep it")
     parser.add_argument("--questions", type=positive_int, default=5, help="for each group")

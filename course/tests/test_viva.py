@@ -18,7 +18,9 @@ from course import viva
 from course.answers import MISTAKES, VARIANTS, put, read
 from course.grading.judging.types import Submission
 from course.grading.pages import sheets
+from course.grading.sandbox.confine import Limits
 from course.grading.sandbox.context import open_context
+from training.files.errors import InputError
 
 FILES = {
     name: (ROOT / name).read_text(encoding="utf-8")
@@ -321,6 +323,24 @@ def test_bad_input_is_one_line(run_script_here, tmp_path, arguments, says):
     assert says in ended.err
 
 
+def test_seconds_are_of_the_processor_and_the_clock_has_ten_times_as_many(
+    run_script_here, tmp_path, monkeypatch
+):
+    """Else a group would have no questions where the machine is busy."""
+    opened = []
+
+    def open_nothing(part, secret, limits, seconds, isolation):
+        opened.append((limits.cpu_s, seconds, limits.wall_s > seconds))
+        raise InputError("enough")
+
+    monkeypatch.setattr(viva, "open_context", open_nothing)
+    (tmp_path / "submissions" / "a").mkdir(parents=True)
+    (tmp_path / "submissions" / "a" / "bert.py").write_text("x = 1\n", encoding="utf-8")
+    line = ["submissions", "--seed", "1", "--out", "out", "--seconds", "6.5"]
+    assert "enough" in run_script_here(viva, *line).err
+    assert opened == [(7, 65.0, True)]
+
+
 # ---------------------------------------------------------------------------------------------
 # In the sandbox
 
@@ -361,7 +381,8 @@ ATTACKS = {
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_hostile_submissions_harm_only_themselves(attack, tmp_path):
     code, count, says = ATTACKS[attack]
-    with open_context(1, "", seconds=12.0 if attack == "loop" else 60.0) as context:
+    limits = Limits(cpu_s=4) if attack == "loop" else None
+    with open_context(1, "", limits, seconds=120.0) as context:
         code = code.replace("{stage}", str(context.stage)).replace("{out}", str(tmp_path))
         hostile = {name: text.encode() for name, text in FILES.items()}
         hostile["bert.py"] += f"\n{code}\n".encode()
