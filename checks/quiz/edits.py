@@ -20,7 +20,7 @@ from checks.quiz.questions import Claim, Pool, pool_of_values
 MOST_EDITS = 40
 DROPS = (DELETION, "drop_call", "change_operands")
 KNOWABLE = (*DROPS, "change_arguments", "replace_name", "replace_operator", "change_index")
-Run = Callable[..., Any]  # of the function, with a setting
+Run = Callable[..., Tensor]  # of the function, with a seed and a setting
 OF_ALL = {
     "in evaluation mode": {},
     "in training mode, with a dropout probability of 0.5": {"training": True},
@@ -71,11 +71,14 @@ def given(function: Function, sizes: calls.Sizes) -> str:
 
 
 def runner(function: Function, sizes: calls.Sizes, edit: Edit | None) -> Run:
-    """What runs the function with an edit."""
+    """What runs the function with an edit; TypeError where the result is no tensor."""
 
-    def run(seed: int, **setting: Any) -> Any:
+    def run(seed: int, **setting: Any) -> Tensor:
         with function.edited(edit):
-            return calls.run(function.task.id, sizes, seed, **setting)
+            result = calls.run(function.task.id, sizes, seed, **setting)
+        if not isinstance(result, Tensor):
+            raise TypeError(f"a {type(result).__name__} is returned")
+        return result
 
     return run
 
@@ -91,7 +94,7 @@ def changes(function: Function, rng: random.Random) -> Pool | None:
     before = results(None)
     for edit in function.draw_edits(rng)[:MOST_EDITS]:
         after = attempt(results, edit)
-        if isinstance(after, BaseException) or not all_tensors(after):
+        if isinstance(after, BaseException):
             continue
         claims = []
         for text, *pair in zip(situations, before, after, strict=True):
@@ -102,11 +105,6 @@ def changes(function: Function, rng: random.Random) -> Pool | None:
         if (pool := Pool(text, claims, why)).is_enough:
             return pool
     return None
-
-
-def all_tensors(results: list[list[Any]]) -> bool:
-    """Whether all results are tensors."""
-    return all(isinstance(result, Tensor) for row in results for result in row)
 
 
 # ---------------------------------------------------------------------------------------------
