@@ -100,6 +100,7 @@ class Function(FunctionText):
         if any(isinstance(node, ast.While) for node in ast.walk(self.node)):
             return []  # it might never end
         made = self.edits()
+        made.pop("replace_attribute", None)  # what others of the class are, no sheet shows
         drawn: dict[Edit, None] = {}
         for name in operators or made:
             edits = [edit for edit in made[name] if name == DELETION or is_plain(edit)]
