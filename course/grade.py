@@ -327,35 +327,38 @@ def report(
     return len(bad)
 
 
-def get_args() -> argparse.Namespace:
-    """Read the command line."""
-    parser = OneLineParser(description="Grade a folder of submissions.")
+def add_flags(parser: argparse.ArgumentParser, seconds: float, about_seconds: str) -> None:
+    """The flags of every command that runs submissions."""
     parser.add_argument("submissions", type=Path, help="folder with zips or folders")
-    parser.add_argument(
-        "--gold", type=Path, required=True, nargs="+", help="folders of labelled data files"
-    )
-    parser.add_argument("--out", type=Path, required=True, help="folder for results and pages")
-    parser.add_argument("--part", type=int, choices=(1, 2, 3), default=1, help="of the course")
     parser.add_argument(
         "-j",
         type=positive_int,
         default=os.cpu_count() or 1,
         help="how many at a time; without it, the number of processors",
     )
-    parser.add_argument(
-        "--seconds", type=positive_float, default=SECONDS, help="that one task may take"
-    )
-    parser.add_argument("--only", metavar="STUDENT", help="grade this one again, keep the others")
-    parser.add_argument(
-        "--results-only",
-        action="store_true",
-        help="write results and no pages; several such commands may share an --out",
-    )
+    parser.add_argument("--seconds", type=positive_float, default=seconds, help=about_seconds)
     parser.add_argument(
         "--isolation",
         choices=isolation.KINDS,
         default=isolation.Bubblewrap.name,
         help="what is put around submitted code",
+    )
+
+
+def get_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = OneLineParser(description="Grade a folder of submissions.")
+    add_flags(parser, SECONDS, "that one task may take")
+    parser.add_argument(
+        "--gold", type=Path, required=True, nargs="+", help="folders of labelled data files"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for results and pages")
+    parser.add_argument("--part", type=int, choices=(1, 2, 3), default=1, help="of the course")
+    parser.add_argument("--only", metavar="STUDENT", help="grade this one again, keep the others")
+    parser.add_argument(
+        "--results-only",
+        action="store_true",
+        help="write results and no pages; several such commands may share an --out",
     )
     parser.add_argument(
         "--marks", type=Path, help="CSV of manual marks: student,row,points,comment"

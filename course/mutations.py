@@ -5,31 +5,27 @@
     python course/mutations.py --most 500 --seed 3    of each task 500, drawn at random
     python course/mutations.py --task 1.1 --out FILE  one task; a line of JSON for each mutant
 
-checks/hunt/mutation_operators.py makes the mutants, course/equivalence.py tells which are wrong.
-Each runs in a process of its own, which may hang or crash. A mutant that is in FILE already is not
-run again. Exit status 1 if a wrong one is missed or an equivalent one is a false positive.
+checks/hunt/mutants.py makes the mutants, course/equivalence.py tells which are wrong. They run in
+other processes, which they may hang or crash. A mutant that is in FILE already is not run again.
+Exit status 1 if a wrong one is missed or an equivalent one is a false positive.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import difflib
 import functools
-import io
 import itertools
 import json
-import multiprocessing
 import os
-import random
+import queue
 import sys
-import time
-import traceback
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -38,11 +34,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks import jobs
-from checks.findings import Finding, faulty
+from checks.child import Child
+from checks.findings import Finding, Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.hunt.installed import installed_source
-from checks.hunt.mutants import attributes_of
-from checks.hunt.mutation_operators import mutants
+from checks.hunt.mutants import Edit, FunctionText, in_turns
 from course.answers import VARIANTS, Answer, read_all, solution_with
 from course.equivalence import equivalent
 from course.hint_table import HEADINGS, best_told
@@ -51,8 +47,8 @@ from training.cli.scripts import run_script
 from training.files.writing import atomic_write
 
 INIT, FORWARD = "classifier.init", "classifier.forward"
-FORK = multiprocessing.get_context("fork")
 LIMIT = 90.0  # seconds for one mutant, checked and compared
+COMPARED = "checked and compared"
 
 
 @dataclass(frozen=True)
@@ -63,15 +59,14 @@ class Mutant:
     version: str  # which correct solution: name/version
     method: str
     operator: str
-    source: str  # of the method
-    change: str  # the lines that go and come
+    edit: Edit  # of the solution's file
 
 
 @dataclass(frozen=True)
 class Judgement:
     """What became of a mutant."""
 
-    status: str  # "equivalent", "wrong"; or "timeout", "crash", where there is nothing else
+    status: str  # "equivalent", "wrong", or "lost": it ended its process, or did not end
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -101,50 +96,34 @@ class Judgement:
 
 def mutants_of(entry: GradedTask) -> list[Mutant]:
     """All mutants of all correct solutions to a task: of its function, and of helpers to it."""
-    own = entry.function.rpartition(".")[2]
+    owner, own = entry.function.split(".")
     graded = {other.function for other in GRADED_TASKS} - {entry.function}
-    owner, by_source = entry.function.split(".")[0], {}
-    attributes = attributes_of(entry, (ROOT / entry.file).read_text(encoding="utf-8"))
+    by_source: dict[tuple[str, str], Mutant] = {}
     for answer in correct_solutions(entry.id).values():
         for version, methods in answer.versions.items():
-            for method, right in methods.items():
+            source = solution_with(entry, methods, answer.imports)
+            for method in methods:
                 if method != own and f"{owner}.{method}" in graded:
                     continue
-                before = ast.unparse(ast.parse(right))
-                for source, operator in mutants(right, attributes).items():
-                    place = f"{answer.name}/{version}"
-                    change = difference_of(before, source)
-                    made = Mutant(entry.id, place, method, operator, source, change)
-                    by_source.setdefault((version, source), made)
+                text = FunctionText(entry, source, method)
+                for operator, edits in text.edits().items():
+                    for edit in text.distinct(edits):
+                        place = f"{answer.name}/{version}"
+                        made = Mutant(entry.id, place, method, operator, edit)
+                        by_source.setdefault((version, ast.unparse(text.tree(edit))), made)
     return list(by_source.values())
-
-
-def difference_of(before: str, after: str) -> str:
-    """The lines that go and those that come."""
-    lines = difflib.ndiff(before.splitlines(), after.splitlines())
-    return "\n".join(line[:2] + line[2:].strip() for line in lines if line[:1] in "+-")
 
 
 def draw(population: Sequence[Mutant], most: int | None, seed: int) -> list[Mutant]:
     """Some mutants, drawn at random; the operators take turns."""
-    shuffled = list(population)
-    random.Random(seed).shuffle(shuffled)
-    seen: Counter[str] = Counter()
-    turns = []
-    for mutant in shuffled:
-        seen[mutant.operator] += 1
-        turns.append((seen[mutant.operator], len(turns), mutant))
-    return [mutant for *_, mutant in sorted(turns, key=lambda turn: turn[:2])[:most]]
+    return in_turns(population, lambda mutant: mutant.operator, seed)[:most]
 
 
-def file_with(mutant: Mutant, mutated: bool = True) -> str:
-    """A task's file with the mutant, or with the correct solution that it was made of."""
+def solution_of(mutant: Mutant) -> str:
+    """The file of a task with the correct solution that a mutant was made of."""
     name, _, version = mutant.version.partition("/")
     answer = correct_solutions(mutant.task)[name]
-    methods = dict(answer.versions[version])
-    if mutated:
-        methods[mutant.method] = mutant.source + "\n"
-    return solution_with(graded_task(mutant.task), methods, answer.imports)
+    return solution_with(graded_task(mutant.task), answer.versions[version], answer.imports)
 
 
 @functools.cache
@@ -157,73 +136,46 @@ def correct_solutions(task_id: str) -> dict[str, Answer]:
 # Running them
 
 
-def outcome_of(mutant: Mutant) -> Judgement:
-    """A mutant, checked and compared. What __init__ makes shows in forward, the next task."""
-    entry, source = graded_task(mutant.task), file_with(mutant)
-    with contextlib.redirect_stdout(io.StringIO()):
-        status = "equivalent" if equivalent(entry, source, file_with(mutant, False)) else "wrong"
-        with installed_source(entry.file, source):
-            findings = jobs.examine(entry)
-            if entry.id == INIT and status == "wrong" and not findings:
-                findings = jobs.examine(graded_task(FORWARD))
-            return Judgement(status, findings)
+def run(job: str) -> Outcome:
+    """A mutant, checked and compared, as a job of checks/child.py: the mutant as JSON.
 
-
-def answer(mutant: Mutant, connection: Connection) -> None:
-    """The life of a child process."""
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
-    try:
-        connection.send(outcome_of(mutant))
-    except BaseException:  # a fault of the checks themselves
-        connection.send(Judgement("crash", [Finding("error", traceback.format_exc())]))
-    os._exit(0)
-
-
-class Child:
-    """A mutant in a process of its own, which is ended if it is late.
-
-    What the correct solution computes is kept here, before the fork: the child needs it.
+    What __init__ makes shows in forward, the next task.
     """
+    torch.set_num_threads(1)
+    mutant = mutant_from(json.loads(job))
+    entry, right = graded_task(mutant.task), solution_of(mutant)
+    source = "\n".join(mutant.edit.of(right.split("\n")))
+    status = "equivalent" if equivalent(entry, source, right) else "wrong"
+    with installed_source(entry.file, source):
+        findings = jobs.examine(entry)
+        if entry.id == INIT and status == "wrong" and not findings:
+            findings = jobs.examine(graded_task(FORWARD))
+    return Outcome(entry.title, status, COMPARED, tuple(findings))
 
-    def __init__(self, mutant: Mutant, limit: float):
-        run_correct_solution(mutant.task, file_with(mutant, False))
-        self.mutant, self.end = mutant, time.monotonic() + limit
-        self.connection, theirs = FORK.Pipe(duplex=False)
-        self.process = FORK.Process(target=answer, args=(mutant, theirs))
-        self.process.start()
-        theirs.close()
 
-    def judgement(self) -> Judgement:
-        """What the process answers, if anything; it is gone afterwards."""
-        try:
-            answered = self.connection.poll(max(0.0, self.end - time.monotonic()))
-            return self.connection.recv() if answered else Judgement("timeout")
-        except EOFError:
-            return Judgement("crash")
-        finally:
-            self.process.kill()
-            self.process.join()
-            self.connection.close()
+def mutant_from(fields: dict[str, Any]) -> Mutant:
+    """A mutant from JSON."""
+    return Mutant(**{**fields, "edit": Edit(**fields["edit"])})
 
 
 def run_all(
-    chosen: Iterable[Mutant], limit: float = LIMIT, processes: int = 2
+    chosen: Sequence[Mutant], limit: float = LIMIT, processes: int = 2
 ) -> Iterator[tuple[Mutant, Judgement]]:
     """All outcomes in order, so many processes at a time."""
-    running: deque[Child] = deque()
-    for mutant in chosen:
-        running.append(Child(mutant, limit))
-        if len(running) == processes:
-            child = running.popleft()
-            yield child.mutant, child.judgement()
-    yield from ((child.mutant, child.judgement()) for child in running)
+    free: queue.SimpleQueue[Child] = queue.SimpleQueue()
 
+    def judgement(mutant: Mutant) -> Judgement:
+        child = free.get()
+        outcome = child.run(json.dumps(asdict(mutant)), mutant.task)
+        free.put(child)
+        ran = outcome.about == COMPARED
+        return Judgement(outcome.status if ran else "lost", list(outcome.findings))
 
-@functools.cache
-def run_correct_solution(task_id: str, source: str) -> None:
-    """Fill the caches of equivalence.py."""
-    equivalent(graded_task(task_id), source, source)
+    with contextlib.ExitStack() as opened:
+        for _ in range(processes):
+            free.put(opened.enter_context(Child(limit, "course.mutations")))
+        pool = opened.enter_context(ThreadPoolExecutor(processes))
+        yield from zip(chosen, pool.map(judgement, chosen), strict=True)
 
 
 PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
@@ -240,7 +192,7 @@ def read_outcomes(path: Path | None) -> dict[Mutant, Judgement]:
             with contextlib.suppress(json.JSONDecodeError):
                 row = json.loads(line)
                 findings = [Finding(**finding) for finding in row["findings"]]
-                outcomes[Mutant(**row["mutant"])] = Judgement(row["status"], findings)
+                outcomes[mutant_from(row["mutant"])] = Judgement(row["status"], findings)
     return outcomes
 
 
@@ -264,7 +216,7 @@ def table(outcomes: dict[Mutant, Judgement]) -> str:
         told = Counter(outcome.told for outcome in caught)
         cells = [name, len(group), count["equivalent"], trouble["FALSE POSITIVE"], count["wrong"]]
         cells += [trouble["MISSED"], len(caught), *(told[key] for key in HEADINGS)]
-        cells += [count["timeout"] + count["crash"]]
+        cells += [count["lost"]]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
@@ -273,7 +225,9 @@ def in_words(mutant: Mutant, outcome: Judgement) -> str:
     """A mutant and what was said about it."""
     lines = [f"{outcome.trouble or outcome.status}  {mutant.task}  {mutant.version}"]
     lines[0] += f"  {mutant.operator}"
-    lines += [f"    {line}" for line in mutant.change.splitlines()]
+    right = solution_of(mutant).split("\n")[mutant.edit.first - 1 : mutant.edit.last]
+    lines += [f"    - {line.strip()}" for line in right]
+    lines += [f"    + {line.strip()}" for line in mutant.edit.text.splitlines()]
     lines += [f"      {f.name or f.kind}: {f.text[:300]}" for f in outcome.findings[:6]]
     return "\n".join(lines)
 
@@ -300,16 +254,13 @@ def main() -> None:
             file.writelines(itertools.starmap(as_line, kept.items()))
     outcomes = {mutant: kept[mutant] for mutant in chosen if mutant in kept}
     missing = [mutant for mutant in chosen if mutant not in kept]
-    torch.set_num_threads(1)
-    for entry in PART_1:  # load what every check needs, before the first fork
-        jobs.examine(entry)
     with open(args.out or os.devnull, "a", encoding="utf-8") as file:
         results = run_all(missing, args.limit, args.jobs)
         for mutant, outcome in tqdm(results, total=len(missing), desc="mutants", disable=None):
             outcomes[mutant] = outcome
             print(as_line(mutant, outcome), end="", file=file, flush=True)
     for mutant, outcome in outcomes.items():
-        if outcome.trouble or outcome.status in ("timeout", "crash"):
+        if outcome.trouble or outcome.status == "lost":
             print(in_words(mutant, outcome))
     print(table(outcomes))
     trouble = {outcome.trouble for outcome in outcomes.values()}

@@ -21,7 +21,6 @@ import contextlib
 import hashlib
 import json
 import math
-import os
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -35,22 +34,23 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks.graded_tasks import GRADED_TASKS
 from checks.quiz.generate import KINDS
-from course.grade import ended_by_signals, refuse, trouble_in_one_line
+from course.grade import add_flags, ended_by_signals, refuse, trouble_in_one_line
 from course.grading.intake import intake
 from course.grading.judging.types import Submission
 from course.grading.pages import output, sheets
 from course.grading.sandbox import isolation, packages, protocol
+from course.grading.sandbox.confine import Limits
 from course.grading.sandbox.context import SECONDS, GradingContext, open_context
-from training.cli.flags import OneLineParser, positive_float, positive_int
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.flags import seed as seed_number
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 
 MOST_QUESTIONS = 20  # of a group
 OF_A_PAGE, ROWS = 5, 140  # questions on a page to print, and rows of text in its two columns
-LEVELS = {kind.name: {k.level for k in KINDS if k.name == kind.name} for kind in KINDS}
 TEXTS = {"text": 1500, "why": 600}  # characters that each may have
 OPTION, NOTE = 400, 400
+CLOCK = 10  # times the seconds of processor
 
 
 def questions_for(
@@ -93,46 +93,33 @@ def is_question(question: Any, submission: Submission) -> bool:
     """Whether this is a question about a submission's file: types, sizes, known names."""
     if not isinstance(question, Mapping):
         return False
-    file, lines, key = (question.get(name) for name in ("file", "lines", "key"))
+    file, key = question.get("file"), question.get("key")
+    listed = [question.get(name) for name in ("options", "executed", "lines")]
+    if not all(isinstance(part, list) and len(part) == 4 for part in listed):
+        return False
+    options, executed, lines = listed
     texts = [(question.get(name), most) for name, most in TEXTS.items()]
-    for name in ("options", "executed"):
-        listed = question.get(name)
-        if not isinstance(listed, list) or len(listed) != 4:
-            return False
-        texts += [(text, OPTION) for text in listed]
+    texts += [(text, OPTION) for text in (*options, *executed)]
     return (
         all(isinstance(text, str) and 0 < len(text) <= most for text, most in texts)
-        and len(set(question["options"])) == 4
-        and question.get("level") in LEVELS.get(str(question.get("kind")), ())
+        and len(set(options)) == 4
+        and any((k.name, k.level) == (question.get("kind"), question.get("level")) for k in KINDS)
         and any((t.number, t.file) == (question.get("task"), file) for t in GRADED_TASKS)
         and file in submission.files
-        and isinstance(lines, list)
-        and len(lines) == 4
-        and all(type(line) is int and 0 <= line < 10_000 for line in lines)
+        and all(type(number) is int and 0 <= number < 10_000 for number in (*lines, key))
         and 0 < lines[0] <= lines[1] <= lines[0] + sheets.MOST_LINES
-        and type(key) is int
-        and 0 <= key < 4
+        and key < 4
     )
 
 
 def get_args() -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(description="Questions about each group's own code, with keys.")
-    parser.add_argument("submissions", type=Path, help="folder with zips or folders")
+    add_flags(parser, 2 * SECONDS, f"of the processor for a group; by the clock {CLOCK} times that")
     parser.add_argument("--out", type=Path, required=True, help="new folder for the pages")
     parser.add_argument("--seed", type=seed_number, required=True, help="whole number; keep it")
     parser.add_argument("--questions", type=positive_int, default=5, help="for each group")
     parser.add_argument("--part", type=int, choices=(1, 2), default=1, help="2: both parts")
-    parser.add_argument("-j", type=positive_int, default=os.cpu_count() or 1, help="at a time")
-    parser.add_argument(
-        "--seconds", type=positive_float, default=2 * SECONDS, help="that one group may take"
-    )
-    parser.add_argument(
-        "--isolation",
-        choices=isolation.KINDS,
-        default=isolation.Bubblewrap.name,
-        help="what is put around submitted code",
-    )
     args = parser.parse_args()
     if args.questions > MOST_QUESTIONS:
         parser.error(f"--questions {args.questions} is more than {MOST_QUESTIONS}")
@@ -150,8 +137,10 @@ def main() -> None:
     around = isolation.KINDS[args.isolation]()
     with contextlib.ExitStack() as opened:
         opened.enter_context(ended_by_signals())
+        clock = CLOCK * args.seconds  # of a busy machine
+        limits = Limits(cpu_s=math.ceil(args.seconds), wall_s=clock + Limits.quiet_s)
         # part 1's, whatever is asked: the other one shows our part 1 to who lacks it
-        context = opened.enter_context(open_context(1, "", seconds=args.seconds, isolation=around))
+        context = opened.enter_context(open_context(1, "", limits, clock, around))
         allowed = packages.allowed_by(context.settings)
         refuse(around, [args.submissions, args.out, ROOT], allowed)
         args.out.mkdir(parents=True, exist_ok=True)

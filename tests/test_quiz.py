@@ -26,7 +26,7 @@ def questions_of(folder, seed, count, *tasks):
     """What a process gives that imports the files of a folder first."""
     code = (
         f"import sys; sys.path[:0] = [{str(folder)!r}, {str(ROOT)!r}]\n"
-        "from checks.quiz.jobs import as_json\n"
+        "from checks.quiz.generate import as_json\n"
         f"print(as_json({seed!r}, {count}, {tasks!r}))"
     )
     command = [sys.executable, "-c", code]

@@ -6,6 +6,7 @@ that raise an exception, which any call shows. It needs no torch: a worker runs 
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from checks.child import Child
 from checks.findings import ROOT
 from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.mutants import Mutant, mutants_of
+from checks.hunt.mutants import Edit, FunctionText, in_turns
 from checks.hunt.student_tests import TEST_OF, TESTS, faults_of
 from checks.report import INDENT, MOST_PRINTED, wrapped
 from training.files.errors import InputError
@@ -32,7 +33,8 @@ class Worthless(Exception):
 class Bug:
     """A mutant that is wrong, and an input that shows it."""
 
-    mutant: Mutant
+    edit: Edit
+    source: str  # of the file with the edit
     where: str
     inputs: str  # what ``where`` speaks of
 
@@ -69,9 +71,10 @@ def hunt_in(entry: GradedTask, seed: int, child: Child) -> list[str]:
     child.printed()  # by what was checked
     try_on_right(entry, child, "your own function, which is right")
     lines = [f"{INDENT}your test printed: {line}" for line in child.printed()[:MOST_PRINTED]]
-    bugs, survivors = bugs_in(entry, seed, child), []
+    text = FunctionText(entry, (ROOT / entry.file).read_text(encoding="utf-8"))
+    bugs, survivors = bugs_in(text, seed, child), []
     for number, bug in enumerate(bugs, start=1):
-        if not fails(entry, child, bug.mutant.source):
+        if not fails(entry, child, bug.source):
             survivors.append(bug)
         if number in (len(bugs) // 2, len(bugs)):
             try_on_right(entry, child, "your own function at a later run: by chance, or by memory")
@@ -79,23 +82,31 @@ def hunt_in(entry: GradedTask, seed: int, child: Child) -> list[str]:
     never = f": {TEST_OF[entry.id]} never fails" if bugs and len(survivors) == len(bugs) else ""
     lines += wrapped(survivors[0].inputs) if survivors else []
     for bug in survivors:
+        first, last = bug.edit.first, bug.edit.last
         lines += [
-            f"{INDENT}survived  {entry.file}:{bug.mutant.line}  {bug.mutant.before}",
-            f"{INDENT} becomes  {bug.mutant.after}",
+            f"{INDENT}survived  {entry.file}:{first}  {on_one_line(text.lines[first - 1 : last])}",
+            f"{INDENT} becomes  {on_one_line(bug.edit.text.splitlines()) or '(nothing)'}",
             *wrapped(bug.where),
         ]
     return [f"{caught}{never}", *lines]
 
 
-def bugs_in(entry: GradedTask, seed: int, child: Child) -> list[Bug]:
+def on_one_line(lines: Sequence[str]) -> str:
+    """Lines of code without their comments."""
+    code = [line.partition("  #")[0].strip() for line in lines]
+    return " / ".join(filter(None, code))
+
+
+def bugs_in(text: FunctionText, seed: int, child: Child) -> list[Bug]:
     """The first mutants that compute something else than the function, each in its own way."""
     bugs: dict[str, Bug] = {}
-    source = (ROOT / entry.file).read_text(encoding="utf-8")
-    for mutant in mutants_of(entry, source, seed):
-        outcome = child.run(job_for("compare", entry.id, mutant.source), entry.title)
+    edits = itertools.chain.from_iterable(text.edits().values())
+    for edit in text.distinct(in_turns(edits, lambda edit: edit.first, seed)):
+        source = text.source(edit)
+        outcome = child.run(job_for("compare", text.task.id, source), text.task.title)
         if outcome.status == "differs":
             (finding,) = outcome.findings
-            bugs.setdefault(finding.name, Bug(mutant, finding.text, outcome.about))
+            bugs.setdefault(finding.name, Bug(edit, source, finding.text, outcome.about))
         if len(bugs) == MOST:
             break
     return list(bugs.values())

@@ -11,7 +11,6 @@ import importlib
 import json
 import random
 import warnings
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ from checks import jobs
 from checks.errors import attempt, describe
 from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.equivalence import compare, place_of_inputs
+from checks.hunt.equivalence import compare
 from checks.hunt.installed import installed_source
 from checks.hunt.student_tests import TEST_OF, TESTS
 
@@ -35,24 +34,18 @@ def run(job: str) -> Outcome:
     if asked["do"] == "check":
         return jobs.run(entry.id)
     right = (ROOT / entry.file).read_text(encoding="utf-8")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         if asked["do"] == "compare":
-            outcome = compare(entry, asked["source"], right)
-            findings = (Finding("fact", outcome.where, name=outcome.behaviour),)
-            return Outcome(entry.title, outcome.status, place_of_inputs(entry), findings)
+            return compare(entry, asked["source"], right)
         tests = (ROOT / TESTS).read_text(encoding="utf-8")
-        error = failure_of(entry, tests, asked["source"] or right)
-    if error is None:
-        return Outcome(entry.title, "passed")
-    finding = describe(error)
-    if isinstance(error, SystemExit):
-        finding = Finding("exit", f"it ends Python ({finding.text})")
-    return Outcome(entry.title, "failed", findings=(finding,))
+        failure = failure_of(entry, tests, asked["source"] or right)
+    if failure:
+        return Outcome(entry.title, "failed", findings=(failure,))
+    return Outcome(entry.title, "passed")
 
 
-def failure_of(entry: GradedTask, tests: str, source: str) -> BaseException | None:
-    """What a test raises about a function, if anything.
+def failure_of(entry: GradedTask, tests: str, source: str) -> Finding | None:
+    """How a test of a function fails, if it does; of the kind "exit" if it ends Python.
 
     Args:
         tests: the source of my_tests.py.
@@ -62,8 +55,10 @@ def failure_of(entry: GradedTask, tests: str, source: str) -> BaseException | No
     for seed in (torch.manual_seed, random.seed, np.random.seed):
         seed(SEED)
     with torch.enable_grad(), installed_source(entry.file, source):
-        error = attempt(partial(run_test, entry, tests))
-    return error if isinstance(error, BaseException) else None
+        error = attempt(run_test, entry, tests)
+    if isinstance(error, SystemExit):
+        return Finding("exit", f"it ends Python ({describe(error).text})")
+    return describe(error) if isinstance(error, Exception) else None
 
 
 def run_test(entry: GradedTask, tests: str) -> None:

@@ -1,7 +1,7 @@
 """Mutation operators: small changes to a function's syntax, as a slip of the hand makes them.
 
-``mutants(source, scope)`` gives every function that one of them makes of another. An operator gets
-a node of the tree and yields what may take its place. It does not know what a function computes.
+An operator gets a node of the tree and yields what may take its place; mutants.py leaves out and
+swaps whole statements, and puts all into the text. It does not know what a function computes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,47 +75,11 @@ KEYS = [
 
 @dataclass(frozen=True)
 class Scope:
-    """What a function can name: its variables, and what its ``self`` has."""
+    """What operators know of a function."""
 
-    names: tuple[str, ...] = ()
-    attributes: tuple[str, ...] = ()
-
-
-def mutants(source: str, attributes: Sequence[str] = ()) -> dict[str, str]:
-    """All functions that are one change away: source → name of the operator.
-
-    Args:
-        source: of one function.
-        attributes: of ``self``.
-    """
-    tree = ast.parse(source)
-    scope = Scope(names_in(tree.body[0]), tuple(attributes))
-    operators = {ast.unparse(tree): ""}  # of each source
-    for container, key in places(tree.body):
-        node = container[key]
-        for operator in OPERATORS:
-            for new in operator(node, scope):
-                container[key] = new
-                operators.setdefault(ast.unparse(tree), operator.__name__)
-        container[key] = node
-    return {text: name for text, name in operators.items() if name}
-
-
-def places(body: list[ast.stmt]) -> list[tuple[Any, Any]]:
-    """Where the nodes are: of each its container, a list or a node's fields, and its place there.
-
-    Of a function only its body counts.
-    """
-    (function,) = body
-    pairs: list[tuple[Any, Any]] = [(body, 0)]
-    pairs += [(function.body, index) for index in range(len(function.body))]
-    for parent in itertools.chain.from_iterable(map(ast.walk, function.body)):
-        for field, value in ast.iter_fields(parent):
-            if isinstance(value, list):
-                pairs += [(value, i) for i, part in enumerate(value) if isinstance(part, ast.AST)]
-            elif isinstance(value, ast.AST):
-                pairs.append((vars(parent), field))
-    return pairs
+    names: tuple[str, ...]  # its variables
+    attributes: tuple[str, ...]  # what its ``self`` has
+    conditions: tuple[ast.expr, ...]  # of its ifs
 
 
 def names_in(function: ast.FunctionDef) -> tuple[str, ...]:
@@ -160,13 +124,7 @@ def is_method(function: ast.AST, scope: Scope) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------
-# Statements
-
-
-def drop_statement(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
-    """A statement is not there."""
-    if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef | ast.Pass):
-        yield ast.Pass()
+# Returns and conditions
 
 
 def drop_return(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
@@ -175,18 +133,10 @@ def drop_return(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
         yield ast.Expr(node.value)
 
 
-def swap_statements(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
-    """Two statements in a row are in the other order."""
-    if isinstance(node, ast.FunctionDef | ast.For | ast.If):
-        for first in range(len(node.body) - 1):
-            yield changed(node, body=swapped(node.body, first, first + 1))
-
-
 def change_condition(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
-    """The other way, always, never."""
-    if isinstance(node, ast.If):
-        yield changed(node, test=ast.UnaryOp(ast.Not(), node.test))
-        yield changed(node, test=ast.Constant(True))
+    """``if x`` → ``if not x``, ``if True``; ``a if x else b`` → ``a``, ``b``, ``b if x else a``"""
+    if node in scope.conditions:
+        yield from (ast.UnaryOp(ast.Not(), node), ast.Constant(True))
     elif isinstance(node, ast.IfExp):
         yield from (node.body, node.orelse)
         yield changed(node, body=node.orelse, orelse=node.body)
@@ -318,9 +268,7 @@ def change_index(node: ast.AST, scope: Scope) -> Iterator[ast.AST]:
 
 
 OPERATORS: tuple[Operator, ...] = (
-    drop_statement,
     drop_return,
-    swap_statements,
     change_condition,
     replace_operator,
     change_operands,

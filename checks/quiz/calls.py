@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from checks.fixed_dropout import default_dtype
+from checks.graded_tasks import GradedTask
 from config import BertConfig
 
 VOCABULARY, POSITIONS = 100, 16
@@ -51,13 +52,13 @@ def draw_sizes(rng: random.Random) -> Sizes:
     return Sizes(batch, heads, length, width, *rng.sample(others, 2))
 
 
-def given(task_id: str, sizes: Sizes) -> str:
-    """What the function gets, in words."""
+def given(task: GradedTask, sizes: Sizes) -> str:
+    """What the function gets, as a sentence."""
     s = sizes
     tokens = f"({s.batch}, {s.length}"
     heads = f"({s.batch}, {s.heads}, {s.length}, {s.width})"
     mask = f"`attention_mask` of shape ({s.batch}, 1, 1, {s.length})"
-    return {
+    gets = {
         "bert.attention": f"`key`, `query` and `value` of shape {heads}, and {mask}",
         "bert.add_norm": f"`input` of shape {tokens}, {s.hidden}) and `output` of shape {tokens}, "
         f"{s.inner}); `dense_layer` makes {s.hidden} numbers of {s.inner}, and its biases are 0",
@@ -67,20 +68,24 @@ def given(task_id: str, sizes: Sizes) -> str:
         f"{VOCABULARY} word pieces and at most {POSITIONS} positions",
         "classifier.forward": f"`input_ids` and `attention_mask` of shape {tokens}), with a hidden "
         f"size of {s.hidden} and {s.labels} classes",
-    }[task_id]
+    }
+    return f"`{task.function}` gets {gets[task.id]}."
 
 
 CALLS: dict[str, Callable[..., Any]] = {
-    "bert.attention": lambda model, x, mask: model.bert.bert_layers[0].self_attention.attention(
-        *x, MASKED * (1 - mask)[:, None, None]
+    "bert.attention": lambda model, x, mask: model.bert_layers[0].self_attention.attention(
+        *x, additive(mask)
     ),
-    "bert.add_norm": lambda model, x, mask: add_norm(model.bert.bert_layers[0], *x),
-    "bert.layer": lambda model, x, mask: model.bert.bert_layers[0](
-        *x, MASKED * (1 - mask)[:, None, None]
-    ),
-    "bert.embed": lambda model, x, mask: model.bert.embed(*x),
+    "bert.add_norm": lambda model, x, mask: add_norm(model.bert_layers[0], *x),
+    "bert.layer": lambda model, x, mask: model.bert_layers[0](*x, additive(mask)),
+    "bert.embed": lambda model, x, mask: model.embed(*x),
     "classifier.forward": lambda model, x, mask: model(*x, mask.long()),
 }
+
+
+def additive(mask: Tensor) -> Tensor:
+    """A mask (B, L) of 1 and 0 as attention adds it: (B, 1, 1, L)."""
+    return MASKED * (1 - mask)[:, None, None]
 
 
 def add_norm(layer: nn.Module, input: Tensor, output: Tensor) -> Any:
@@ -101,7 +106,7 @@ def inputs_of(task_id: str, sizes: Sizes) -> list[Tensor]:
     return [torch.randn(shape) for shape in shapes[task_id]]
 
 
-def new_model(task_id: str, sizes: Sizes, option: str, rate: float) -> Any:
+def new_model(task_id: str, sizes: Sizes, option: str, rate: float) -> nn.Module:
     """The student's classifier around a BERT of one layer; for other tasks the BERT only."""
     config = BertConfig(
         vocab_size=VOCABULARY,
@@ -116,7 +121,7 @@ def new_model(task_id: str, sizes: Sizes, option: str, rate: float) -> Any:
     )
     bert = importlib.import_module("bert").BertModel
     if not task_id.startswith("classifier"):
-        return SimpleNamespace(bert=bert(config))
+        return bert(config)
     head = {"num_labels": sizes.labels, "hidden_size": sizes.hidden, "hidden_dropout_prob": rate}
     with mock.patch.object(bert, "from_pretrained", return_value=bert(config)):
         classifier = importlib.import_module("classifier").BertSentimentClassifier
@@ -134,7 +139,6 @@ def run(
     zero: int | None = None,
     change: Callable[[Tensor, int], Tensor] | None = None,
     noise: int = 0,
-    option: str = "finetune",
     **others: Any,
 ) -> Any:
     """What the student's function returns.
@@ -154,8 +158,7 @@ def run(
     axis = 2 if task_id == "bert.attention" else 1
     with default_dtype(torch.float32):
         torch.manual_seed(seed)
-        model = new_model(task_id, sizes, option, rate)
-        (model if isinstance(model, nn.Module) else model.bert).train(training)
+        model = new_model(task_id, sizes, "finetune", rate).train(training)
         inputs = inputs_of(task_id, sizes)
         mask = torch.ones(sizes.batch, sizes.length)
         mask[:, sizes.length - padding :] = 0
@@ -198,11 +201,9 @@ def in_words(distances: Sequence[float]) -> str:
     """How far results of several runs are apart."""
     if max(distances) < SAME:
         return "they are the same"
-    return (
-        "they have different shapes or nan"
-        if math.inf in distances
-        else (f"they differ by up to {max(distances):.2g}")
-    )
+    if math.inf in distances:
+        return "they have different shapes or nan"
+    return f"they differ by up to {max(distances):.2g}"
 
 
 def differ(distances: Sequence[float]) -> bool | None:
@@ -210,11 +211,3 @@ def differ(distances: Sequence[float]) -> bool | None:
     if all(value < SAME for value in distances):
         return False
     return True if all(value > OTHER for value in distances) else None
-
-
-def tried(action: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """What the student's code gives with an edit, or the exception that it raises."""
-    try:
-        return action(*arguments, **named)
-    except (Exception, SystemExit) as error:
-        return error

@@ -11,14 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from checks.errors import attempt
+from checks.hunt.mutants import DELETION, Edit
 from checks.quiz import calls
-from checks.quiz.functions import DELETION, Edit, Function
-from checks.quiz.questions import Claim, Pool
+from checks.quiz.functions import Function
+from checks.quiz.questions import Claim, Pool, pool_of_values
 
 MOST_EDITS = 40
 DROPS = (DELETION, "drop_call", "change_operands")
 KNOWABLE = (*DROPS, "change_arguments", "replace_name", "replace_operator", "change_index")
-Run = Callable[..., Any]  # of the function, with a setting
+Run = Callable[..., Tensor]  # of the function, with a seed and a setting
 OF_ALL = {
     "in evaluation mode": {},
     "in training mode, with a dropout probability of 0.5": {"training": True},
@@ -64,16 +66,19 @@ def given(function: Function, sizes: calls.Sizes) -> str:
             "betas=(0.5, 0.75), eps=0.1, weight_decay=0 and gradients of 2 and then -1.5, unless "
             "said otherwise."
         )
-    gets = f"`{function.task.function}` gets {calls.given(function.task.id, sizes)}."
-    return f"{gets} It runs in evaluation mode and without padding, unless said otherwise."
+    modes = "It runs in evaluation mode and without padding, unless said otherwise."
+    return f"{calls.given(function.task, sizes)} {modes}"
 
 
 def runner(function: Function, sizes: calls.Sizes, edit: Edit | None) -> Run:
-    """What runs the function with an edit."""
+    """What runs the function with an edit; TypeError where the result is no tensor."""
 
-    def run(seed: int, **setting: Any) -> Any:
+    def run(seed: int, **setting: Any) -> Tensor:
         with function.edited(edit):
-            return calls.run(function.task.id, sizes, seed, **setting)
+            result = calls.run(function.task.id, sizes, seed, **setting)
+        if not isinstance(result, Tensor):
+            raise TypeError(f"a {type(result).__name__} is returned")
+        return result
 
     return run
 
@@ -81,22 +86,24 @@ def runner(function: Function, sizes: calls.Sizes, edit: Edit | None) -> Run:
 def changes(function: Function, rng: random.Random) -> Pool | None:
     """Which of four results changes if a line is changed."""
     sizes, situations = calls.draw_sizes(rng), SITUATIONS[function.task.id]
-    settings = [(setting, seed) for setting in situations.values() for seed in calls.SEEDS]
-    before = [calls.run(function.task.id, sizes, seed, **setting) for setting, seed in settings]
-    for edit in function.edits(rng)[:MOST_EDITS]:
+
+    def results(edit: Edit | None) -> list[list[Tensor]]:
         run = runner(function, sizes, edit)
-        after = [calls.tried(run, seed, **setting) for setting, seed in settings]
-        if not all(isinstance(result, Tensor) for result in after):
+        return [[run(seed, **setting) for seed in calls.SEEDS] for setting in situations.values()]
+
+    before = results(None)
+    for edit in function.draw_edits(rng)[:MOST_EDITS]:
+        after = attempt(results, edit)
+        if isinstance(after, BaseException):
             continue
-        distances = list(map(calls.distance, before, after))
         claims = []
-        for number, text in enumerate(situations):
-            numbers = distances[3 * number : 3 * number + 3]
-            claims.append(Claim(text, calls.differ(numbers), calls.in_words(numbers)))
-        if sum(c.holds is False for c in claims) >= 3 and any(c.holds for c in claims):
-            text = f"{given(function, sizes)} If {edit}, where does the result change?"
-            why = "Both versions were run in each case with the same numbers and the same chance."
-            return Pool(text, claims, why)
+        for text, *pair in zip(situations, before, after, strict=True):
+            distances = [*map(calls.distance, *pair)]
+            claims.append(Claim(text, calls.differ(distances), calls.in_words(distances)))
+        text = f"{given(function, sizes)} If {edit}, where does the result change?"
+        why = "Both versions were run in each case with the same numbers and the same chance."
+        if (pool := Pool(text, claims, why)).is_enough:
+            return pool
     return None
 
 
@@ -209,17 +216,17 @@ def properties(function: Function, rng: random.Random) -> Pool | None:
         if task not in prop.tasks or not prop.holds(plain, form):
             continue
         claims = []
+        text = f"{given(function, sizes)} As the code stands, {prop.text}. With which edit does "
+        text += "the function still run without an error, but this no longer hold?"
         for operators in (DROPS, ()):
-            for edit in function.edits(rng, operators)[:MOST_EDITS]:
-                run = runner(function, sizes, edit)
-                holds = calls.tried(prop.holds, run, form)
+            for edit in function.draw_edits(rng, operators)[:MOST_EDITS]:
+                holds = attempt(prop.holds, runner(function, sizes, edit), form)
                 if isinstance(holds, bool):
                     words = f"run with the edit, it {'still holds' if holds else 'does not hold'}"
                     claims.append(Claim(str(edit), not holds, words))
-            if sum(c.holds is False for c in claims) >= 3 and any(c.holds for c in claims):
-                text = f"{given(function, sizes)} As the code stands, {prop.text}. With which edit "
-                text += "does the function still run without an error, but this no longer hold?"
-                return Pool(text, claims, "All four were run; with the others it still holds.")
+            pool = Pool(text, claims, "All four were run; with the others it still holds.")
+            if pool.is_enough:
+                return pool
     return None
 
 
@@ -231,8 +238,8 @@ def raises(function: Function, rng: random.Random) -> Pool | None:
     """What an edit raises, and where."""
     sizes = calls.draw_sizes(rng)
     outcomes: dict[Edit, tuple[type | None, int, str]] = {}
-    for edit in function.edits(rng, KNOWABLE)[:MOST_EDITS]:
-        result = calls.tried(runner(function, sizes, edit), 1)
+    for edit in function.draw_edits(rng, KNOWABLE)[:MOST_EDITS]:
+        result = attempt(runner(function, sizes, edit), 1)
         if not isinstance(result, BaseException):
             outcomes[edit] = (None, 0, "no error")
         elif line := line_of(result, function):
@@ -243,17 +250,14 @@ def raises(function: Function, rng: random.Random) -> Pool | None:
         return None
     edit = rng.choice(raising)
     kind, line, message = outcomes[edit]
-    claims = {in_words(kind, line): Claim(in_words(kind, line), True, message)}
+    others: dict[str, str] = {}
     for other_edit, (other_kind, other_line, _) in outcomes.items():
-        text = in_words(other_kind, other_line)
         related = other_kind and (issubclass(kind, other_kind) or issubclass(other_kind, kind))
-        if text not in claims and not (other_line == line and related):
-            claims[text] = Claim(text, False, f"what comes out if {other_edit}")
-    return Pool(
-        f"{given(function, sizes)} If {edit}, what happens in a call?",
-        [*claims.values()],
-        f"With this edit, Python says `{message}` in line {line}.",
-    )
+        if not (other_line == line and related):
+            others.setdefault(in_words(other_kind, other_line), f"what comes out if {other_edit}")
+    text = f"{given(function, sizes)} If {edit}, what happens in a call?"
+    why = f"With this edit, Python says `{message}` in line {line}."
+    return pool_of_values(text, in_words(kind, line), others, why, message)
 
 
 def in_words(kind: type | None, line: int) -> str:

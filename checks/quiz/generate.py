@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from checks.errors import attempt, describe
-from checks.graded_tasks import GradedTask
-from checks.quiz import calls, edits, gradients, numbers, values
+from checks.errors import describe
+from checks.findings import Outcome
+from checks.graded_tasks import GradedTask, graded_task
+from checks.quiz import calls, edits, gradients, values
 from checks.quiz.functions import Function
 from checks.quiz.questions import Pool, Question
 from training.files.errors import InputError
@@ -39,7 +41,7 @@ KINDS = (
     Kind("chance", EASY, OF_VALUES, values.chance),
     Kind("change", HARD, tuple(edits.SITUATIONS), edits.changes),
     Kind("property", HARD, tuple(edits.SITUATIONS), edits.properties),
-    Kind("number", MEDIUM, ("optimizer.step",), numbers.steps),
+    Kind("number", MEDIUM, ("optimizer.step",), values.steps),
     Kind("rows", EASY, ("bert.embed",), gradients.rows),
     Kind("gradient", MEDIUM, tuple(gradients.LOSS_OF), gradients.parameters),
     Kind("error", HARD, tuple(edits.SITUATIONS), edits.raises),
@@ -62,28 +64,30 @@ def functions_of(tasks: Sequence[GradedTask]) -> tuple[dict[str, Function], list
         if not any(task.id in kind.tasks for kind in KINDS):
             continue
         try:
-            function = attempt(Function, task)
+            function = Function(task)
+            runs(function)
+            functions[task.id] = function
         except InputError as missing:
             notes.append(f"{task.title} is left out: {missing}")
-            continue
-        error = function if isinstance(function, BaseException) else attempt(runs, function)
-        if isinstance(error, BaseException):
+        except (Exception, SystemExit) as error:
             finding = describe(error)
             reason = finding.text
             if finding.kind == "not started":  # the text is the title of the stub's task, or empty
                 stub = "it" if reason in ("", task.title) else reason
                 reason = f"{stub} is not written yet"
             notes.append(f"{task.title} is left out: {reason}")
-        else:
-            functions[task.id] = function
     return functions, notes
 
 
-def asked(kind: Kind, function: Function, rng: random.Random) -> Pool | None:
-    """What a kind can ask about a function; None where the function fails meanwhile."""
+def asked(kind: Kind, function: Function, rng: random.Random) -> Question | None:
+    """A question of a kind; None where there is none, or the function fails meanwhile."""
     with warnings.catch_warnings(action="ignore"):  # what edits do is not the student's
-        pool = attempt(kind.pool, function, rng)
-    return pool if isinstance(pool, Pool) else None
+        try:
+            pool = kind.pool(function, rng)
+        except (Exception, SystemExit):
+            return None
+    enough = pool is not None and pool.is_enough
+    return pool.question(function, rng, kind.name, kind.level) if enough else None
 
 
 def generate(
@@ -109,8 +113,7 @@ def generate(
             break
         pair = min(waiting, key=lambda pair: (used[pair], used[pair[0].name] + used[pair[1]]))
         kind, task = pair
-        pool = asked(kind, functions[task], rng)
-        question = pool and pool.question(functions[task], rng, kind.name, kind.level)
+        question = asked(kind, functions[task], rng)
         rows = question.rows + (not used[task]) * functions[task].rows if question else 0.0
         if not question or rows + ROWS * (count - len(questions) - 1) > room:
             waiting.remove(pair)
@@ -121,3 +124,15 @@ def generate(
     if len(questions) < count:
         notes.append(f"{len(questions)} of {count} questions: the functions give no more")
     return [*questions.values()], notes
+
+
+def as_json(seed: str, count: int, tasks: Sequence[str], room: float = math.inf) -> str:
+    """The same of tasks by number, as JSON."""
+    questions, notes = generate(seed, count, [graded_task(task) for task in tasks], room)
+    return json.dumps({"questions": [*map(asdict, questions)], "notes": notes})
+
+
+def run(job: str) -> Outcome:
+    """The same as a job of checks/child.py: a seed, how many, and numbers of tasks."""
+    seed, count, *tasks = job.split()
+    return Outcome("quiz", "ok", as_json(seed, int(count), tasks))

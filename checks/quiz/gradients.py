@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from checks.errors import attempt
 from checks.fixed_dropout import default_dtype
 from checks.graded_tasks import GradedTask
+from checks.hunt.mutants import Edit
 from checks.quiz import calls
-from checks.quiz.functions import Edit, Function
-from checks.quiz.questions import Claim, Pool
+from checks.quiz.functions import Function
+from checks.quiz.questions import Claim, Pool, either
 
 OPTIONS = ("pretrain", "finetune")
 TABLES = ("word_embedding", "pos_embedding", "tk_type_embedding")
@@ -34,48 +37,41 @@ def rows(function: Function, rng: random.Random) -> Pool | None:
     ids = rng.sample(range(1, 10), 3)
     with default_dtype(torch.float32):
         torch.manual_seed(1)
-        model = calls.new_model(function.task.id, calls.Sizes(), "finetune", 0.0).bert.eval()
+        model = calls.new_model(function.task.id, calls.Sizes(), "finetune", 0.0).eval()
         result = model.embed(torch.tensor([ids]))
         (result * torch.randn(result.shape)).sum().backward()
     claims = []
     for name in TABLES:
-        gradient = getattr(model, name).weight.grad
-        for row in range(min(10, len(getattr(model, name).weight))):
-            size = 0.0 if gradient is None else gradient[row].abs().max().item()
-            holds = calls.differ([size])
-            claims.append(Claim(f"`{name}.weight[{row}]`", holds, largest(gradient, size)))
+        weight = getattr(model, name).weight
+        of_table = []
+        for row in range(min(10, len(weight))):
+            size = 0.0 if weight.grad is None else weight.grad[row].abs().max().item()
+            words = (
+                "there is no gradient"
+                if weight.grad is None
+                else f"the largest number is {size:.2g}"
+            )
+            of_table.append(Claim(f"`{name}.weight[{row}]`", calls.differ([size]), words))
+        false = [claim for claim in of_table if claim.holds is False]
+        # the large tables would crowd out the small one
+        claims += [c for c in of_table if c.holds] + rng.sample(false, min(3, len(false)))
     return Pool(
         f"`{function.task.function}` gets `input_ids` = {[ids]}, in evaluation mode, and a loss is "
         "computed of the result. Which of these rows has a gradient other than 0 after "
         "`loss.backward()`?",
-        balanced(claims, rng),
+        claims,
         "The gradients were computed for these ids; those of the other three rows are 0.",
     )
-
-
-def largest(gradient: Tensor | None, size: float) -> str:
-    """A gradient in words."""
-    return "there is no gradient" if gradient is None else f"the largest number is {size:.2g}"
-
-
-def balanced(claims: Iterable[Claim], rng: random.Random) -> list[Claim]:
-    """At most three of the false claims about each table: the large ones would crowd out others."""
-    kept: list[Claim] = []
-    for name in TABLES:
-        of_table = [claim for claim in claims if name in claim.text]
-        false = [claim for claim in of_table if claim.holds is False]
-        kept += [c for c in of_table if c.holds] + rng.sample(false, min(3, len(false)))
-    return kept
 
 
 def parameters(function: Function, rng: random.Random) -> Pool | None:
     """Which parameters get a gradient, by option and task; often after an edit that matters."""
     method = rng.choice(LOSS_OF[function.task.id])
-    edits = [None, *function.edits(rng)[:MOST_EDITS]][:: rng.choice((1, -1))]
+    edits = [None, *function.draw_edits(rng)[:MOST_EDITS]][:: rng.choice((1, -1))]
     for option in rng.sample(OPTIONS, len(OPTIONS)):
-        plain = calls.tried(reached, function, None, option, method)
+        plain = attempt(reached, function, None, option, method)
         for edit in edits:
-            has = calls.tried(reached, function, edit, option, method) if edit else plain
+            has = attempt(reached, function, edit, option, method) if edit else plain
             if not isinstance(has, dict) or not isinstance(plain, dict):
                 continue
             if edit and (has == plain or has.keys() != plain.keys()):
@@ -86,7 +82,8 @@ def parameters(function: Function, rng: random.Random) -> Pool | None:
             suppose = f"Suppose {edit}. " if edit else ""
             text = f"{suppose}A `{function.owner.__name__}` is made with option={option!r}, and a "
             text += f"loss is computed of what its `{method}` returns."
-            if pool := pool_of(asked, changed if edit else has, text, why, rng):
+            pool = either(rng, partial(which, asked, changed if edit else has, text, why))
+            if pool:
                 return pool
     return None
 
@@ -123,30 +120,25 @@ def model_and_result(task: GradedTask, option: str, method: str) -> tuple[nn.Mod
     return model, getattr(model.eval(), method)(*inputs)
 
 
-def pool_of(
-    has: dict[str, bool], changed: Collection[str], text: str, why: str, rng: random.Random
-) -> Pool | None:
+def which(has: dict[str, bool], changed: Collection[str], text: str, why: str, other: bool) -> Pool:
     """The question which parameter has a gradient, or which has none.
 
     Args:
         changed: what an edit changes; the true option is one of these, or all false ones are.
     """
-    for other in rng.sample([True, False], 2):
-        false = {name for name, value in has.items() if value is not other}
-        answers = has if false <= {*changed} else changed
-        claims = [
-            Claim(
-                f"`{name}`",
-                None if value is other and name not in answers else value is other,
-                "it has one" if value else "`.grad` is None",
-            )
-            for name, value in has.items()
-        ]
-        if sum(c.holds is False for c in claims) >= 3 and any(c.holds for c in claims):
-            return Pool(
-                f"{text} Which of these parameters has {'a' if other else 'no'} gradient (`.grad` "
-                f"is {'not ' * other}None) after `loss.backward()`?",
-                claims,
-                why,
-            )
-    return None
+    false = {name for name, value in has.items() if value is not other}
+    answers = has if false <= {*changed} else changed
+    claims = [
+        Claim(
+            f"`{name}`",
+            None if value is other and name not in answers else value is other,
+            "it has one" if value else "`.grad` is None",
+        )
+        for name, value in has.items()
+    ]
+    return Pool(
+        f"{text} Which of these parameters has {'a' if other else 'no'} gradient (`.grad` is "
+        f"{'not ' * other}None) after `loss.backward()`?",
+        claims,
+        why,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from checks.quiz.functions import Function
@@ -49,14 +49,20 @@ class Pool:
     claims: Sequence[Claim]
     why: str
 
-    def question(
-        self, function: Function, rng: random.Random, kind: str, level: str
-    ) -> Question | None:
-        """One true claim and three others; None where there are too few."""
-        by_text = {claim.text: claim for claim in self.claims}
-        true, false = ([c for c in by_text.values() if c.holds is value] for value in (True, False))
-        if not true or len(false) < 3:
-            return None
+    def sides(self) -> tuple[list[Claim], list[Claim]]:
+        """The true claims and the false ones, each text once."""
+        claims = {claim.text: claim for claim in self.claims}.values()
+        return [c for c in claims if c.holds], [c for c in claims if c.holds is False]
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there are claims for a question."""
+        true, false = self.sides()
+        return len(true) >= 1 and len(false) >= 3
+
+    def question(self, function: Function, rng: random.Random, kind: str, level: str) -> Question:
+        """One true claim and three others, of those that are enough."""
+        true, false = self.sides()
         right = rng.choice(true)
         chosen = rng.sample([right, *rng.sample(false, 3)], 4)
         return Question(
@@ -71,3 +77,22 @@ class Pool:
             chosen.index(right),
             self.why,
         )
+
+
+def pool_of_values(
+    text: str, right: str, others: Mapping[str, str], why: str, came: str = "this is what came out"
+) -> Pool:
+    """A question about one value.
+
+    Args:
+        others: values, which the right one may be among, and where they come from.
+        came: what came out.
+    """
+    claims = [Claim(value, False, source) for value, source in others.items() if value != right]
+    return Pool(text, [Claim(right, True, came), *claims], why)
+
+
+def either(rng: random.Random, make: Callable[[bool], Pool]) -> Pool | None:
+    """The question what is so, or what is not so."""
+    pools = map(make, rng.sample([True, False], 2))
+    return next((pool for pool in pools if pool.is_enough), None)

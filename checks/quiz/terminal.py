@@ -30,7 +30,7 @@ def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
     made: dict[str, list] = {"questions": [], "notes": []}
     right = answered = 0
     try:
-        with Child(limit, "checks.quiz.jobs") as child:
+        with Child(limit, "checks.quiz.generate") as child:
             numbers = " ".join(task.number for task in tasks)
             outcome = child.run(f"{seed} {COUNT} {numbers}", "quiz")
         if outcome.status != "ok":

@@ -1,27 +1,42 @@
 """Mutants of right functions: how they are made, which are wrong, and that each is caught."""
 
 import ast
+from types import SimpleNamespace
 
 import pytest
 
 from checks.findings import Finding
 from checks.graded_tasks import graded_task
-from checks.hunt.mutation_operators import mutants
+from checks.hunt.mutants import Edit, FunctionText
 from course import mutations
 from course.answers import VARIANTS, put, read
 from course.equivalence import equivalent
 from course.mutations import Judgement, Mutant, draw, mutants_of, read_outcomes, run_all, table
 
 FUNCTION = """
-def f(self, x, y):
-    w = y["lr"]
-    for i in x:
-        if i is None:
-            continue
-        z = -x[:i] / 2
-        z.add_(self.drop(y, train=self.training))
-    return torch.sqrt(z, dim=0, keepdim=True)
+class Owner:
+    def f(self, x, y):
+        '''One -> two.'''
+        w = y["lr"]
+        for i in x:
+            if i is None:
+                continue
+            z = -x[:i] / 2  # halves
+            z.add_(self.drop(
+                y, train=self.training  # or not
+            ))
+        return torch.sqrt(z, dim=0, keepdim=self.dense)
 """
+
+
+def edited(source):
+    """The sources after each edit of f, as Python writes them, by operator."""
+    task = SimpleNamespace(file="f.py", function="Owner.f")
+    text = FunctionText(task, source)
+    return {
+        name: [ast.unparse(ast.parse(text.source(edit))) for edit in text.distinct(edits)]
+        for name, edits in text.edits().items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -29,19 +44,25 @@ def f(self, x, y):
     [
         ("drop_statement", "continue", "pass"),
         ("drop_return", "return torch", "torch"),
-        ("swap_statements", None, "z.add_(self.drop(y, train=self.training))\n        z ="),
+        ("drop_block", "if i is None:\n                continue", "pass"),
+        ("swap_statements", 'w = y["lr"]\n        for', None),
         ("change_condition", "if i is None", "if not i is None"),
+        ("change_condition", "if i is None", "if True"),
         ("replace_operator", "i is None", "i is not None"),
         ("replace_operator", "/ 2", "* 2"),
         ("change_operands", "-x[:i] / 2", "2 / -x[:i]"),
         ("change_operands", "-x[:i] / 2", "-x[:i]"),
         ("change_operands", "-x", "x"),
         ("change_number", "/ 2", "/ 3"),
-        ("change_flag", "keepdim=True", "keepdim=False"),
-        ("drop_call", "self.drop(y, train=self.training)", "y"),
-        ("change_arguments", ", keepdim=True", ""),
-        ("change_arguments", "dim=0, keepdim=True", "dim=True, keepdim=0"),
-        ("replace_name", "drop(y", "drop(z"),
+        ("change_flag", "train=self.training", "train=not self.training"),
+        (
+            "drop_call",
+            "self.drop(\n                y, train=self.training  # or not\n            )",
+            "y",
+        ),
+        ("change_arguments", ", keepdim=self.dense", ""),
+        ("change_arguments", "dim=0, keepdim=self.dense", "dim=self.dense, keepdim=0"),
+        ("replace_name", "y, train", "z, train"),
         ("replace_attribute", "self.drop", "self.dense"),
         ("replace_by_neighbour", "torch.sqrt", "torch.rsqrt"),
         ("change_in_place", "z.add_(", "z.add("),
@@ -50,19 +71,24 @@ def f(self, x, y):
     ],
 )
 def test_operators(operator, old, new):
-    made = mutants(FUNCTION, ("drop", "dense"))
-    texts = [text for text, name in made.items() if name == operator]
-    if old is None:
-        assert any(new in text for text in texts)
+    assert FUNCTION.count(old) == 1
+    if new is None:  # the lines with the two statements in the other order
+        lines = FUNCTION.splitlines()
+        wanted = "\n".join([*lines[:4], *lines[5:12], lines[4], *lines[12:]])
     else:
-        assert FUNCTION.count(old) == 1
-        assert ast.unparse(ast.parse(FUNCTION.replace(old, new))) in texts
+        wanted = FUNCTION.replace(old, new)
+    assert ast.unparse(ast.parse(wanted)) in edited(FUNCTION)[operator]
+
+
+def test_edits_are_of_lines_and_leave_the_docstring_alone():
+    assert all("One -> two" in text for texts in edited(FUNCTION).values() for text in texts)
 
 
 def test_modules_are_no_variables():
-    made = mutants("def f(self, x):\n    return F.relu(x)\n", ("training",))
-    assert "def f(self, x):\n    return F" not in made
-    assert "def f(self, x):\n    return x" in made
+    made = edited("class Owner:\n    def f(self, x):\n        return F.relu(x)\n").values()
+    made = [text for texts in made for text in texts]
+    assert not any(text.endswith("return F") for text in made)
+    assert any(text.endswith("return x") for text in made)
 
 
 def test_of_a_correct_solution():
@@ -72,8 +98,8 @@ def test_of_a_correct_solution():
     assert len(set(drawn)) == 30
     assert len({mutant.operator for mutant in drawn}) > 10  # they take turns
     for mutant in drawn:
-        assert ast.unparse(ast.parse(mutant.source)) == mutant.source
-        assert mutant.change
+        right = mutations.solution_of(mutant)
+        assert "\n".join(mutant.edit.of(right.split("\n"))) != right
 
 
 @pytest.mark.parametrize(
@@ -108,10 +134,10 @@ def test_equivalence(name, old, new, right):
 
 def mutant_of(old, new):
     """The plain attention with a change."""
-    right = read(VARIANTS, "bert.attention/plain").versions["Plain"]["attention"]
-    assert old in right
-    changed = right.replace(old, new)
-    return Mutant("bert.attention", "plain/Plain", "attention", "by hand", changed, new)
+    lines = mutations.solution_of(numbered(0)).split("\n")
+    (number,) = [n for n, line in enumerate(lines, start=1) if old in line]
+    edit = Edit(number, number, lines[number - 1].replace(old, new))
+    return Mutant("bert.attention", "plain/Plain", "attention", "by hand", edit)
 
 
 def test_hangs_and_crashes_are_survived():
@@ -124,7 +150,9 @@ def test_hangs_and_crashes_are_survived():
     ]
     outcomes = dict(run_all(chosen, limit=10, processes=2))
     statuses = [outcomes[mutant].status for mutant in chosen]
-    assert statuses == ["timeout", "crash", "wrong", "equivalent"]
+    assert statuses == ["lost", "lost", "wrong", "equivalent"]
+    assert "not done after 10 seconds" in outcomes[chosen[0]].findings[0].text
+    assert "status 3" in outcomes[chosen[1]].findings[0].text
     assert [outcomes[mutant].told for mutant in chosen[2:]] == ["named", "numbers"]
     assert not any(outcome.trouble for outcome in outcomes.values())
 
@@ -149,7 +177,7 @@ def test_the_table_counts():
 
 
 def numbered(number):
-    return Mutant("bert.attention", "plain/Plain", "attention", "by hand", str(number), "")
+    return Mutant("bert.attention", "plain/Plain", "attention", "by hand", Edit(number, number))
 
 
 VALUES, NAMED = Finding("values", "…"), Finding("named", "…", name="x")
@@ -161,5 +189,5 @@ OUTCOMES = [
     Judgement("wrong", [VALUES, NAMED]),
     Judgement("wrong", [Finding("error", RAISED)]),
     Judgement("wrong", [Finding("error", f"{RAISED}: it is called")]),
-    Judgement("timeout", []),
+    Judgement("lost", []),
 ]

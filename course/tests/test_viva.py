@@ -18,7 +18,9 @@ from course import viva
 from course.answers import MISTAKES, VARIANTS, put, read
 from course.grading.judging.types import Submission
 from course.grading.pages import sheets
+from course.grading.sandbox.confine import Limits
 from course.grading.sandbox.context import open_context
+from training.files.errors import InputError
 
 FILES = {
     name: (ROOT / name).read_text(encoding="utf-8")
@@ -59,7 +61,7 @@ def made_of(files, tmp_path, seed, count, tasks=PART_1, room=1e9):
         (tmp_path / name).write_text(text, encoding="utf-8")
     code = (
         f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]\n"
-        "from checks.quiz.jobs import as_json\n"
+        "from checks.quiz.generate import as_json\n"
         f"print(as_json({seed!r}, {count}, {tasks!r}, {room}))"
     )
     command = [sys.executable, "-c", code]
@@ -321,19 +323,37 @@ def test_bad_input_is_one_line(run_script_here, tmp_path, arguments, says):
     assert says in ended.err
 
 
+def test_seconds_are_of_the_processor_and_the_clock_has_ten_times_as_many(
+    run_script_here, tmp_path, monkeypatch
+):
+    """Else a group would have no questions where the machine is busy."""
+    opened = []
+
+    def open_nothing(part, secret, limits, seconds, isolation):
+        opened.append((limits.cpu_s, seconds, limits.wall_s > seconds))
+        raise InputError("enough")
+
+    monkeypatch.setattr(viva, "open_context", open_nothing)
+    (tmp_path / "submissions" / "a").mkdir(parents=True)
+    (tmp_path / "submissions" / "a" / "bert.py").write_text("x = 1\n", encoding="utf-8")
+    line = ["submissions", "--seed", "1", "--out", "out", "--seconds", "6.5"]
+    assert "enough" in run_script_here(viva, *line).err
+    assert opened == [(7, 65.0, True)]
+
+
 # ---------------------------------------------------------------------------------------------
 # In the sandbox
 
 
 FORGED = """
 import json, types
-from checks.quiz import jobs
+from checks.quiz import generate
 def dumps(*_):
     q = {"kind": "shape", "level": "easy", "task": "1.2", "file": "bert.py", "lines": [1, 2, 0, 0],
          "text": "</pre><script>x</script>" , "options": %s, "executed": ["1"] * 4, "key": 0,
          "why": "x"}
     return json.dumps({"questions": [q] * 99, "notes": ["</p><script>y</script>"] * 99})
-jobs.json = types.SimpleNamespace(dumps=dumps)
+generate.json = types.SimpleNamespace(dumps=dumps)
 """
 ATTACKS = {
     "loop": ("while True: pass", 0, "it did not end within the time limit"),
@@ -343,8 +363,8 @@ ATTACKS = {
     "forged": (FORGED % '["1", "2", "3", "4"]', 5, None),
     "forged badly": (FORGED % '["1", "1"]', 0, "what its code gave back are no questions"),
     "huge": (
-        "import types\nfrom checks.quiz import jobs\n"
-        "jobs.json = types.SimpleNamespace(dumps=lambda *_: '[' * 10**7)",
+        "import types\nfrom checks.quiz import generate\n"
+        "generate.json = types.SimpleNamespace(dumps=lambda *_: '[' * 10**7)",
         0,
         "what its code gave back are no questions",
     ),
@@ -361,7 +381,8 @@ ATTACKS = {
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_hostile_submissions_harm_only_themselves(attack, tmp_path):
     code, count, says = ATTACKS[attack]
-    with open_context(1, "", seconds=12.0 if attack == "loop" else 60.0) as context:
+    limits = Limits(cpu_s=4) if attack == "loop" else None
+    with open_context(1, "", limits, seconds=120.0) as context:
         code = code.replace("{stage}", str(context.stage)).replace("{out}", str(tmp_path))
         hostile = {name: text.encode() for name, text in FILES.items()}
         hostile["bert.py"] += f"\n{code}\n".encode()

@@ -13,7 +13,7 @@ from functools import cache
 from torch import Tensor
 
 from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.mutants import function_in
+from checks.hunt.mutants import FunctionText
 from checks.hunt.student_tests import TEST_OF, TESTS, faults_of
 from course.answers import MARKER, MISTAKES, VARIANTS, put, read_all
 from course.grading.intake import parse
@@ -52,7 +52,7 @@ def implementations(entry: GradedTask) -> list[Implementation]:
 def arguments(entry: GradedTask, source: str = "") -> list[str]:
     """The names of a function's arguments, in our file or another one."""
     source = source or (ROOT / entry.file).read_text("utf-8")
-    return [argument.arg for argument in function_in(entry, source).args.args]
+    return [argument.arg for argument in FunctionText(entry, source).node.args.args]
 
 
 def grade(context: GradingContext, submission: Submission) -> tuple[float, str]:

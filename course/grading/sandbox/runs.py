@@ -25,7 +25,7 @@ from checks.graded_tasks import graded_task
 from checks.part1 import adamw_cases, adamw_checks, adamw_mistakes, runners
 from checks.part1.references import CLASSIFIER_DROPOUT, in_dtype, under
 from checks.part2 import calls, models
-from checks.quiz import jobs
+from checks.quiz import generate
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 CASE_FAILS = (  # a step that fails in one case: the others are run still
@@ -195,23 +195,16 @@ def tests(_: dict[str, Tensor], task_id: str, tests: str, sources: list[str]) ->
         sources: of which the student does not know which are right.
     """
     hunting = importlib.import_module("checks.hunt.jobs")  # only where tests are graded
-    says = []
-    for source in sources:
-        error = hunting.failure_of(graded_task(task_id), tests, source)
-        if isinstance(error, SystemExit):
-            says.append(-2)
-        elif error and describe(error).kind == "not started":
-            says.append(-1)
-        else:
-            says.append(int(error is not None))
-    return {"failed": torch.tensor(says)}
+    codes = {"exit": -2, "not started": -1}
+    failures = [hunting.failure_of(graded_task(task_id), tests, source) for source in sources]
+    return {"failed": torch.tensor([codes.get(f.kind, 1) if f else 0 for f in failures])}
 
 
 def viva(
     _: dict[str, Tensor], seed: str, count: int, tasks: list[str], room: float
 ) -> dict[str, Any]:
     """Questions about a group's functions, as the bytes of a JSON text."""
-    text = jobs.as_json(seed, count, tasks, room)
+    text = generate.as_json(seed, count, tasks, room)
     return {"questions": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
 
 
