@@ -35,7 +35,7 @@ MULTIPLE = 8  # of which the width of the gate is one: kernels like such sizes
 
 
 def architecture(text: str) -> str:
-    """An argparse type: bert, modern or switches; all but bert become a list in SWITCHES's order."""
+    """An argparse type: bert, or switches in the order of SWITCHES; modern has all of them."""
     names = {"bert": [], "modern": [*SWITCHES]}.get(text, text.split(","))
     for name in names:
         if name not in SWITCHES:
