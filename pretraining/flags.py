@@ -46,7 +46,6 @@ class PretrainingFlags(TrainingFlags):
     model: str | None = None
     architecture: str = flag(
         "bert",
-        type=architecture,
         metavar="LIST",
         help=f"bert, modern, or some of {','.join(SWITCHES)}",
     )
@@ -147,6 +146,10 @@ def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
     """Read and check the command line."""
     parser = make_parser()
     args = parser.parse_args(arguments, namespace=PretrainingFlags())
+    try:
+        args.architecture = architecture(args.architecture)
+    except ValueError as error:
+        parser.error(f"--architecture: {error}")
     if args.full_sentences and args.objective != "none":
         parser.error("--full_sentences has no second segment: give --objective none with it")
     if args.model and (args.vocab or args.train_vocab):

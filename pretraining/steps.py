@@ -7,7 +7,6 @@ This file does not know about training.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,14 +34,18 @@ MULTIPLE = 8  # of which the width of the gate is one: kernels like such sizes
 
 
 def architecture(text: str) -> str:
-    """An argparse type: bert, or switches in the order of SWITCHES; modern has all of them."""
+    """The switches of a list in the order of SWITCHES: all of them for modern, none for bert.
+
+    Raises:
+        ValueError: a name is unknown, or there twice.
+    """
     names = {"bert": [], "modern": [*SWITCHES]}.get(text, text.split(","))
     for name in names:
         if name not in SWITCHES:
             known = f"bert, modern, or some of {','.join(SWITCHES)}"
-            raise argparse.ArgumentTypeError(f"{name!r} is not an architecture; give {known}")
+            raise ValueError(f"{name!r} is not a switch; give {known}")
         if names.count(name) > 1:
-            raise argparse.ArgumentTypeError(f"{text} has {name} twice")
+            raise ValueError(f"{text} has {name} twice")
     return ",".join(sorted(names, key=[*SWITCHES].index)) or "bert"
 
 
@@ -58,6 +61,7 @@ class StepsConfig(BertConfig):
 
     def __init__(self, **values: Any):
         super().__init__(**values)
+        self.architecture = architecture(self.architecture)
         self.mlp_dropout = self.hidden_dropout_prob  # GeGLU's name
         width = self.hidden_size // self.num_attention_heads
         if self.has("rotary") and width % 2:
