@@ -81,9 +81,10 @@ def check_earlier_runs(experiment: Experiment, seed: int | None) -> None:
     paths = [Path(results.expanded(value, seed)) for value in values if value.startswith("$RUNS/")]
     paths += [results.RUNS / member / "model.pt" for member in experiment.members]
     if missing := [str(path) for path in paths if not path.exists()]:
+        name = run_name(experiment.name, seed)
         raise InputError(
-            f"{run_name(experiment.name, seed)} reads {', '.join(missing)}, which is not there; "
-            "research/experiments/README.md says what makes it (a run that has its line already wants --again)"
+            f"{name} reads {', '.join(missing)}, which is not there; research/experiments/README.md"
+            " says what makes it (a run that has its line already wants --again)"
         )
 
 
