@@ -292,7 +292,7 @@ def test_the_rate_follows_the_time_and_the_run_ends_with_it(
     options = ["--minutes", 1, "--warmup", 0.25, "--eval_every", 100, "--resume"]
     stopped = run_script_here(pretrain, *line, *options)
     assert stopped.code == 1
-    assert "plan: 1 minutes of 4 rows" in stopped.out
+    assert "plan: 1 min 00 s of 4 rows of up to 48 tokens, lr" in stopped.out
     clock.now += 3600
     succeeded(run_script_here(pretrain, *line, *options))
     seconds = [7 * i for i in range(10)]  # the last one is 63: the time is up
