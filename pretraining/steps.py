@@ -140,13 +140,23 @@ class StepsEncoder(BertModel):
     def encode(self, hidden_states: Tensor, attention_mask: Tensor) -> Tensor:
         """All layers in turn: (B, L, D) and a mask (B, L) of 1 and 0 → (B, L, D)."""
         hides_padding = get_extended_attention_mask(attention_mask, self.dtype)  # (B, 1, 1, L)
-        near = local_mask(hidden_states.size(1), self.config.local_attention)  # (L, L)
-        lowest = torch.finfo(self.dtype).min
-        hides_far = torch.where(near.to(hidden_states.device), hides_padding, lowest)
+        hides_far = self.far_mask(attention_mask) if self.config.has("local") else None
         for layer in self.bert_layers:
-            mask = hides_far if layer.is_local else hides_padding  # (B, 1, L, L) or (B, 1, 1, L)
+            mask = hides_far if layer.is_local else hides_padding
             hidden_states = layer(hidden_states, mask)  # (B, L, D)
         return self.final_layer_norm(hidden_states)
+
+    def far_mask(self, attention_mask: Tensor) -> Tensor:
+        """What a local layer adds to scores: a mask (B, L) of 1 and 0 → (B, 1, L, L).
+
+        It has the type of the scores: of float32 it would widen those of a bfloat16 run.
+        """
+        kind = attention_mask.device.type
+        is_half = torch.is_autocast_enabled(kind)
+        dtype = torch.get_autocast_dtype(kind) if is_half else self.dtype
+        near = local_mask(attention_mask.size(1), self.config.local_attention)  # (L, L)
+        seen = (attention_mask[:, None, None, :] > 0) & near.to(attention_mask.device)
+        return (~seen).to(dtype) * torch.finfo(dtype).min
 
 
 class StepsModel(PretrainingModel):
