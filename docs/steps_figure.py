@@ -9,7 +9,7 @@ changes of those before it and one more; its difference is to the step before, s
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from docs.pretraining_figure import mean_and_sd
 from docs.techniques_figure import Mark, draw_panel
 from research.experiments import results
 from research.experiments.intervals import interval
-from research.experiments.report import Row, rows_of
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 
@@ -38,25 +37,18 @@ STEPS = {  # by title, what follows in the name of a run
 }
 LENGTHS = {"steps": ("128", "blue"), "steps-512": ("512", "orange")}  # tokens of a row, by run
 
-Rows = Mapping[str, Row]
 
-
-def seeds_of(rows: Rows, name: str) -> dict:
-    """Seed → result of a run; none if there are none."""
-    return dict(rows[name].by_seed) if name in rows else {}
-
-
-def table(rows: Rows) -> str:
+def table(runs: Sequence[dict]) -> str:
     """Markdown: of each step and length the held-out loss, the exam and tokens a second."""
     lines = []
     for title, end in STEPS.items():
         line = [title]
         for name in LENGTHS:
-            runs = seeds_of(rows, name + end).values()
-            exams = seeds_of(rows, f"{name}-exam{end}").values()
-            speeds = [run["held_out"][-1]["pieces"] / run["seconds"] for run in runs]
-            line.append(mean_and_sd([run["metrics"]["mlm_loss"] for run in runs]))
+            line.append(mean_and_sd([*losses_of(runs, name + end).values()]))
+            exams = [run for run in runs if run["name"] == f"{name}-exam{end}"]
             line.append(mean_and_sd([exam["metrics"]["grammar"] for exam in exams]))
+            timed = [run for run in runs if run["name"] == name + end]
+            speeds = [run["held_out"][-1]["pieces"] / run["seconds"] for run in timed]
             line.append(f"{np.mean(speeds):,.0f}" if speeds else "–")
         lines.append(line)
     columns = ("loss, nats", "grammar", "tokens/s")
@@ -64,16 +56,18 @@ def table(rows: Rows) -> str:
     return results.markdown(["", *titles], lines)
 
 
-def marks_of(rows: Rows) -> list[Mark]:
+def losses_of(runs: Sequence[dict], name: str) -> dict[int, float]:
+    """The held-out loss of each seed of a run; none if there are none."""
+    return {run["seed"]: run["metrics"]["mlm_loss"] for run in runs if run["name"] == name}
+
+
+def marks_of(runs: Sequence[dict]) -> list[Mark]:
     """Each step's difference in loss to the step before, over the seeds that both ran."""
     marks = []
     for (_, before), (title, end) in pairwise(STEPS.items()):
         for name, (_, colour) in LENGTHS.items():
-            ours, theirs = seeds_of(rows, name + end), seeds_of(rows, name + before)
-            differences = [
-                ours[seed]["metrics"]["mlm_loss"] - theirs[seed]["metrics"]["mlm_loss"]
-                for seed in ours.keys() & theirs
-            ]
+            ours, theirs = losses_of(runs, name + end), losses_of(runs, name + before)
+            differences = [ours[seed] - theirs[seed] for seed in ours.keys() & theirs]
             if len(differences) > 1:  # one has no interval
                 marks.append(Mark(title, colour, interval([np.array(differences)], 0.0)))
     return marks
@@ -94,12 +88,12 @@ def figure(d: Drawing, marks: Sequence[Mark]) -> None:
 
 def main() -> None:
     """Print the table, and draw the figure of the steps that have two seeds."""
-    rows = rows_of(results.load_results())
-    if not rows.keys() & {name + end for name in LENGTHS for end in STEPS.values()}:
+    runs = results.load_results()
+    if not any(losses_of(runs, name) for name in LENGTHS):
         command = "python research/experiments/run.py research/experiments/books/steps*.toml"
         raise InputError(f"no results yet; {command}")
-    print(table(rows))
-    if marks := marks_of(rows):
+    print(table(runs))
+    if marks := marks_of(runs):
         write_svg(FIGURE, svg_of(figure, marks))
         print(f"wrote {FIGURE}")
 

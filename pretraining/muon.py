@@ -6,11 +6,9 @@ This file does not know about schedules or models.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from optimizer import AdamW
 
@@ -41,51 +39,33 @@ def orthogonalize(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 class Muon(AdamW):
-    """Momentum whose steps are orthogonal, for matrices; AdamW of optimizer.py for all others.
+    """Momentum whose steps are orthogonal, for groups with "momentum"; AdamW for all others.
 
-    For a matrix θ (R, C) with gradient G and a learning rate α:
+    For a matrix θ (R, C) with gradient G, a group's learning rate α, weight_decay λ, momentum μ:
         M ← μ M + (1 − μ) G                                  momentum
         θ ← θ − α λ θ                                        decoupled weight decay
         θ ← θ − α · 0.2 √max(R, C) · orthogonalize(μ M + (1 − μ) G)      after Nesterov
 
     Every direction of a matrix moves alike, however small its gradient. The root mean square of a
     step is 0.2 α, about AdamW's (Liu et al. 2025, section 2.2), so both take the same α and λ.
-
-    Args:
-        matrices: parameters of two dimensions.
-        others: groups of parameters for AdamW.
-        lr: α of both.
-        weight_decay: λ of the matrices.
-        momentum: μ.
-        dtype: of the products in ``orthogonalize``.
     """
 
-    def __init__(
-        self,
-        matrices: Iterable[nn.Parameter],
-        others: Iterable[dict[str, Any]],
-        lr: float,
-        weight_decay: float = 0.0,
-        momentum: float = 0.95,
-        dtype: torch.dtype = torch.float32,
-    ):
-        group = {"params": list(matrices), "momentum": momentum, "weight_decay": weight_decay}
-        super().__init__([group, *others], lr=lr)
-        self.dtype = dtype
+    dtype = torch.float32  # of the products in orthogonalize
 
     @torch.no_grad()
     def step(self) -> None:
         """Update every parameter that has a gradient; those of the matrices are gone afterwards."""
-        group = self.param_groups[0]
-        for matrix in group["params"]:
-            if matrix.grad is None:
-                continue
-            state = self.state[matrix]
-            if not state:
-                state["momentum"] = torch.zeros_like(matrix)  # M
-            momentum = state["momentum"].lerp_(matrix.grad, 1 - group["momentum"])
-            update = orthogonalize(matrix.grad.lerp(momentum, group["momentum"]), self.dtype)
-            matrix.mul_(1 - group["lr"] * group["weight_decay"])
-            matrix.sub_(update, alpha=group["lr"] * 0.2 * math.sqrt(max(matrix.shape)))
-            matrix.grad = None  # so that AdamW passes over it
+        for group in self.param_groups:
+            matrices = group["params"] if "momentum" in group else ()
+            for matrix in matrices:
+                if matrix.grad is None:
+                    continue
+                state = self.state[matrix]
+                if not state:
+                    state["momentum"] = torch.zeros_like(matrix)  # M
+                momentum = state["momentum"].lerp_(matrix.grad, 1 - group["momentum"])
+                update = orthogonalize(matrix.grad.lerp(momentum, group["momentum"]), self.dtype)
+                matrix.mul_(1 - group["lr"] * group["weight_decay"])
+                matrix.sub_(update, alpha=group["lr"] * 0.2 * math.sqrt(max(matrix.shape)))
+                matrix.grad = None  # so that AdamW passes over it
         super().step()

@@ -137,9 +137,11 @@ def new_optimizer(args: PretrainingFlags, model: PretrainingModel) -> AdamW:
     matrices = [p for p in model.bert.bert_layers.parameters() if p.dim() == 2]
     taken = {id(p) for p in matrices}
     groups[0]["params"] = [p for p in groups[0]["params"] if id(p) not in taken]
-    is_bf16 = half_type(model.decoder_bias.device, args.precision) is torch.bfloat16
-    dtype = torch.bfloat16 if is_bf16 else torch.float32
-    return Muon(matrices, groups, args.lr, args.weight_decay, dtype=dtype)
+    groups.append({"params": matrices, "momentum": 0.95, "weight_decay": args.weight_decay})
+    optimizer = Muon(groups, lr=args.lr)
+    if half_type(model.decoder_bias.device, args.precision) is torch.bfloat16:
+        optimizer.dtype = torch.bfloat16
+    return optimizer
 
 
 # ---------------------------------------------------------------------------------------------

@@ -194,7 +194,8 @@ def test_muon_is_that_of_torch(dtype):
     torch.manual_seed(0)
     start = [torch.randn(shape, dtype=torch.float64) for shape in ((16, 16), (30, 8), (8, 30))]
     ours, theirs = ([torch.nn.Parameter(x.clone()) for x in start] for _ in range(2))
-    mine = Muon(ours, [], lr=1.0, weight_decay=0.1, dtype=dtype)
+    mine = Muon([{"params": ours, "momentum": 0.95, "weight_decay": 0.1}], lr=1.0)
+    mine.dtype = dtype
     other = torch.optim.Muon(theirs, 1.0, 0.1, adjust_lr_fn="match_rms_adamw")
     exact = mock.patch.object(torch.Tensor, "bfloat16", lambda x: x.to(dtype))
     with exact:
@@ -217,13 +218,13 @@ def test_muon_has_the_layers_matrices_and_adamw_the_rest():
     args = PretrainingFlags(optimizer="muon", lr=0.01, weight_decay=0.1)
     optimizer = pretrain.new_optimizer(args, model)
     names = {p: name for name, p in model.named_parameters()}
-    matrices, decayed, spared = ({names[p] for p in g["params"]} for g in optimizer.param_groups)
+    decayed, spared, matrices = ({names[p] for p in g["params"]} for g in optimizer.param_groups)
     assert matrices == {
         n for n in names.values() if "bert_layers" in n and n.endswith("weight") and "norm" not in n
     }
     assert {"bert.word_embedding.weight", "transform_dense.weight"} <= decayed
     assert len(matrices) + len(decayed) + len(spared) == len(names)
-    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.1, 0.1, 0.0]
+    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.1, 0.0, 0.1]
     before = {name: p.detach().clone() for p, name in names.items()}
     plain = {
         p: torch.nn.Parameter(p.detach().clone())

@@ -50,7 +50,7 @@ def test_the_table_and_the_figure(place, run_script_here, monkeypatch, tmp_path)
         "| BERT | 6.000 (1.000; 3) | 0.600 (0.000; 3) | 1,000 | 5.500 (1) | – | 500 |" in done.out
     )
     assert "| + Muon | – | – | – | – | – | – |" in done.out
-    (mark,) = figure.marks_of(figure.rows_of(results.load_results()))
+    (mark,) = figure.marks_of(results.load_results())
     middle, _, high = mark.difference
     assert (mark.title, middle) == ("+ pre-norm", pytest.approx(-0.3))
     assert high - middle == pytest.approx(4.302653 * 0.1 / 3**0.5)  # Student's t of two

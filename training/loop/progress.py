@@ -44,23 +44,15 @@ class Progress:
         pieces: those before an interruption.
         seconds: what they took.
         what: is being done, for the lines.
-        last_second: when the run ends, if time says so.
     """
 
     UNTIMED_STEPS = 10
     ESTIMATE_AFTER = 5.0  # seconds of timed steps
     LINE_EVERY = 60.0  # seconds
+    last_second: float | None = None  # of the run, if it ends by time
 
-    def __init__(
-        self,
-        total: float,
-        pieces: int = 0,
-        seconds: float = 0.0,
-        what: str = "training",
-        last_second: float | None = None,
-    ):
+    def __init__(self, total: float, pieces: int = 0, seconds: float = 0.0, what: str = "training"):
         self.total, self.before, self.what = total, seconds, what
-        self.last_second = last_second
         self.pieces = pieces  # read so far, with those of the batch that is being computed
         self.begun = self.last_line = time.monotonic()
         self.steps = self.timed_pieces = 0  # of this process

@@ -107,7 +107,8 @@ class Run:
         set_threads(here.threads)
         self.record = Record(self.steps_file, here.step, here.means, self.args.tensorboard)
         total = self.total_steps * self.loader.pieces_per_batch
-        self.progress = Progress(total, here.pieces, here.seconds, last_second=self.last_second)
+        self.progress = Progress(total, here.pieces, here.seconds)
+        self.progress.last_second = self.last_second
         if self.report:
             self.report.print_header()
             for row, seconds in zip(here.history, here.times, strict=True):
