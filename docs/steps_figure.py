@@ -32,7 +32,7 @@ STEPS = {  # by title, what follows in the name of a run
     "+ no biases": "-no-bias",
     "+ rotary positions": "-rotary",
     "+ GeGLU": "-geglu",
-    "+ local layers: ModernBERT": "-local",
+    "+ local layers": "-local",
     "+ Muon": "-muon",
 }
 LENGTHS = {"steps": ("128", "blue"), "steps-512": ("512", "orange")}  # tokens of a row, by run
@@ -81,8 +81,8 @@ def figure(d: Drawing, marks: Sequence[Mark]) -> None:
     difference is not resolved.
     """
     for i, (length, colour) in enumerate(LENGTHS.values()):
-        d.box(20 + 180 * i, 20, 9, 9, f"{colour} full")
-        d.text(38 + 180 * i, 31, f"rows of {length} tokens", "start")
+        d.box(20 + 220 * i, 20, 9, 9, f"{colour} full")
+        d.text(38 + 220 * i, 31, f"rows of {length} tokens", "start")
     draw_panel(d, "Loss on held-out text against the step before, nats", marks, 48.0)
 
 
