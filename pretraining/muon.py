@@ -1,4 +1,4 @@
-"""Muon: steps of orthogonal matrices (Jordan et al. 2024), and AdamW for all that is no matrix.
+"""Muon: steps of orthogonal matrices (Jordan et al. 2024), and AdamW for other parameters.
 
 This file does not know about schedules or models.
 """
