@@ -24,6 +24,7 @@ import training  # noqa: F401, before torch
 import torch
 
 from base_bert import canonical_name, read_weights
+from config import BertConfig
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser, given_lines, positive_int
@@ -38,15 +39,16 @@ def load(name: str) -> tuple[PretrainingModel, BertTokenizer]:
     """A model with its head for masked words, and its vocabulary.
 
     Raises:
-        InputError: the model does not exist, or has no such head.
+        InputError: the model does not exist, is not a BERT, or has no such head.
     """
+    config = BertConfig.from_pretrained(name)
     names = {canonical_name(name) for name in read_weights(find_model(name))}
     if not MASKED_WORD_NAMES.keys() <= names:
         raise InputError(
             f"{name} has no head for masked words; take a model that has one, such as "
             f"{OWN_MODEL} or bert-base-uncased"
         )
-    model = PretrainingModel.from_pretrained(name, objective="none")
+    model = PretrainingModel.from_pretrained(name, config=config, objective="none")
     return model, BertTokenizer.from_pretrained(name)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from pretraining.masking import MASKED
 from pretraining.model import OBJECTIVES
 from pretraining.presets import PRESETS
+from pretraining.steps import SWITCHES, architecture
 from training.cli.flags import (
     OneLineParser,
     TrainingFlags,
@@ -43,6 +44,16 @@ class PretrainingFlags(TrainingFlags):
     preset: str | None = None  # these three exclude each other
     config: Path | None = None
     model: str | None = None
+    architecture: str = flag(
+        "bert",
+        metavar="LIST",
+        help=f"bert, modern, or some of {','.join(SWITCHES)}",
+    )
+    optimizer: str = flag(
+        "adamw",
+        choices=("adamw", "muon"),
+        help="adamw, or muon: Muon for the layers' matrices, AdamW for the rest",
+    )
     objective: str = flag(
         "nsp",
         choices=OBJECTIVES,
@@ -59,6 +70,9 @@ class PretrainingFlags(TrainingFlags):
     batch_size: int = flag(32, type=positive_int, help="rows per step")
     epochs: int = flag(1, may_change=True, type=positive_int, help="passes over the text")
     steps: int | None = flag(None, type=positive_int, help="instead of --epochs")
+    minutes: float | None = flag(
+        None, type=positive_float, help="end after that time instead; lr follows the time"
+    )
     lr: float | None = flag(
         None, type=positive_float, help="learning rate (5e-4; 5e-5 with --model)"
     )
@@ -132,10 +146,18 @@ def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
     """Read and check the command line."""
     parser = make_parser()
     args = parser.parse_args(arguments, namespace=PretrainingFlags())
+    try:
+        args.architecture = architecture(args.architecture)
+    except ValueError as error:
+        parser.error(f"--architecture: {error}")
     if args.full_sentences and args.objective != "none":
         parser.error("--full_sentences has no second segment: give --objective none with it")
     if args.model and (args.vocab or args.train_vocab):
         parser.error("--model keeps its vocabulary; --vocab and --train_vocab need a new model")
+    if args.model and args.architecture != "bert":
+        parser.error("--model keeps its architecture; --architecture needs a new model")
+    if args.minutes and args.steps:
+        parser.error("--minutes and --steps both say when the run ends: give one of them")
     if args.length < 8:
         parser.error("--length must be at least 8")
     if not args.mask:

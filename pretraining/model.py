@@ -6,6 +6,7 @@ This file does not know about text, masks or training; the encoder inside is ``b
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,10 +49,12 @@ class PretrainingModel(BertPreTrainedModel):
             whether the two are swapped (Lan et al. 2020); 'none', there is no second head.
     """
 
+    encoder = BertModel  # steps.py has another one
+
     def __init__(self, config: BertConfig, objective: str = "nsp"):
         super().__init__(config)
         self.objective = objective
-        self.bert = BertModel(config)
+        self.bert = self.encoder(config)
         self.transform_dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.transform_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.decoder_bias = nn.Parameter(torch.zeros(config.vocab_size))
@@ -123,12 +126,11 @@ class PretrainingModel(BertPreTrainedModel):
         heads = {theirs: own[ours] for theirs, ours in self.head_names().items()}
         return tensors | {name: tensor.cpu().contiguous() for name, tensor in heads.items()}
 
-    def save_pretrained(self, folder: str | Path) -> None:
+    def save_pretrained(self, folder: str | Path, **entries: Any) -> None:
         """Write config.json and model.safetensors that ``transformers`` and all scripts here load.
 
         transformers' BertForPreTraining, BertForMaskedLM and BertModel take what they need of it.
         """
         architecture = "BertForPreTraining" if self.relation else "BertForMaskedLM"
-        super().save_pretrained(
-            folder, architectures=[architecture], pretraining_objective=self.objective
-        )
+        own = {"architectures": [architecture], "pretraining_objective": self.objective}
+        super().save_pretrained(folder, **(own | entries))

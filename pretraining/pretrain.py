@@ -38,8 +38,10 @@ from pretraining.flags import PretrainingFlags, get_args
 from pretraining.held_out import HeldOut, check_size
 from pretraining.losses import KEYS, log_losses, pretraining_losses
 from pretraining.model import PretrainingModel
+from pretraining.muon import Muon
 from pretraining.presets import preset
 from pretraining.report import Tables, print_header, print_held_out, print_row, write_report
+from pretraining.steps import StepsModel
 from pretraining.vocabulary import find_tokenizer
 from tokenizer import BertTokenizer
 from training.cli.scripts import run_script
@@ -48,7 +50,7 @@ from training.files.writing import check_writable
 from training.loop.batches import TrainingLoader
 from training.loop.checkpoints import ResumePoint, end_run, has_ended, resume_path, run_settings
 from training.loop.device_check import check_device
-from training.loop.devices import compile_encoder, pick_device, speed_up
+from training.loop.devices import compile_encoder, half_type, pick_device, speed_up
 from training.loop.processes import (
     broadcast_from_main,
     is_main_process,
@@ -74,7 +76,10 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
             config = BertConfig(**(BertConfig.from_json(args.config).to_dict() | special))
         else:
             config = preset(args.preset, **special)
-        model = PretrainingModel(config, args.objective)
+        if args.architecture == "bert":
+            model = PretrainingModel(config, args.objective)
+        else:
+            model = StepsModel.new(config, args.architecture, args.objective)
     if args.dropout is not None:  # of this model, but not of its configuration, which is saved:
         # a text that is read once cannot be learned by heart (Geiping & Goldstein 2023, section
         # 4.2); the few labels of fine-tuning can
@@ -124,6 +129,21 @@ def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str,
     ]
 
 
+def new_optimizer(args: PretrainingFlags, model: PretrainingModel) -> AdamW:
+    """AdamW, or with --optimizer muon Muon for the layers' matrices and AdamW for the rest."""
+    groups = weight_decay_groups(model, args.weight_decay)
+    if args.optimizer == "adamw":
+        return AdamW(groups, lr=args.lr)
+    matrices = [p for p in model.bert.bert_layers.parameters() if p.dim() == 2]
+    taken = {id(p) for p in matrices}
+    groups[0]["params"] = [p for p in groups[0]["params"] if id(p) not in taken]
+    groups.append({"params": matrices, "momentum": 0.95, "weight_decay": args.weight_decay})
+    optimizer = Muon(groups, lr=args.lr)
+    if half_type(model.decoder_bias.device, args.precision) is torch.bfloat16:
+        optimizer.dtype = torch.bfloat16
+    return optimizer
+
+
 # ---------------------------------------------------------------------------------------------
 # Training
 
@@ -139,7 +159,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
         args.workers = min(2, (os.cpu_count() or 1) - 1) if device.type == "cuda" else 0
     model = new_model(args, tokenizer)
     model.to(device)
-    optimizer = AdamW(weight_decay_groups(model, args.weight_decay), lr=args.lr)
+    optimizer = new_optimizer(args, model)
     if args.fast:
         speed_up(model, optimizer)
     held_out = None
@@ -149,14 +169,15 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     check_size(corpus, args.length, "the text", "give more text, or a smaller --length")
     examples = make_examples(args, tokenizer, corpus, args.mask)
     loader = PretrainingLoader(examples, args)
-    args.steps = args.steps or args.epochs * len(loader)
-    args.eval_every = args.eval_every or max(args.log_every, math.ceil(args.steps / 20))
+    planned = args.steps or args.epochs * len(loader)
+    args.steps = None if args.minutes else planned
+    args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))
 
     if has_ended(resume_path(args.out / "pretrain"), f"{args.out}/", args):
         return
     check_device(args, model, {"forward": examples})
     if args.compile:
-        compile_encoder(model, args, args.steps)
+        compile_encoder(model, args, planned)
     tables = Tables()
     print_header(args, len(loader))
     with new_run(args, model, optimizer, loader, corpus, tables) as run:
@@ -201,6 +222,7 @@ def new_run(
         point=ResumePoint(resume_path(args.out / "pretrain"), settings(args, corpus)),
         steps_file=args.out / "steps.csv",
         steps=args.steps,
+        seconds=args.minutes and 60 * args.minutes,
         stateful={"tables": tables},
     )
 
@@ -227,12 +249,12 @@ def look(
     tables: Tables,
 ) -> None:
     """After an update: keep the model, print a row, evaluate, each if it is time for it."""
-    step, read = run.position.step + 1, run.progress.pieces
+    step, read, is_last = run.position.step + 1, run.progress.pieces, run.is_last_step()
     if args.keep_at:
         keep_checkpoint(args, tokenizer, model, read - pieces_of(batch), read)
-    if step == args.steps or step % args.log_every == 0:
+    if is_last or step % args.log_every == 0:
         tables.training.append(print_row(run, step, args.objective))
-    if step < args.steps and step % args.eval_every:
+    if not is_last and step % args.eval_every:
         return
     if held_out is None:
         save(model, tokenizer, args.out)

@@ -29,10 +29,14 @@ class Tables:
 
 def print_header(args: PretrainingFlags, batches: int) -> None:
     """Print how long the run is, and the header of the table."""
+    epochs = ""
+    if args.minutes:
+        length = minutes(60 * args.minutes)
+    else:
+        length, epochs = f"{args.steps:,} steps", f" ({args.steps / batches:.2f} epochs)"
     print(
-        f"plan: {args.steps:,} steps of {args.batch_size} rows of up to {args.length} tokens "
-        f"({args.steps / batches:.2f} epochs), lr {args.lr:g}, an evaluation on held-out text "
-        f"every {args.eval_every:,} steps"
+        f"plan: {length} of {args.batch_size} rows of up to {args.length} tokens{epochs}, "
+        f"lr {args.lr:g}, an evaluation on held-out text every {args.eval_every:,} steps"
     )
     pair = "" if args.objective == "none" else f"  {args.objective} loss   acc"
     print(f"   step  mlm loss    acc{pair}   tokens/s   time left")

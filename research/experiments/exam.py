@@ -27,6 +27,8 @@ from lessons.fill_mask import load
 from pretraining.corpus import Corpus
 from pretraining.flags import PretrainingFlags
 from pretraining.held_out import HeldOut
+from pretraining.steps import StepsModel
+from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser, add_fields, flag, seed
 from training.cli.scripts import run_script
 from training.files.writing import check_writable, write_json
@@ -45,7 +47,10 @@ class ExamFlags:
 
 def measure(args: ExamFlags) -> dict[str, Any]:
     """Accuracy on all pairs and by phenomenon, and the loss of masked words."""
-    model, tokenizer = load(args.model)
+    if model := StepsModel.read(args.model):
+        tokenizer = BertTokenizer.from_pretrained(args.model)
+    else:
+        model, tokenizer = load(args.model)
     pairs = grammar.read_pairs(None)
     encoded = grammar.encode(tokenizer, pairs, model.config.max_position_embeddings)
     sentences = chain.from_iterable(encoded)

@@ -125,19 +125,20 @@ def read_experiment(path: str | Path) -> Experiment:
     return experiment
 
 
-def as_arguments(flags: dict[str, Any]) -> list[str]:
+def as_arguments(flags: dict[str, Any], seed: int | None = None) -> list[str]:
     """Flags of a TOML as command-line arguments; true is a bare flag, false is left out."""
     arguments = []
     for name, value in flags.items():
         if value is not False:
             values = [] if value is True else value if isinstance(value, list) else [value]
-            arguments += [f"--{name}", *map(expanded, values)]
+            arguments += [f"--{name}", *(expanded(value, seed) for value in values)]
     return arguments
 
 
-def expanded(value: Any) -> str:
-    """A value of a TOML with variables of the environment filled in; $RUNS is the folder runs."""
-    return os.path.expandvars(str(value).replace("$RUNS", str(RUNS)))
+def expanded(value: Any, seed: int | None = None) -> str:
+    """A value of a TOML with variables filled in: $RUNS, $SEED and those of the environment."""
+    text = str(value).replace("$RUNS", str(RUNS)).replace("$SEED", str(seed))
+    return os.path.expandvars(text)
 
 
 def run_name(name: str, seed: int | None) -> str:
@@ -273,7 +274,7 @@ def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[s
         sys.executable,
         str(ROOT / (experiment.script or SCRIPTS[experiment.kind])),
         *checkpoints,
-        *as_arguments(experiment.flags),
+        *as_arguments(experiment.flags, seed),
         *(["--fast"] if experiment.kind in FAST_KINDS else []),
         *([] if seed is None else ["--seed", str(seed)]),
         *where,

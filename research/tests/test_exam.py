@@ -20,6 +20,7 @@ from support import (
 from lessons import grammar
 from pretraining.building import build
 from pretraining.model import PretrainingModel
+from pretraining.steps import StepsModel
 from research.experiments import exam, results
 from tokenizer import BertTokenizer
 
@@ -27,12 +28,15 @@ SVG = "{http://www.w3.org/2000/svg}"
 figure = load_script("docs/grammar_figure.py")
 
 
-def test_accuracies_and_loss_of_a_model(run_script_here, tmp_path, monkeypatch):
+@pytest.mark.parametrize("architecture", ["bert", "rotary,local"])
+def test_accuracies_and_loss_of_a_model(architecture, run_script_here, tmp_path, monkeypatch):
     """One that predicts all tokens alike: every pair of sentences of one length is a tie."""
     vocabulary = [*tiny_vocabulary(), *WORDS]
     tokenizer = BertTokenizer(vocabulary)
     config = tiny_config(vocab_size=len(vocabulary), max_position_embeddings=128)
     model = PretrainingModel(config, objective="none")
+    if architecture != "bert":
+        model = StepsModel.new(config, architecture, "none")
     torch.nn.init.zeros_(model.bert.word_embedding.weight)
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")

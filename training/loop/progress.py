@@ -49,6 +49,7 @@ class Progress:
     UNTIMED_STEPS = 10
     ESTIMATE_AFTER = 5.0  # seconds of timed steps
     LINE_EVERY = 60.0  # seconds
+    last_second: float | None = None  # of the run, if it ends by time
 
     def __init__(self, total: float, pieces: int = 0, seconds: float = 0.0, what: str = "training"):
         self.total, self.before, self.what = total, seconds, what
@@ -88,6 +89,8 @@ class Progress:
 
     def left(self) -> float | None:
         """Seconds that are left, about; None as long as the speed is unknown."""
+        if self.last_second:
+            return max(0.0, self.last_second - self.seconds())
         speed = self.speed()
         return None if speed is None else max(0.0, self.total - self.pieces) / speed
 

@@ -63,6 +63,7 @@ class Run:
         steps_file: for every step's loss and learning rate, if not next to the report.
         point: where an interrupted run is kept, if not next to ``args.filepath``.
         steps: how long the run is, if not ``args.epochs`` whole epochs.
+        seconds: how long it is instead, looked at before each update; the rate follows the time.
         stateful: what else belongs to the position: objects with state_dict and load_state_dict.
     """
 
@@ -77,6 +78,7 @@ class Run:
         steps_file: Path | None = None,
         point: ResumePoint | None = None,
         steps: int | None = None,
+        seconds: float | None = None,
         stateful: Mapping[str, Any] | None = None,
     ):
         self.args, self.model, self.optimizer, self.loader = args, model, optimizer, loader
@@ -85,6 +87,7 @@ class Run:
         self.steps_file = steps_file or Path(f"{report.prefix}steps.csv")
         self.last_step, self.stateful = steps, dict(stateful or {})
         self.total_steps = steps or args.epochs * len(loader)
+        self.last_second, self.seconds = seconds, 0.0  # seconds: at the last update
         self.device = next(model.parameters()).device
         self.autocast = autocast_for(self.device, args.precision)
         is_fp16 = half_type(self.device, args.precision) is torch.float16
@@ -105,6 +108,7 @@ class Run:
         self.record = Record(self.steps_file, here.step, here.means, self.args.tensorboard)
         total = self.total_steps * self.loader.pieces_per_batch
         self.progress = Progress(total, here.pieces, here.seconds)
+        self.progress.last_second = self.last_second
         if self.report:
             self.report.print_header()
             for row, seconds in zip(here.history, here.times, strict=True):
@@ -133,7 +137,7 @@ class Run:
         for batch in self.progress.bar(self.loader, name, first, len(self.loader)):
             self.rows = len(batch["labels"])
             yield batch
-            if self.last_step and self.is_over():
+            if (self.last_step or self.last_second) and self.is_over():
                 return
 
     def micro_batches(
@@ -143,14 +147,22 @@ class Run:
         return micro_batches(batch, self.args.accumulate, self.device, keys)
 
     def is_over(self) -> bool:
-        """Whether all epochs or steps are done, or --patience is exhausted."""
-        if self.last_step:
+        """Whether the time is up, all epochs or steps are done, or --patience is exhausted."""
+        if self.last_second:
+            is_done = self.seconds >= self.last_second
+        elif self.last_step:
             is_done = self.position.step >= self.last_step
         else:
             is_done = self.position.epoch > self.args.epochs
         return is_done or should_stop_early(self.position.scores, self.args.patience)
 
     # A step
+
+    def is_last_step(self) -> bool:
+        """Whether the run ends with this step, which has been made but not counted yet."""
+        if self.last_second:
+            return self.seconds >= self.last_second
+        return self.position.step + 1 == self.total_steps
 
     def log(self, count: int, of: int | None = None, **values: Tensor) -> None:
         """Add to the running means of the epoch; nothing is read from the device.
@@ -174,9 +186,11 @@ class Run:
             self.unscale_gradients()
         if self.args.clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
-        factor = linear_factor(
-            self.position.step, self.total_steps, self.args.warmup, self.args.decay
-        )
+        done, total = self.position.step, self.total_steps
+        if self.last_second:
+            self.seconds = broadcast_from_main(self.progress.seconds())
+            done, total = self.seconds, self.last_second
+        factor = linear_factor(done, total, self.args.warmup, self.args.decay)
         set_learning_rates(self.optimizer, factor)
 
     def unscale_gradients(self) -> None:
@@ -263,8 +277,8 @@ def should_stop_early(scores: Sequence[float], patience: int | None) -> bool:
 # its steps itself; the run's position says which step it is, so there is no second count to save.
 
 
-def linear_factor(step: int, steps: int, warmup: float, decay: bool) -> float:
-    """The factor in step 0, 1, 2 …: a linear warm-up, then constant or a linear decay.
+def linear_factor(step: float, steps: float, warmup: float, decay: bool) -> float:
+    """The factor in step 0, 1, 2 …, or second: a linear warm-up, then constant or a linear decay.
 
     step / w up to w = warmup · steps, then 1, or (steps − step) / (steps − w) with decay, as
     transformers' get_linear_schedule_with_warmup: with a warm-up, step 0 has the factor 0.
