@@ -20,11 +20,11 @@ from training.files.hub import OWN_MODEL, find_model
 from training.files.writing import sha256_of
 
 MACHINE = "Some CPU, 2 threads, torch 2"
-SHAPE = {"max_position_embeddings": 128, "num_hidden_layers": 1}
+SHAPE = {"max_position_embeddings": 128, "num_hidden_layers": 1, "hidden_dropout_prob": 0.5}
 
 
 def save_model(folder, pieces=None, has_head=True, **shape):
-    """A random model with the books' vocabulary; with dropout, were it trained."""
+    """A random model with the books' vocabulary; strong dropout would show in its scores."""
     pieces = pieces or BertTokenizer.from_pretrained(OWN_MODEL).pieces
     torch.manual_seed(0)
     config = tiny_config(**(SHAPE | {"vocab_size": len(pieces)} | shape))
@@ -89,6 +89,14 @@ def test_the_row_of_an_entry(entry, run_script_here, monkeypatch):
     done = succeeded(run_script_here(laptop_bert, *line))
     assert "not checked: held-out loss" in done.out
     assert "| – |" in done.out.splitlines()[-1]
+
+
+def test_a_second_run_begins_with_the_first_one(entry, run_script_here):
+    first = write_report(entry / "first.toml", 9.0)
+    second = write_report(entry / "second.toml", 9.0, model="bert-base-uncased")
+    done = run_script_here(laptop_bert, entry / "model", "--report", first, second)
+    fault = "second begins with bert-base-uncased, which no report before it has trained"
+    assert (done.code, done.err) == (1, f"broken rule: {fault}\n")
 
 
 @pytest.mark.parametrize(
