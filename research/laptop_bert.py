@@ -62,10 +62,12 @@ def read_stage(path: str) -> Stage:
     return experiment, result
 
 
-def model_faults(folder: Path, model: PretrainingModel, tokenizer: BertTokenizer) -> list[str]:
-    """What is against the rules in a model's folder."""
+def model_faults(
+    folder: Path, size: int, model: PretrainingModel, tokenizer: BertTokenizer
+) -> list[str]:
+    """What is against the rules in a model's folder of that many bytes."""
     faults = []
-    if (size := folder_bytes(folder)) > MOST_BYTES:
+    if size > MOST_BYTES:
         faults.append(f"{folder} has {size:,} bytes, and {MOST_BYTES:,} are allowed")
     ours = BertTokenizer.from_pretrained(OWN_MODEL)
     if (tokenizer.pieces, tokenizer.lower_case) != (ours.pieces, ours.lower_case):
@@ -76,13 +78,8 @@ def model_faults(folder: Path, model: PretrainingModel, tokenizer: BertTokenizer
     return faults
 
 
-def folder_bytes(folder: Path) -> int:
-    """The size of all files in a folder and below it."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
-def run_faults(stages: Sequence[Stage]) -> list[str]:
-    """What is against the rules in the runs: text, initial weights, threads, time."""
+def run_faults(stages: Sequence[Stage], seconds: float) -> list[str]:
+    """What is against the rules in the runs: text, initial weights, threads, time in all."""
     faults = []
     device = "GPU" if any(run.flags.get("use_gpu") for run, _ in stages) else "CPU"
     trained: list[Path] = []  # folders of the entry's earlier runs
@@ -98,15 +95,10 @@ def run_faults(stages: Sequence[Stage]) -> list[str]:
         if device == "CPU" and not (threads and int(threads[1]) <= MOST_THREADS):
             machine = result.get("machine", "an unknown machine")
             faults.append(f"{run.name} ran on {machine}, and {MOST_THREADS} threads are allowed")
-    if (seconds := total_seconds(stages)) > MOST_SECONDS[device]:
+    if seconds > MOST_SECONDS[device]:
         allowed = minutes(MOST_SECONDS[device])
         faults.append(f"training took {minutes(seconds)} on a {device}; {allowed} are allowed")
     return faults
-
-
-def total_seconds(stages: Sequence[Stage]) -> float:
-    """What all runs of an entry took."""
-    return sum(result["seconds"] for _, result in stages)
 
 
 def books(tokenizer: BertTokenizer) -> Corpus | None:
@@ -128,13 +120,6 @@ def books(tokenizer: BertTokenizer) -> Corpus | None:
     return corpus
 
 
-def examine(model: PretrainingModel, tokenizer: BertTokenizer, pairs: str | None) -> str:
-    """Accuracy on pairs of sentences, with its 95 % interval."""
-    points = exam.grammar_marks(model, tokenizer, grammar.read_pairs(pairs))["all"]
-    low, high = grammar.wilson(points.mean(), len(points))
-    return f"{points.mean():.3f} [{low:.3f}, {high:.3f}]"
-
-
 def main() -> None:
     """Check one entry."""
     parser = OneLineParser(prog="research/laptop_bert.py", description=__doc__.split("\n")[0])
@@ -143,23 +128,32 @@ def main() -> None:
     parser.add_argument("--pairs", help="zorro: all of it, in $MINBERT_DATA (the sample)")
     args = parser.parse_args()
     stages = [read_stage(path) for path in args.report]
+    seconds = sum(result["seconds"] for _, result in stages)
     model, tokenizer = load(args.model)
     folder = find_model(args.model)
-    faults = model_faults(folder, model, tokenizer) + run_faults(stages)
-    result, loss = stages[-1][1], "–"
-    if not faults and (corpus := books(tokenizer)):
-        measured, reported = exam.held_out_loss(model, tokenizer, corpus, SEED), result["metrics"]
-        loss = f"{measured:.3f}"
-        if abs(measured - reported["mlm_loss"]) > LOSS_DIFFERS:
-            faults.append(f"the report's loss is {reported['mlm_loss']:.3f}, the model's {loss}")
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    stop_at(model_faults(folder, size, model, tokenizer) + run_faults(stages, seconds))
+    pairs, corpus = grammar.read_pairs(args.pairs), books(tokenizer)
+    marks, loss = exam.measure(model, tokenizer, pairs, corpus, SEED)
+    result, loss_text = stages[-1][1], "–"
+    if loss is None:
+        print(f"not checked: held-out loss, and whether the report is of this model: no {TEXT}")
+    else:
+        loss_text, reported = f"{loss:.3f}", result["metrics"]["mlm_loss"]
+        if abs(loss - reported) > LOSS_DIFFERS:
+            stop_at([f"the report's loss is {reported:.3f}, the model's {loss_text}"])
+    accuracy = marks["all"].mean()
+    low, high = grammar.wilson(accuracy, len(pairs))
+    print(
+        f"| {args.model} | {accuracy:.3f} [{low:.3f}, {high:.3f}] | {loss_text} "
+        f"| {size / 1e6:.1f} | {minutes(seconds)} | {result['machine']} | {result['commit']} |"
+    )
+
+
+def stop_at(faults: Sequence[str]) -> None:
+    """Leave with a line for each broken rule, if there is one."""
     if faults:
         sys.exit("\n".join(f"broken rule: {fault}" for fault in faults))
-    if loss == "–":
-        print(f"not checked: held-out loss, and whether the report is of this model: no {TEXT}")
-    accuracy, size = examine(model, tokenizer, args.pairs), f"{folder_bytes(folder) / 1e6:.1f}"
-    took = minutes(total_seconds(stages))
-    row = (args.model, accuracy, loss, size, took, result["machine"], result["commit"])
-    print(f"| {' | '.join(map(str, row))} |")
 
 
 if __name__ == "__main__":

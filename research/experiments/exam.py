@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
@@ -47,35 +46,27 @@ class ExamFlags:
     seed: int = flag(0, type=seed, help="of the long run: which documents are held out")
 
 
-def grammar_marks(
-    model: PretrainingModel, tokenizer: BertTokenizer, pairs: Sequence[grammar.Pair]
-) -> dict[str, np.ndarray]:
-    """1 for a pair that the model gets right, 1/2 for a tie, else 0: by phenomenon, and "all"."""
+def measure(
+    model: PretrainingModel,
+    tokenizer: BertTokenizer,
+    pairs: Sequence[grammar.Pair],
+    corpus: Corpus | None,
+    seed: int,
+) -> tuple[dict[str, np.ndarray], float | None]:
+    """1, 1/2 or 0 for each pair, by phenomenon and "all"; the loss of masked words, in nats.
+
+    Without a corpus there is no loss; with one, the model is in training mode afterwards.
+    """
     encoded = grammar.encode(tokenizer, pairs, model.config.max_position_embeddings)
     sentences = chain.from_iterable(encoded)
     scores = grammar.sentence_scores(model, sentences, tokenizer.mask_token_id)
-    return grammar.by_phenomenon(pairs, grammar.marks(grammar.differences(encoded, scores)))
-
-
-def held_out_loss(
-    model: PretrainingModel, tokenizer: BertTokenizer, corpus: Corpus, seed: int
-) -> float:
-    """The loss of masked words, nats, on the documents that a run with this seed holds out."""
+    marks = grammar.by_phenomenon(pairs, grammar.marks(grammar.differences(encoded, scores)))
+    if corpus is None:
+        return marks, None
     rows = PretrainingFlags(objective="none", full_sentences=True, seed=seed)
     _, rest = corpus.split(rows.held_out, rows.seed)
     autocast = autocast_for(torch.device("cpu"), "fp32")
-    loss = HeldOut(rows, tokenizer, rest).measure(model, autocast)["mlm_loss"]
-    model.eval()  # as it was loaded; after measure it would train on, with dropout
-    return loss
-
-
-def measure(args: ExamFlags) -> dict[str, Any]:
-    """Accuracy on all pairs and by phenomenon, and the loss of masked words."""
-    model, tokenizer = load(args.model)
-    marks = grammar_marks(model, tokenizer, grammar.read_pairs(None))
-    loss = held_out_loss(model, tokenizer, Corpus(args.corpus), args.seed)
-    phenomena = {name: round(float(points.mean()), 5) for name, points in marks.items()}
-    return {"best": {"grammar": phenomena.pop("all"), "mlm_loss": loss}, "phenomena": phenomena}
+    return marks, HeldOut(rows, tokenizer, rest).measure(model, autocast)["mlm_loss"]
 
 
 def main() -> None:
@@ -85,9 +76,13 @@ def main() -> None:
     args = parser.parse_args(namespace=ExamFlags())
     check_writable(args.out)
     start = time.perf_counter()
-    metrics = measure(args)
-    print("grammar {grammar:.3f}, loss {mlm_loss:.3f}".format_map(metrics["best"]))
-    write_json(Path(args.out) / "metrics.json", metrics | {"seconds": time.perf_counter() - start})
+    pairs, corpus = grammar.read_pairs(None), Corpus(args.corpus)
+    marks, loss = measure(*load(args.model), pairs, corpus, args.seed)
+    phenomena = {name: round(float(points.mean()), 5) for name, points in marks.items()}
+    best = {"grammar": phenomena.pop("all"), "mlm_loss": loss}
+    print("grammar {grammar:.3f}, loss {mlm_loss:.3f}".format_map(best))
+    metrics = {"best": best, "phenomena": phenomena, "seconds": time.perf_counter() - start}
+    write_json(Path(args.out) / "metrics.json", metrics)
 
 
 if __name__ == "__main__":
