@@ -24,6 +24,7 @@ from checks.graded_tasks import GradedTask, graded_task
 from checks.hunt.equivalence import compare, place_of_inputs
 from checks.hunt.installed import installed_source
 from checks.hunt.student_tests import TEST_OF, TESTS
+from training.files.texts import read_text
 
 SEED = 11711
 
@@ -34,14 +35,14 @@ def run(job: str) -> Outcome:
     entry = graded_task(asked["task"])
     if asked["do"] == "check":
         return jobs.run(entry.id)
-    right = (ROOT / entry.file).read_text(encoding="utf-8")
+    right = read_text(ROOT / entry.file, plain=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if asked["do"] == "compare":
             outcome = compare(entry, asked["source"], right)
             findings = (Finding("fact", outcome.where, name=outcome.behaviour),)
             return Outcome(entry.title, outcome.status, place_of_inputs(entry), findings)
-        tests = (ROOT / TESTS).read_text(encoding="utf-8")
+        tests = read_text(ROOT / TESTS, plain=True)
         error = failure_of(entry, tests, asked["source"] or right)
     if error is None:
         return Outcome(entry.title, "passed")

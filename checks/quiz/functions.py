@@ -25,6 +25,7 @@ from checks.graded_tasks import GradedTask
 from checks.hunt.mutants import first_line, function_in
 from checks.hunt.mutation_operators import OPERATORS, Scope, names_in, places
 from checks.quiz.listing import listing
+from training.files.texts import read_text
 
 NOTE = "__note__"  # what an instrumented function calls
 CODE_WIDTH, CODE_HEIGHT = 54, 0.8  # characters in a row of print, and its height
@@ -60,7 +61,7 @@ class Function:
         self.task = task
         self.module = importlib.import_module(Path(task.file).stem)
         self.path = Path(self.module.__file__)
-        self.lines = self.path.read_text(encoding="utf-8").split("\n")
+        self.lines = read_text(self.path, plain=True).split("\n")
         owner, self.name = task.function.split(".")
         node = function_in(task, "\n".join(self.lines))
         self.owner = getattr(self.module, owner)
