@@ -35,7 +35,7 @@ from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.files.imports import with_imported
 from training.files.predictions import read_predictions
-from training.files.texts import read_json
+from training.files.texts import read_json, read_text
 from training.files.writing import atomic_write
 
 ZIP_NAME = "dnlp_final_project_submission.zip"
@@ -120,17 +120,19 @@ def check_code(path: Path) -> list[str]:
     if not path.is_file():
         return [f"{path} is missing"]
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, plain=True)
         if path.suffix == ".py":
-            ast.parse(text)
-    except (SyntaxError, UnicodeDecodeError, ValueError) as error:
+            ast.parse(text, path.name)
+    except InputError as error:
+        return [str(error)]
+    except (SyntaxError, ValueError) as error:
         return [f"{path} does not parse: {error}"]
     return [] if text.strip() or path.name == "__init__.py" else [f"{path} is empty"]
 
 
 def unfinished(path: Path) -> list[str]:
     """Titles of the tasks whose function in this file still raises NotImplementedError."""
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path, plain=True)
     return [
         task.title
         for task in GRADED_TASKS

@@ -14,7 +14,7 @@ its training loop). It does not know how any task is solved.
     python sanity_check.py --hunt           1         how many bugs your my_tests.py catches
     python sanity_check.py --quiz           < 1       questions about your own code, with answers
 
-Without a choice, part 2 is checked once part 1 is right and part 2 begun.
+Without a choice, part 2 is checked once part 1 is right and part 2 begun, part 3 is not.
 """
 
 from __future__ import annotations
@@ -132,17 +132,18 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
     choice.add_argument("--task", help="number or id of one task: 1.2 or bert.add_norm")
     choice.add_argument("--part", type=int, choices=PARTS, help="the tasks of one part only")
     parser.add_argument("--all", action="store_true", help="show all findings")
-    parser.add_argument("--quiz", action="store_true", help="ask about your own code instead")
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--quiz", action="store_true", help="ask about your own code instead")
+    instead.add_argument(
         "--hunt", action="store_true", help="run my_tests.py on bugs made in your own functions"
     )
     parser.add_argument("--seed", type=positive_int, help="of --hunt and --quiz: the same again")
     parser.add_argument(
-        "--limit", type=positive_float, default=LIMIT, help="seconds that one check may take"
+        "--limit", type=positive_float, help="seconds that one check, or test, may take"
     )
     args = parser.parse_args(arguments)
     try:
-        args.tasks = [graded_task(args.task)] if args.task else tasks_of(args.part or 1)
+        args.tasks = [graded_task(args.task)] if args.task is not None else tasks_of(args.part or 1)
     except KeyError as error:
         parser.error(error.args[0])
     if args.seed and not (args.hunt or args.quiz):
@@ -153,6 +154,8 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
             parser.error("--hunt is for tasks 1.1 to 1.5")
         return args
     part = args.tasks[0].part
+    if args.quiz and part == 3:
+        parser.error("--quiz is for parts 1 and 2")
     if missing := missing_of(part):
         raise InputError(f"{missing[0]} is not here: it comes with the handout of part {part}")
     return args
@@ -160,13 +163,15 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
 
 def check(args: Namespace) -> int:
     """Check one task or more; the exit status is 0 only if all that were checked are right."""
-    with Child(args.limit) as child:
+    with Child(args.limit or LIMIT) as child:
         session = Session(child, Report(args.all))
         session.run_tasks(args.tasks)
         if not args.task and args.part in (None, 1):
             session.run_model()
         if not args.task and not args.part:
             session.run_part_2()
+            if not missing_of(3):
+                print("  --    part 3 is checked with --part 3")
         if args.part == 2:
             session.run_loop()
         status = session.finish()
@@ -182,8 +187,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         args = get_args(arguments)
         if args.quiz:
-            sys.exit(quiz(args.tasks, args.seed, args.limit))
-        sys.exit(hunt(args.tasks, args.seed or 0) if args.hunt else check(args))
+            sys.exit(quiz(args.tasks, args.seed, args.limit or LIMIT))
+        sys.exit(hunt(args.tasks, args.seed or 0, args.limit) if args.hunt else check(args))
     except InputError as error:
         sys.exit(f"error: {error}")
     except BrokenPipeError:

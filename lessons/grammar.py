@@ -36,8 +36,8 @@ from torch import Tensor
 from lessons.fill_mask import load
 from pretraining.building import build
 from pretraining.model import PretrainingModel
-from tokenizer import BertTokenizer
-from training.cli.flags import OneLineParser, positive_int, seed
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
+from training.cli.flags import OneLineParser, positive_int, seed, some_text
 from training.cli.scripts import run_script
 from training.files.errors import InputError, values_of
 from training.files.hub import OWN_MODEL, find_model
@@ -108,15 +108,16 @@ def read_pairs(name: str | None) -> list[Pair]:
 def read_file(path: Path, phenomenon: str) -> list[Pair]:
     """The pairs of a file: odd lines are ungrammatical, even lines grammatical."""
     lines = read_text(path).rstrip("\n").split("\n")
-    if empty := [number for number, line in enumerate(lines, start=1) if not line.strip()]:
-        raise InputError(f"{path}, line {empty[0]} is empty; it should have a sentence ({FORMAT})")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or "\t" in line:
+            what = "has a tab" if "\t" in line else "is empty"
+            raise InputError(f"{path}, line {number} {what}; write one sentence a line ({FORMAT})")
     if len(lines) % 2:
-        raise InputError(
-            f"{path} has {len(lines)} lines, an odd number, so a sentence has no partner ({FORMAT})"
-        )
+        what = f"an odd number of lines, {len(lines)}, so a sentence has no partner"
+        raise InputError(f"{path} has {what} ({FORMAT})")
     numbered = zip(range(1, len(lines), 2), lines[::2], lines[1::2], strict=True)
     return [
-        Pair(phenomenon, path.stem, bad, good, f"{path}, line {number}")
+        Pair(phenomenon, path.stem, bad, good, f"{path}, lines {number} and {number + 1}")
         for number, bad, good in numbered
     ]
 
@@ -133,8 +134,9 @@ def read_blimp(path: Path) -> list[Pair]:
                 continue  # what macOS adds to a zip
             for number, line in enumerate(archive.read(file).decode().splitlines(), start=1):
                 place = f"{file}, line {number}"
-                row = parse_json(line, place)
-                pairs.append(Pair(*(row[name] for name in names), place))
+                with values_of(f"{path}: {place} is not a pair of BLiMP"):
+                    row = parse_json(line, place)
+                    pairs.append(Pair(*(row[name].strip() for name in names), place))
     return pairs
 
 
@@ -160,23 +162,31 @@ def encode(tokenizer: BertTokenizer, pairs: Sequence[Pair], most: int) -> list[t
     """The token ids of each pair, first of the ungrammatical sentence.
 
     Raises:
-        InputError: the model cannot read a sentence: it has more tokens than the model has
-            positions, or a word that the vocabulary lacks.
+        InputError: the model cannot read a sentence; see fault_of.
     """
     encoded = []
     for pair in pairs:
         both = []
         for text in (pair.bad, pair.good):
             ids = tuple(tokenizer(text)["input_ids"])
-            if tokenizer.unk_token_id in ids or len(ids) < 3:
-                what = f'a word of "{text[:60]}" is not in the vocabulary; take another'
-                raise InputError(f"{pair.place}: {what}")
-            if len(ids) > most:
-                what = f"{len(ids)} tokens with [CLS] and [SEP], and the model has {most} positions"
-                raise InputError(f"{pair.place}: {what}; shorten the sentence")
+            if fault := fault_of(tokenizer, text, ids, most):
+                raise InputError(f'{pair.place}: "{text[:60]}" has {fault}')
             both.append(ids)
         encoded.append((both[0], both[1]))
     return encoded
+
+
+def fault_of(tokenizer: BertTokenizer, text: str, ids: Ids, most: int) -> str:
+    """What a sentence has that the model cannot read, and a remedy; "" if it can read all."""
+    if special := [token for token in SPECIAL_TOKENS if token in text]:
+        return f"{special[0]}, which is not a word; write one"
+    if tokenizer.unk_token_id in ids:
+        words = [word for word in text.split() if tokenizer.unk_token_id in tokenizer.encode(word)]
+        return f'"{(words or [text])[0][:60]}", which is not in the vocabulary; take another word'
+    if len(ids) < 3:
+        return "no letter or sign that the model reads; write a sentence"
+    what = f"{len(ids)} tokens with [CLS] and [SEP], and the model has {most} positions"
+    return f"{what}; shorten it" if len(ids) > most else ""
 
 
 def log_probabilities(model: PretrainingModel, ids: Tensor, mask: int | None) -> Tensor:
@@ -259,6 +269,8 @@ def known_counts(name: str, tokenizer: BertTokenizer) -> list[int] | None:
         counts = [int(line) for line in read_text(path).split()]
         if len(counts) != len(tokenizer):
             raise ValueError(f"{len(counts)} counts for {len(tokenizer)} tokens")
+        if min(counts) < 0:
+            raise ValueError(f"{min(counts)} is not a count")
     return counts
 
 
@@ -318,7 +330,7 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = OneLineParser(prog="grammar.py", description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name or folder")
-    add("--pairs", help=f"zorro, blimp, or a file or folder of pairs: {FORMAT}")
+    add("--pairs", type=some_text, help=f"zorro, blimp, or a file or folder of pairs: {FORMAT}")
     add("--each", type=positive_int, help="draw at most that many pairs of each paradigm")
     add("--seed", type=seed, default=11711, help="of --each")
     add("--show", type=positive_int, default=0, help="print that many of the worst pairs")

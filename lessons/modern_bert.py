@@ -17,6 +17,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -32,7 +33,7 @@ from bert import BertSelfAttention
 from pretraining.modern_config import LOCAL, ModernBertConfig
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.errors import InputError
+from training.files.errors import InputError, first_line
 from training.files.hub import find_model
 
 MASK, TOP = "[MASK]", 5  # words shown for each
@@ -242,14 +243,29 @@ def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, tuple[str, ...]]
                 yield f"model.layers.{i}.{theirs}", tuple(f"bert_layers.{i}.{n}" for n in names)
 
 
+def read_tokenizer(path: Path, vocab_size: int) -> Any:
+    """The tokenizer in a file; InputError if it is not the one of a model with that vocabulary."""
+    try:
+        tokenizer = importlib.import_module("tokenizers").Tokenizer.from_file(str(path))
+    except ImportError as error:
+        raise InputError(f"{path} needs a package ({error}); pip install tokenizers") from None
+    except Exception as error:  # tokenizers has no class of its own for it
+        why = first_line(error)
+        raise InputError(f"{path} cannot be read ({why}); save it with the model") from None
+    count, fault = tokenizer.get_vocab_size(), ""
+    if tokenizer.token_to_id(MASK) is None:
+        fault = f"has no {MASK}"
+    elif count > vocab_size:
+        fault = f"has {count} tokens, more than the model's {vocab_size}"
+    if fault:
+        raise InputError(f"{path} {fault}; take the tokenizer of this model")
+    return tokenizer
+
+
 @torch.no_grad()
 def fill_masks(model: ModernBertModel, folder: Path, text: str) -> Iterator[str]:
     """The most probable tokens for each [MASK] of a text, a line each; InputError without one."""
-    try:
-        tokenizers = importlib.import_module("tokenizers")
-        tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as error:  # tokenizers has no class of its own for it
-        raise InputError(f"{folder}/tokenizer.json: {error}; pip install tokenizers") from None
+    tokenizer = read_tokenizer(folder / "tokenizer.json", model.config.vocab_size)
     ids = torch.tensor([tokenizer.encode(text).ids])  # (1, L)
     places = (ids[0] == tokenizer.token_to_id(MASK)).nonzero().flatten()  # (M,)
     if not len(places):
@@ -274,15 +290,18 @@ def main() -> None:
     """Fill masks with a checkpoint, or show the shapes of a random model."""
     parser = OneLineParser(prog="modern_bert.py", description=__doc__.split("\n")[0])
     parser.add_argument("--model", help="folder of a ModernBertForMaskedLM")
-    parser.add_argument("--text", default=f"The captain looked at the {MASK}.", help="with masks")
+    parser.add_argument("--text", help="with masks")
     args = parser.parse_args()
+    if args.text is not None and args.model is None:
+        parser.error("--text needs --model")
     if args.model is None:
         sizes = {"vocab_size": 99, "hidden_size": 24, "num_hidden_layers": 4, "pad_token_id": 0}
         sizes |= {"num_attention_heads": 4, "intermediate_size": 36, "local_attention": 4}
         return print_shapes(ModernBertModel(ModernBertConfig(**sizes)), length=10)
     config = ModernBertConfig.from_pretrained(args.model)
     model = ModernBertModel.from_pretrained(args.model, config=config)
-    print(*fill_masks(model, find_model(args.model), args.text), sep="\n")
+    text = f"The captain looked at the {MASK}." if args.text is None else args.text
+    print(*fill_masks(model, find_model(args.model), text), sep="\n")
 
 
 if __name__ == "__main__":

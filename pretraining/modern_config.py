@@ -66,5 +66,7 @@ class ModernBertConfig(BertConfig):
                 if rope.get("rope_type", "default") != "default":
                     raise ValueError(f"its rope_type is {rope['rope_type']!r}, not 'default'")
                 values[f"{'local' if kind == LOCAL else 'global'}_rope_theta"] = rope["rope_theta"]
-            thetas = {k: int(v) for k, v in values.items() if k.endswith("rope_theta")}
-            return cls(**(values | thetas))
+            for name in [name for name in values if name.endswith("rope_theta")]:
+                if float(values[name]).is_integer():  # JSON has 10000.0
+                    values[name] = int(values[name])
+            return cls(**values)

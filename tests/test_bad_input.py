@@ -239,7 +239,8 @@ def test_a_stub_that_is_called(line, run_script_here, monkeypatch, task):
     monkeypatch.setattr(*names[task], stub)
     result = run_script_here(classifier, *line)
     title = graded_task(task).title
-    assert result.err == f"error: {title} is not written yet; run python sanity_check.py\n"
+    check = f"python sanity_check.py --task {graded_task(task).number}"
+    assert result.err == f"error: {title} is not written yet; run {check}\n"
     assert result.code == 1
 
 

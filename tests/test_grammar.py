@@ -26,6 +26,7 @@ from tokenizer import BertTokenizer
 from training.files.hub import MODELS, OWN_MODEL
 
 pytestmark = pytest.mark.fast
+BLIMP = ("sentence_good", "sentence_bad", "linguistics_term", "UID")
 
 
 @pytest.fixture(scope="module")
@@ -205,16 +206,25 @@ def test_the_counts_beside_books_are_of_its_vocabulary(books, run_script_here, t
     write(tmp_path / "mine" / "unigrams.txt", *counts[1:])
     done = run_script_here(grammar, "--model", tmp_path / "mine", "--each", "1")
     assert_refused(done, "unigrams.txt", "7999 counts for 8000 tokens", code=1)
+    write(tmp_path / "mine" / "unigrams.txt", -1, *counts[1:])
+    done = run_script_here(grammar, "--model", tmp_path / "mine", "--each", "1")
+    assert_refused(done, "unigrams.txt", "-1 is not a count", code=1)
 
 
 @pytest.mark.parametrize(
     ("lines", "facts"),
     [
-        (("a film", "a ☃ film"), ("mine.txt, line 1", '"a ☃ film"', "not in the vocabulary")),
-        (("a", "a film", "dull"), ("3 lines", "no partner", "odd lines are ungrammatical")),
+        (
+            ("a", "a ☃ film"),
+            ('mine.txt, lines 1 and 2: "a ☃ film" has "☃"', "not in the vocabulary"),
+        ),
+        (("a", "a film", "dull"), ("odd number of lines, 3", "no partner")),
         (("a", "", "film"), ("mine.txt, line 2 is empty",)),
         ((), ("mine.txt, line 1 is empty",)),
-        (("a", "film", "a", "film " * 11), ("mine.txt, line 3: 13 tokens", "12 positions")),
+        (("a", "film\ta"), ("mine.txt, line 2 has a tab; write one sentence a line",)),
+        (("a", "film", "a", "film " * 11), ("lines 3 and 4: ", "13 tokens", "12 positions")),
+        (("a film", "a [MASK] film"), ("[MASK], which is not a word",)),
+        (("a film", "\u200b"), ("no letter or sign",)),
     ],
 )
 def test_pairs_that_cannot_be_scored_are_one_line(folder, run_script_here, tmp_path, lines, facts):
@@ -227,14 +237,21 @@ def test_what_is_not_there_is_one_line(folder, run_script_here, tmp_path, monkey
     monkeypatch.setenv("MINBERT_DATA", str(tmp_path))
     (tmp_path / "empty").mkdir()
     write(tmp_path / "not.zip", "text")
+    with zipfile.ZipFile(tmp_path / "numbers.zip", "w") as archive:
+        archive.writestr("data/a.jsonl", json.dumps(dict.fromkeys(BLIMP, 1)))
+    whole = (tmp_path / "numbers.zip").read_bytes()
+    (tmp_path / "damaged.zip").write_bytes(whole.replace(b": 1", b": 2"))
     for name, fact in (
         ("zorro", "set MINBERT_DATA"),
         ("none.txt", "none.txt cannot be read"),
         ("empty", "has no pairs"),
         ("not.zip", "not a zip file"),
+        ("numbers.zip", "data/a.jsonl, line 1 is not a pair"),
+        ("damaged.zip", "Bad CRC-32"),
+        ("", "--pairs: the text is empty"),
     ):
         done = run_script_here(grammar, "--model", folder, "--pairs", name)
-        assert_refused(done, fact, code=1)
+        assert_refused(done, fact, code=1 if name else 2)
     vocabulary = tiny_vocabulary()
     BertModel(tiny_config(vocab_size=len(vocabulary))).save_pretrained(tmp_path / "bare")
     BertTokenizer(vocabulary).save_pretrained(tmp_path / "bare")

@@ -11,6 +11,7 @@ from checks.graded_tasks import graded_task
 from checks.hunt import hunt
 from checks.hunt.equivalence import compare
 from checks.hunt.student_tests import faults_of
+from training.files.errors import InputError
 
 SHAPE_ONLY = """
 import torch
@@ -98,6 +99,22 @@ def test_what_is_worth_nothing_is_told(say, monkeypatch):
     assert embed.endswith("test_embed is not started")
     assert "test_adamw fails your own function at a later run" in adamw
     assert "caught 0 of 8: test_embed never fails" in say("def test_embed(embed): pass", "1.4")[1]
+
+
+def test_a_byte_order_mark_changes_nothing_and_other_bytes_are_one_line(say, tmp_path):
+    plain = say(SHAPE_ONLY, "1.1")
+    (tmp_path / "bert.py").write_text((ROOT / "bert.py").read_text("utf-8"), encoding="utf-8-sig")
+    assert say(f"\ufeff{SHAPE_ONLY}", "1.1") == plain
+    (tmp_path / "my_tests.py").write_bytes(b"\n# caf\xe9\n")
+    with pytest.raises(InputError, match=r"my_tests\.py, line 2 is not UTF-8"):
+        hunt.hunt([graded_task("1.1")], 0)
+
+
+def test_a_check_that_takes_too_long_is_not_called_wrong(say, tmp_path, monkeypatch):
+    monkeypatch.setattr(hunt, "LIMIT", 0.01)
+    text = say(SHAPE_ONLY, "1.1")[1]
+    assert "begins once BertSelfAttention.attention is ok" in text
+    assert "not done after 0.01 seconds" in text
 
 
 ATTENTION, STEP = "probabilities = self.dropout(F.softmax(scores, dim=-1))", "parameter.addcdiv_("

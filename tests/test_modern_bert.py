@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +134,9 @@ def test_padding_changes_nothing(tmp_path):
         ({"layer_types": [LOCAL]}, "layer_types must be"),
         ({"rope_parameters": {LOCAL: {"rope_type": "yarn"}}}, "its rope_type is 'yarn'"),
         ({"rope_parameters": {LOCAL: {}}}, "'rope_theta' is missing"),
+        ({"rope_parameters": {LOCAL: {"rope_theta": 777.5}}}, "local_rope_theta must be a whole"),
+        ({"rope_parameters": {GLOBAL: {"rope_theta": math.inf}}}, "1,048,576, not inf"),
+        ({"rope_parameters": {GLOBAL: {"rope_theta": math.nan}}}, "1,048,576, not nan"),
     ],
 )
 def test_a_configuration_that_is_none(tmp_path, entries, message):
@@ -188,7 +193,22 @@ def test_script_fills_masks(tmp_path):
         CONFIGURATIONS["its kinds of layers are listed"] | {"vocab_size": 8}
     )
     theirs.save_pretrained(tmp_path)
-    assert "tokenizer.json" in script("--model", str(tmp_path)).stderr
+    assert "--text needs --model" in script("--text", "it was [MASK]").stderr
+    ours = our_model(tmp_path)
+    for vocabulary, fault in (
+        (None, "cannot be read (No such file"),
+        ({"it": 0, "was": 1}, "has no [MASK]"),
+        (
+            {"[MASK]": 0} | {f"w{i}": i for i in range(1, 9)},
+            "has 9 tokens, more than the model's 8",
+        ),
+    ):
+        if vocabulary:
+            other = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, "it"))
+            other.save(str(tmp_path / "tokenizer.json"))
+        with pytest.raises(InputError, match=re.escape(f"tokenizer.json {fault}")) as error:
+            [*fill_masks(ours, tmp_path, "it was [MASK]")]
+        assert "pip" not in str(error.value)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     done = script("--model", str(tmp_path), "--text", "it was [MASK]")
     logits = theirs(torch.tensor([[4, 5, 3]])).logits[0, 2]

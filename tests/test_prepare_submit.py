@@ -185,6 +185,7 @@ FAULTS = {  # a file, and what is done to it
     "wrong header": (SST[1], ("id,Predicted_Sentiment", "id,label")),
     "python that does not parse": ("bert.py", b"def f(:\n"),
     "python with a null byte": ("bert.py", b"x = 1\x00\n"),
+    "python in Latin-1": ("bert.py", b"x = 1\n# caf\xe9\n"),
     "empty file": ("setup.sh", b" \n"),
     "faulty CFIMDB": (CFIMDB, b"id,Predicted_Sentiment\nx,1\n"),
 }
@@ -264,6 +265,8 @@ def test_a_good_part_2(submission, run):
 
 
 def test_part_3_is_its_file_alone(submission, run):
+    source = (submission / MODERN).read_text(encoding="utf-8")
+    (submission / MODERN).write_text(source, encoding="utf-8-sig")  # as some editors save it
     succeeded(run("--part", "3", "--name", "1234_us"))
     zipped = f"1234_us_{DEFAULT}"
     assert contents(submission, zipped) == {MODERN: (submission / MODERN).read_bytes()}

@@ -54,13 +54,22 @@ def test_the_end_of_the_input_ends_the_quiz():
     assert ended.stdout.splitlines()[-1] in ("0 of 1 right", "1 of 1 right")
 
 
-@pytest.mark.parametrize("arguments", [["--seed", "3"], ["--quiz", "--seed", "x"]])
-def test_a_seed_without_a_quiz_or_a_wrong_one_is_one_line(arguments):
-    command = [sys.executable, "sanity_check.py", *arguments]
+@pytest.mark.parametrize(
+    ("arguments", "fact"),
+    [
+        ("--seed 3", "--seed is for --hunt and --quiz"),
+        ("--quiz --seed x", "--seed: 'x' is not an integer"),
+        ("--quiz --hunt", "not allowed with"),
+        ("--quiz --task 3.2", "--quiz is for parts 1 and 2"),
+        ("--task ", "no task ;"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_one_line(arguments, fact):
+    command = [sys.executable, "sanity_check.py", *arguments.split(" ")]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert len(ended.stderr.splitlines()) == 1
-    assert "--seed" in ended.stderr
+    assert fact in ended.stderr
 
 
 def test_seeds_decide_and_names_differ():
@@ -122,7 +131,7 @@ def test_a_stub_and_a_file_that_fails_are_left_out_with_a_line(folder):
     source = (folder / "bert.py").read_text(encoding="utf-8")
     begin, end = (f"        ### {word} SOLUTION bert.attention\n" for word in ("BEGIN", "END"))
     body = source[source.index(begin) : source.index(end)]
-    (folder / "bert.py").write_text(source.replace(body, STUB), encoding="utf-8")
+    (folder / "bert.py").write_text(source.replace(body, STUB), encoding="utf-8-sig")
     changed(folder, "optimizer.py", "class AdamW(Optimizer):", "class AdamW(Optimizer)")
     made = questions_of(folder, "3", 4, "1.1", "1.2", "1.3", "1.5")
     assert {q["task"] for q in made["questions"]} == {"1.2"}

@@ -124,6 +124,7 @@ def test_script_on_the_solution():
     tasks = [entry for entry in GRADED_TASKS if entry.part < 3]  # 3 is checked if asked for
     for entry in tasks:
         assert f"  ok    {entry.title}: " in done.stdout
+    assert "  --    part 3 is checked with --part 3\n" in done.stdout
     count = len(tasks)
     assert done.stdout.endswith(f"{count} of {count} tasks right\n{sanity_check.MEET}\n")
     assert done.stderr == ""

@@ -18,6 +18,7 @@ from checks.hunt.mutants import Edit, FunctionText, in_turns
 from checks.hunt.student_tests import TEST_OF, TESTS, faults_of
 from checks.report import INDENT, MOST_PRINTED, wrapped
 from training.files.errors import InputError
+from training.files.texts import read_text
 
 JOBS = "checks.hunt.jobs"
 LIMIT = 20.0  # seconds for a test of one mutant
@@ -39,8 +40,11 @@ class Bug:
     inputs: str  # what ``where`` speaks of
 
 
-def hunt(entries: Sequence[GradedTask], seed: int) -> int:
+def hunt(entries: Sequence[GradedTask], seed: int, limit: float | None = None) -> int:
     """Hunt in some tasks' functions; the exit status is 0 if the test of each is worth something.
+
+    Args:
+        limit: seconds for a test of one mutant; without it, LIMIT.
 
     Raises:
         InputError: there is no my_tests.py, or it uses what tests may not use.
@@ -48,11 +52,11 @@ def hunt(entries: Sequence[GradedTask], seed: int) -> int:
     path = ROOT / TESTS
     if not path.is_file():
         raise InputError(f"{TESTS} is not here: the handout of part 1 has one to begin with")
-    if faults := faults_of(path.read_text(encoding="utf-8", errors="replace")):
+    if faults := faults_of(read_text(path, plain=True)):
         more = f"; and {len(faults) - 1} more" if faults[1:] else ""
         raise InputError(f"{faults[0]}; nothing is hunted{more}")
     trouble = False
-    with Child(LIMIT, JOBS) as child:
+    with Child(limit or LIMIT, JOBS) as child:
         for entry in entries:
             try:
                 lines = hunt_in(entry, seed, child)
@@ -65,13 +69,15 @@ def hunt(entries: Sequence[GradedTask], seed: int) -> int:
 def hunt_in(entry: GradedTask, seed: int, child: Child) -> list[str]:
     """What is said about the test of one function, in lines; Worthless where it says nothing."""
     for name in (*NEEDS.get(entry.id, ()), entry.id):
-        if child.run(job_for("check", name), entry.title).status != "ok":
+        outcome = child.run(job_for("check", name), entry.title)
+        if outcome.status != "ok":
             task = graded_task(name)
-            raise Worthless(f"the hunt begins once {task.function} is ok ({task.check})")
+            why = f": {outcome.findings[0].text}" if outcome.status == "wrong" else ""
+            raise Worthless(f"the hunt begins once {task.function} is ok ({task.check}){why}")
     child.printed()  # by what was checked
     try_on_right(entry, child, "your own function, which is right")
     lines = [f"{INDENT}your test printed: {line}" for line in child.printed()[:MOST_PRINTED]]
-    text = FunctionText(entry, (ROOT / entry.file).read_text(encoding="utf-8"))
+    text = FunctionText(entry, read_text(ROOT / entry.file, plain=True))
     bugs, survivors = bugs_in(text, seed, child), []
     for number, bug in enumerate(bugs, start=1):
         if not fails(entry, child, bug.source):

@@ -23,6 +23,7 @@ from checks.graded_tasks import GradedTask, graded_task
 from checks.hunt.equivalence import compare
 from checks.hunt.installed import installed_source
 from checks.hunt.student_tests import TEST_OF, TESTS
+from training.files.texts import read_text
 
 SEED = 11711
 
@@ -33,11 +34,11 @@ def run(job: str) -> Outcome:
     entry = graded_task(asked["task"])
     if asked["do"] == "check":
         return jobs.run(entry.id)
-    right = (ROOT / entry.file).read_text(encoding="utf-8")
+    right = read_text(ROOT / entry.file, plain=True)
     with warnings.catch_warnings(action="ignore"):
         if asked["do"] == "compare":
             return compare(entry, asked["source"], right)
-        tests = (ROOT / TESTS).read_text(encoding="utf-8")
+        tests = read_text(ROOT / TESTS, plain=True)
         failure = failure_of(entry, tests, asked["source"] or right)
     if failure:
         return Outcome(entry.title, "failed", findings=(failure,))

@@ -42,7 +42,7 @@ BUILTINS = set("eval exec compile help breakpoint input".split())  # but module.
 def faults_of(source: str) -> list[str]:
     """Why tests count nothing, a line each; also where they are not Python."""
     try:
-        tree = ast.parse(source)
+        tree = ast.parse(source, TESTS)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return [f"{TESTS} is not Python: {error}"]
     texts = {part.value for part in ast.walk(tree) if isinstance(part, ast.Expr)}

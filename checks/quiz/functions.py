@@ -22,6 +22,7 @@ from torch import Tensor
 from checks.graded_tasks import GradedTask
 from checks.hunt.mutants import DELETION, Edit, FunctionText
 from checks.quiz.listing import listing
+from training.files.texts import read_text
 
 NOTE = "__note__"  # what an instrumented function calls
 CODE_WIDTH, CODE_HEIGHT = 54, 0.8  # characters in a row of print, and its height
@@ -39,7 +40,7 @@ class Function(FunctionText):
     def __init__(self, task: GradedTask):
         self.module = importlib.import_module(task.module)
         self.path = Path(self.module.__file__)
-        super().__init__(task, self.path.read_text(encoding="utf-8"))
+        super().__init__(task, read_text(self.path, plain=True))
         self.owner = getattr(self.module, self.class_node.name)
 
     @property

@@ -15,6 +15,7 @@ from checks.child import Child
 from checks.findings import ROOT
 from checks.graded_tasks import GradedTask
 from checks.quiz.listing import LETTERS, listing
+from training.files.texts import read_text
 
 COUNT = 5  # questions
 
@@ -49,7 +50,7 @@ def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
 def ask(question: dict[str, Any]) -> bool:
     """Show the code and a question, read the choice, show the answer; whether it was right."""
     print(f"\n{question['file']}, Task {question['task']} ({question['level']})")
-    source = (ROOT / question["file"]).read_text(encoding="utf-8")
+    source = read_text(ROOT / question["file"], plain=True)
     for number, line in listing(source, question["lines"]):
         print(f"{number:5}  {line}")
     print(f"\n{question['text']}")

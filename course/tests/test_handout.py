@@ -261,7 +261,7 @@ def test_a_run_whose_function_is_a_stub_prints_one_line(numbers, script, flags, 
         assert (done.returncode, done.stderr) == (0, "")
         return
     (title,) = (entry.title for entry in GRADED_TASKS if entry.number == said)
-    line = f"error: {title} is not written yet; run python sanity_check.py\n"
+    line = f"error: {title} is not written yet; run python sanity_check.py --task {said}\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", line)
 
 

@@ -31,7 +31,8 @@ def run_script(main: Callable[[], Any]) -> None:
     except NotImplementedError as error:  # which is a RuntimeError
         if not str(error).startswith("Task "):  # a stub's text is its task's title
             raise
-        stub = f"error: {error} is not written yet; run python sanity_check.py"
+        check = f"python sanity_check.py --task {str(error).split()[1]}"
+        stub = f"error: {error} is not written yet; run {check}"
         leave_processes(stub)
         sys.exit(stub)
     except RuntimeError as error:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+DAMAGED = (EOFError, zlib.error, zipfile.BadZipFile)  # what reading a packed file may raise
 
 
 class InputError(ValueError):
@@ -29,7 +33,7 @@ def values_of(what: str, remedy: str = "fetch it again") -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, *DAMAGED) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
         raise InputError(f"{what} ({why}); {remedy}") from error
 

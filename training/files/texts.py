@@ -8,11 +8,10 @@ import io
 import json
 import re
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
-from training.files.errors import InputError
+from training.files.errors import DAMAGED, InputError
 
 SURROGATES = re.compile("[\ud800-\udfff]")  # halves of a character, which no encoding writes
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"  # how such a file begins, whatever its name is
@@ -28,7 +27,7 @@ def read_text(path: str | Path, plain: bool = False) -> str:
     try:
         data = Path(path).read_bytes()
         data = data if plain else _unpacked(data)
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except (OSError, *DAMAGED) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path} cannot be read ({reason}); check the path and the file") from None
     if data.startswith(ZIP):
