@@ -88,8 +88,8 @@ def missing_attribute(place: Place, match: re.Match) -> str:
         return f"a tensor is wanted, and {known}" if operand else ""
     what = quoted(node.value)
     if name in place.names and isinstance(owner, Tensor | nn.Module):
-        is_known = f"{what} has no {name}, but {name} is a variable of this function"
-        return f"{is_known}: is it meant alone, or a comma in the place of the dot?"
+        known = f"{what} has no {name}, but {name} is a variable of this function"
+        return f"{known}: is it meant alone, or a comma in the place of the dot?"
     if isinstance(owner, Tensor):
         return f"tensors have no {name}: {nearest(name, dir(Tensor)) or 'see torch.Tensor'}"
     if isinstance(owner, types.ModuleType) and (name in dir(nn.functional) or name in dir(nn)):

@@ -281,7 +281,7 @@ def is_bert(called: Any) -> bool:
 
 
 def in_words(value: Any) -> str:
-    """What a value is that is no tensor, and how one gets at what is in it."""
+    """What a value other than a tensor is, and how one gets at what is in it."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     kind = type(value).__name__
