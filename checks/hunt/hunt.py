@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -98,9 +99,10 @@ def hunt_in(entry: GradedTask, seed: int, child: Child) -> list[str]:
 
 
 def on_one_line(lines: Sequence[str]) -> str:
-    """Lines of code without their comments."""
+    """Lines of code without their comments; what brackets hold is not divided."""
     code = [line.partition("  #")[0].strip() for line in lines]
-    return " / ".join(filter(None, code))
+    text = " / ".join(filter(None, code)).replace(", / ", ", ")
+    return re.sub(r"(?<=[(\[{]) / | / (?=[)\]}])", "", text)
 
 
 def bugs_in(text: FunctionText, seed: int, child: Child) -> list[Bug]:
