@@ -191,6 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(hunt(args.tasks, args.seed or 0, args.limit) if args.hunt else check(args))
     except InputError as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:  # in a hunt: check and quiz say more
+        sys.exit("\ninterrupted")
     except BrokenPipeError:
         if not reader_left():
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from checks.findings import Finding
@@ -49,6 +50,10 @@ def difference(
         right = f", expected {values[1]:.6g}" if reveal else ""
         if odd.any():
             return Finding(kind, f"{label}: {values[0]} at {index}{right}")
+        if expected.dtype == torch.bool:
+            right = f", expected {values[1]}" if reveal else ""
+            text = f"first difference at {index}: got {bool(values[0])}{right}"
+            return Finding(kind, f"{label}: {text}")
         text = f"got {values[0]:.6g}{right} (off by up to {off.max():.1e})"
         slight = off.max().item() < 1e-5
         return Finding(kind, f"{label}: first difference at {index}: {text}", slight)

@@ -199,7 +199,14 @@ def make(args: argparse.Namespace, root: Path = ROOT) -> None:
 
 def main() -> None:
     """Make or update a handout."""
-    make(get_args())
+    args = get_args()
+    try:
+        make(args)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        why = f"{error}; choose another --out, make room, or install git"
+        raise InputError(f"{args.out} cannot be made: {why}") from error
 
 
 if __name__ == "__main__":

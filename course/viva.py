@@ -69,7 +69,9 @@ def questions_for(
     arguments = {"seed": digest, "count": count, "tasks": tasks, "room": room}
     reply = protocol.ask(context, [protocol.job("viva", "viva", arguments, files)], {})["viva"]
     if reply.status != "ran":
-        return sheets.Sheet(submission, [], [protocol.LACKING.get(reply.status, reply.status)])
+        why = protocol.LACKING.get(reply.status, reply.status)
+        why += f" (--seconds {context.seconds:g})" * (reply.status == "timeout")
+        return sheets.Sheet(submission, [], [why])
     made = read_answer(reply.outputs.get("questions"))
     if not made or not all(is_question(q, submission) for q in made["questions"][:count]):
         return sheets.Sheet(submission, [], ["what its code gave back are no questions"])

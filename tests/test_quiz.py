@@ -9,6 +9,7 @@ import pytest
 from support import ROOT
 
 from checks.graded_tasks import GRADED_TASKS, graded_task
+from checks.quiz import terminal
 from checks.quiz.generate import KINDS, generate
 
 PART_1 = [task for task in GRADED_TASKS if task.part == 1]
@@ -47,11 +48,14 @@ def test_the_terminal_asks_shows_the_answer_and_counts():
     assert ended.stdout.endswith(f"{right} of 5 right\n")
 
 
-def test_the_end_of_the_input_ends_the_quiz():
+def test_the_end_of_the_input_ends_the_quiz(monkeypatch, capsys):
     ended = quiz("--task", "1.2", "--seed", "3", typed="a\n")
     assert ended.returncode == 0
     assert not ended.stderr
     assert ended.stdout.splitlines()[-1] in ("0 of 1 right", "1 of 1 right")
+    monkeypatch.setattr(sys, "stdin", None)  # as Python has it where the input is closed
+    assert terminal.quiz([graded_task("1.2")], 3, 240) == 0
+    assert capsys.readouterr().out.endswith("\n0 of 0 right\n")
 
 
 @pytest.mark.parametrize(

@@ -217,3 +217,14 @@ def test_ctrl_c_ends_any_job_in_one_line(job, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         session.ask(job, "this job")
     assert (ended.value.code, capsys.readouterr().out) == (1, "\ninterrupted: this job\n")
+
+
+def test_ctrl_c_in_the_quiz_and_the_hunt_is_no_traceback(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    for name in ("quiz", "hunt"):
+        monkeypatch.setattr(sanity_check, name, interrupted)
+        with pytest.raises(SystemExit) as ended:
+            sanity_check.main([f"--{name}", "--task", "1.2"])
+        assert ended.value.code == "\ninterrupted"

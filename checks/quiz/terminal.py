@@ -68,7 +68,7 @@ def ask(question: dict[str, Any]) -> bool:
 def choice() -> str:
     """What is typed, or piped in; EOFError at the end."""
     print("your answer: ", end="", flush=True)
-    line = sys.stdin.readline()
+    line = sys.stdin.readline() if sys.stdin else ""  # closed: it is None
     if not line:
         raise EOFError
     return line.strip().lower() or "?"

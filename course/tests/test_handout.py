@@ -485,6 +485,14 @@ def test_a_fresh_repository_and_the_same_zip_twice(make, tmp_path, staff):
     assert not (tmp_path / "c.zip").exists()
 
 
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "minbert"
+    monkeypatch.setattr(sys, "argv", ["handout.py", "--part", "1", "--out", str(out)])
+    with pytest.raises(InputError, match=f"{re.escape(str(out))} cannot be made: .*another --out"):
+        handout.main()
+
+
 def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff):
     out, student = tmp_path / "out", tmp_path / "student"
     make(out, "--part", "1")

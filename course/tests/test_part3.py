@@ -55,6 +55,13 @@ def test_a_correct_variant_is_accepted(answer, version):
         assert jobs.examine(answer.task) == []
 
 
+def test_a_mask_s_numbers_are_called_true_and_false():
+    (answer,) = (a for a in read_all(MISTAKES, "modern.local_mask") if a.named == "off_by_one")
+    with installed(answer, next(iter(answer.versions))):
+        texts = [finding.text for finding in jobs.examine(answer.task)]
+    assert any(text.endswith(": got False, expected True") for text in texts)
+
+
 def test_ten_mistakes_of_each():
     assert all(len(read_all(MISTAKES, task.id)) >= 10 for task in TASKS)
 

@@ -356,7 +356,11 @@ def dumps(*_):
 generate.json = types.SimpleNamespace(dumps=dumps)
 """
 ATTACKS = {
-    "loop": ("while True: pass", 0, "it did not end within the time limit"),
+    "loop": (
+        "while True: pass",
+        0,
+        "it did not end within the time limit, and was stopped (--seconds 12)",
+    ),
     "exit": ("import os; os._exit(0)", 0, "the program ended before it gave an answer"),
     "leave": ("raise SystemExit", None, "is left out"),
     "flood": ("import sys\nfor _ in range(10**6): print('x' * 1000, file=sys.stderr)", None, None),
