@@ -13,11 +13,9 @@ DIR is a checkpoint as transformers' ModernBertForMaskedLM saves it; its tokeniz
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -30,10 +28,10 @@ from torch.nn import functional as F
 
 from base_bert import BertPreTrainedModel
 from bert import BertSelfAttention
-from pretraining.modern_config import LOCAL, ModernBertConfig
+from pretraining.modern_config import LOCAL, ModernBertConfig, read_tokenizer
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.errors import InputError, first_line
+from training.files.errors import InputError
 from training.files.hub import find_model
 
 MASK, TOP = "[MASK]", 5  # words shown for each
@@ -243,29 +241,10 @@ def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, tuple[str, ...]]
                 yield f"model.layers.{i}.{theirs}", tuple(f"bert_layers.{i}.{n}" for n in names)
 
 
-def read_tokenizer(path: Path, vocab_size: int) -> Any:
-    """The tokenizer in a file; InputError if it is not the one of a model with that vocabulary."""
-    try:
-        tokenizer = importlib.import_module("tokenizers").Tokenizer.from_file(str(path))
-    except ImportError as error:
-        raise InputError(f"{path} needs a package ({error}); pip install tokenizers") from None
-    except Exception as error:  # tokenizers has no class of its own for it
-        why = first_line(error)
-        raise InputError(f"{path} cannot be read ({why}); save it with the model") from None
-    count, fault = tokenizer.get_vocab_size(), ""
-    if tokenizer.token_to_id(MASK) is None:
-        fault = f"has no {MASK}"
-    elif count > vocab_size:
-        fault = f"has {count} tokens, more than the model's {vocab_size}"
-    if fault:
-        raise InputError(f"{path} {fault}; take the tokenizer of this model")
-    return tokenizer
-
-
 @torch.no_grad()
 def fill_masks(model: ModernBertModel, folder: Path, text: str) -> Iterator[str]:
     """The most probable tokens for each [MASK] of a text, a line each; InputError without one."""
-    tokenizer = read_tokenizer(folder / "tokenizer.json", model.config.vocab_size)
+    tokenizer = read_tokenizer(folder / "tokenizer.json", model.config.vocab_size, MASK)
     ids = torch.tensor([tokenizer.encode(text).ids])  # (1, L)
     places = (ids[0] == tokenizer.token_to_id(MASK)).nonzero().flatten()  # (M,)
     if not len(places):

@@ -1,15 +1,17 @@
-"""The shape of a ModernBERT (Warner et al. 2024), as config.py has that of a BERT.
+"""The shape of a ModernBERT (Warner et al. 2024), as config.py has that of a BERT; its tokenizer.
 
-It does not know about training, data or files other than ``config.json``.
+It does not know about training, data or weights.
 """
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from config import BertConfig
-from training.files.errors import values_of
+from training.files.errors import InputError, first_line, values_of
 from training.files.texts import read_json
 
 LOCAL, GLOBAL = "sliding_attention", "full_attention"  # transformers' words for kinds of layers
@@ -70,3 +72,22 @@ class ModernBertConfig(BertConfig):
                 if float(values[name]).is_integer():  # JSON has 10000.0
                     values[name] = int(values[name])
             return cls(**values)
+
+
+def read_tokenizer(path: Path, vocab_size: int, mask: str) -> Any:
+    """The tokenizer in a file; InputError if it is not that of a model."""
+    try:
+        tokenizer = importlib.import_module("tokenizers").Tokenizer.from_file(str(path))
+    except ImportError as error:
+        raise InputError(f"{path} needs a package ({error}); pip install tokenizers") from None
+    except Exception as error:  # tokenizers has no class of its own for it
+        why = first_line(error)
+        raise InputError(f"{path} cannot be read ({why}); save it with the model") from None
+    count, fault = tokenizer.get_vocab_size(), ""
+    if tokenizer.token_to_id(mask) is None:
+        fault = f"has no {mask}"
+    elif count > vocab_size:
+        fault = f"has {count} tokens, more than the model's {vocab_size}"
+    if fault:
+        raise InputError(f"{path} {fault}; take the tokenizer of this model")
+    return tokenizer
