@@ -31,7 +31,7 @@ from training.loop.processes import gather
 
 Autocast = Callable[[], AbstractContextManager]
 Sample = tuple[str, list[Tensor]]  # a method of the model; ids and mask, segments or a second pair
-Value = tuple[str, float, float, float]  # name, size, and how far it is off: rounded, computed
+Values = list[tuple[str, Tensor]]  # by name, on the CPU in float32
 
 REFERENCE = "cpu"  # the kind of device that others are compared with
 LENGTH = 16  # most tokens of a row
@@ -87,23 +87,21 @@ def fault_of(model: nn.Module, samples: Sequence[Sample], autocast: Autocast) ->
     with autocast():
         enabled = torch.is_autocast_enabled(device)
         half = torch.get_autocast_dtype(device) if enabled else None
-    exact: dict[str, Tensor] = {}  # gradients
     try:
         plain = copy_on_cpu(model)
-        outputs, _ = forward_and_backward(plain, samples, nullcontext, exact.__setitem__)
+        exact = forward_and_backward(plain, samples, nullcontext)
         # gradients as large as float16 holds them, with space for those between the layers
-        largest = max(abs(float(e)) for g in exact.values() for e in g.aminmax())
+        largest = max(abs(float(end)) for _, g in exact[1] for end in g.aminmax())
         scale = 2.0 ** (10 - math.ceil(math.log2(largest))) if 0 < largest < math.inf else 1.0
-        measure = partial(distance, exact, scale)
         with RoundedProducts(half or torch.bfloat16):
-            rounded, errors = forward_and_backward(plain, samples, nullcontext, measure, scale)
+            rounded = forward_and_backward(plain, samples, nullcontext, scale)
     except RuntimeError as error:
         if isinstance(error, NotImplementedError):  # a task that is not written yet
             raise
         print(f"note: no device check, since the model fails on the CPU ({first_line(error)})")
         return None
     try:
-        computed, off = forward_and_backward(model, samples, autocast, measure, scale)
+        computed = forward_and_backward(model, samples, autocast, scale)
     except NotImplementedError as error:
         remedy = "set PYTORCH_ENABLE_MPS_FALLBACK=1, leave out --use_gpu"
         return f"{device} lacks an operation of the model ({first_line(error)}): {remedy}"
@@ -111,12 +109,9 @@ def fault_of(model: nn.Module, samples: Sequence[Sample], autocast: Autocast) ->
     # products, added up in whatever order, about √K units.
     longest_sum = max(size for p in model.parameters() for size in p.shape)
     factor = 1.0 if half else 2.0**-16 * math.sqrt(longest_sum)  # bfloat16 has 16 bits less
-    values: list[Value] = [
-        (name, float(a.norm()), float((a - b).norm()), float((a - c).norm()))
-        for (name, a), (_, b), (_, c) in zip(outputs, rounded, computed, strict=True)
-    ]
-    kinds = (values, gradients_of(model, exact, errors, off))
-    difference = next(filter(None, (first_difference(v, MARGIN * factor) for v in kinds)), None)
+    kinds = zip(exact, rounded, computed, (1.0, scale), strict=True)
+    differences = (first_difference(*values, MARGIN * factor) for values in kinds)
+    difference = next(filter(None, differences), None)
     where = f"{device} in {PRECISIONS[half]} does not compute what the CPU computes"
     return difference and f"{where}: {difference}; leave out --use_gpu"
 
@@ -157,23 +152,15 @@ def copy_on_cpu(model: nn.Module) -> nn.Module:
 
 
 def forward_and_backward(
-    model: nn.Module,
-    samples: Sequence[Sample],
-    autocast: Autocast,
-    measure: Callable[[str, Tensor], Any],
-    scale: float = 1.0,
-) -> tuple[list[tuple[str, Tensor]], dict[str, Any]]:
-    """The outputs of all modules, in the order of their calls, and what is measured of gradients.
-
-    All gradients together are as large as the model: each is let go once it is measured.
+    model: nn.Module, samples: Sequence[Sample], autocast: Autocast, scale: float = 1.0
+) -> tuple[Values, Values]:
+    """The outputs of all modules, in the order of their calls; the gradients, the head's first.
 
     Args:
-        measure: gets a parameter's name and its gradient.
-        scale: of the loss, and so of the gradients.
+        scale: of the loss, and so of the gradients, which are as large as the model: no copies.
     """
     device = next(model.parameters()).device
-    kept: list[tuple[str, Tensor]] = []  # in float32, on the CPU
-    measured: dict[str, Any] = {}
+    kept: Values = []
     total = torch.zeros((), device=device)
 
     def keep(name: str, module: nn.Module, inputs: tuple, output: Any) -> None:
@@ -181,16 +168,8 @@ def forward_and_backward(
         if rows is not None:
             kept.append((f"the output of {name}", rows.detach().cpu().float()))
 
-    def let_go(name: str, parameter: nn.Parameter) -> None:
-        measured[name], parameter.grad = measure(name, parameter.grad), None
-
     modules = [pair for pair in model.named_modules() if pair[0]]
     hooks = [module.register_forward_hook(partial(keep, name)) for name, module in modules]
-    hooks += [
-        parameter.register_post_accumulate_grad_hook(partial(let_go, name))
-        for name, parameter in model.named_parameters()
-        if parameter.requires_grad
-    ]
     for method, inputs in samples:
         inputs = [tensor.to(device) for tensor in inputs]
         masks = [mask.bool() for mask in inputs[1::2]]
@@ -200,31 +179,16 @@ def forward_and_backward(
             keep(method, model, (), output)
             if output is not None:
                 total = total + loss_of(without_padding(output, masks))
-    (scale * total).backward()
     for hook in hooks:
         hook.remove()
-    return kept, measured
-
-
-def distance(exact: Mapping[str, Tensor], scale: float, name: str, gradient: Tensor) -> float:
-    """How far a scaled gradient, which nobody else needs, is from the exact one."""
-    gradient = gradient.cpu().float()
-    if name in exact:
-        gradient.sub_(exact[name], alpha=scale)
-    return float(gradient.norm()) / scale
-
-
-def gradients_of(
-    model: nn.Module, exact: Mapping[str, Tensor], *distances: Mapping[str, float]
-) -> list[Value]:
-    """The gradients of all parameters, the head's first; of one that is not there all is off."""
-    values = []
-    for name, parameter in reversed([*model.named_parameters()]):
-        if parameter.requires_grad:
-            size = float(exact[name].norm()) if name in exact else 0.0
-            off = (of_pass.get(name, size) for of_pass in distances)
-            values.append((f"the gradient of {name}", size, *off))
-    return values
+    learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    gradients = torch.autograd.grad(scale * total, [*learned.values()], allow_unused=True)
+    tensors = [
+        torch.zeros(p.shape) if gradient is None else gradient.cpu().float()
+        for p, gradient in zip(learned.values(), gradients, strict=True)
+    ]
+    names = (f"the gradient of {name}" for name in learned)
+    return kept, [*zip(names, tensors, strict=True)][::-1]
 
 
 def without_padding(output: Tensor, masks: Sequence[Tensor]) -> Tensor | None:
@@ -248,11 +212,20 @@ def loss_of(rows: Tensor) -> Tensor:
     return F.cross_entropy(rows.float(), targets)
 
 
-def first_difference(values: Sequence[Value], factor: float) -> str | None:
+def first_difference(
+    exact: Values, rounded: Values, computed: Values, scale: float, factor: float
+) -> str | None:
     """The first tensor that is off by more than ``factor`` times what rounding explains."""
+
+    def distances(values: Values) -> list[float]:  # of scaled ones
+        pairs = zip(values, exact, strict=True)
+        return [float(torch.sub(b, a, alpha=scale).norm()) / scale for (_, b), (_, a) in pairs]
+
+    sizes = [float(tensor.norm()) for _, tensor in exact]
+    errors, off_by = distances(rounded), distances(computed)
     # a small tensor may be rounded well by chance: at least the usual error is granted
-    usual = median(error / size for _, size, error, _ in values if size)
-    for name, size, error, off in values:
+    usual = median(error / size for error, size in zip(errors, sizes, strict=True) if size)
+    for (name, _), size, error, off in zip(exact, sizes, errors, off_by, strict=True):
         explained = factor * max(error, usual * size)
         if not math.isfinite(size + error):
             continue  # the model's own fault, or the precision's: training says so
