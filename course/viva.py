@@ -70,7 +70,7 @@ def questions_for(
     reply = protocol.ask(context, [protocol.job("viva", "viva", arguments, files)], {})["viva"]
     if reply.status != "ran":
         why = protocol.LACKING.get(reply.status, reply.status)
-        why += f" (--seconds {context.seconds:g})" * (reply.status == "timeout")
+        why += f" (--seconds {context.limits.cpu_s})" * (reply.status == "timeout")
         return sheets.Sheet(submission, [], [why])
     made = read_answer(reply.outputs.get("questions"))
     if not made or not all(is_question(q, submission) for q in made["questions"][:count]):

@@ -359,7 +359,7 @@ ATTACKS = {
     "loop": (
         "while True: pass",
         0,
-        "it did not end within the time limit, and was stopped (--seconds 12)",
+        "it did not end within the time limit, and was stopped (--seconds 4)",
     ),
     "exit": ("import os; os._exit(0)", 0, "the program ended before it gave an answer"),
     "leave": ("raise SystemExit", None, "is left out"),
