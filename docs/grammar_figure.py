@@ -22,7 +22,7 @@ from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 
-FOLDER = Path(__file__).resolve().parent
+FOLDER = Path(__file__).resolve().parent / "figures"  # the playground takes it from there
 RUNS = "grammar"
 SHOWN = {  # phenomenon: colour, name in the figure
     "agreement_determiner_noun": ("blue", "determiner, noun"),
@@ -93,7 +93,7 @@ def table(tokens: Sequence[int], curves: Mapping[str, Sequence[float]]) -> str:
 def main() -> None:
     """Print the table and draw the figure."""
     parser = OneLineParser(description="Draw when grammar is learned.")
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the figure (docs)")
+    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the figure (docs/figures)")
     args: argparse.Namespace = parser.parse_args()
     tokens, curves = curves_of(results.load_results())
     if len(tokens) < 2:

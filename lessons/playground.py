@@ -51,6 +51,7 @@ from training.files.writing import atomic_write
 from training.reports.page import STYLE
 
 HERE = Path(__file__).with_suffix("")
+LEARNED = ROOT / "docs" / "figures" / "grammar-learned.svg"  # when `books` learned which grammar
 CHECKPOINT = ".pt"  # ending of classifier.py's checkpoints; all else is a name or a folder
 MAX_MB = 40.0  # of a page, by default: phones open it, and it fits into an e-mail
 MAX_TOKENS = 128  # of a sentence in the page
@@ -301,7 +302,7 @@ def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any
         templates(HERE)
         .get_template("page.html")
         .render(
-            policy=Markup(policy(script, "blob:; worker-src blob:")),
+            policy=Markup(policy(script, "blob:; worker-src blob:; img-src data:")),
             name=name,
             style=Markup(STYLE + read("page.css")),
             data=values,  # the template escapes what could end its script element
@@ -309,6 +310,7 @@ def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any
             worker=Markup(read(*IN_WORKER)),
             script=Markup(script),
             loaded=loaded,
+            learned=base64.b64encode(LEARNED.read_bytes()).decode(),
         )
     )
 

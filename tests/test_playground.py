@@ -410,6 +410,12 @@ def test_an_example_pair_fills_both_places(opened, words):
     assert table_of(browser)[-1][0] == "sum"
 
 
+def test_the_figure_of_what_is_learned_is_shown(opened, words):
+    browser = opened(words)
+    browser.click("document.getElementById('tab-grammar')")
+    browser.wait("document.querySelector('#grammar img').naturalWidth")
+
+
 def test_a_classifier_follows_the_typing(opened, classes):
     browser = opened(classes, ["bad <i>", "good"])
     write(browser, "A Warm film")
