@@ -93,7 +93,9 @@ def table(tokens: Sequence[int], curves: Mapping[str, Sequence[float]]) -> str:
 def main() -> None:
     """Print the table and draw the figure."""
     parser = OneLineParser(description="Draw when grammar is learned.")
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the figure (docs/figures)")
+    parser.add_argument(
+        "--out", type=Path, default=FOLDER, help="folder of the figure (docs/figures)"
+    )
     args: argparse.Namespace = parser.parse_args()
     tokens, curves = curves_of(results.load_results())
     if len(tokens) < 2:

@@ -1,4 +1,4 @@
-"""Draw how often a true difference is resolved, by number of seeds: docs/seeds.svg, and a table.
+"""Draw how often a true difference is resolved, by number of seeds: docs/figures/seeds.svg.
 
     python docs/seeds_figure.py
 
@@ -25,7 +25,7 @@ from research.experiments.report import read_example_sds, rows_of
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 
-FIGURE = Path(__file__).resolve().parent / "seeds.svg"
+FIGURE = Path(__file__).resolve().parent / "figures" / "seeds.svg"
 LINES = (  # what is compared, its baseline and score, a colour
     ("SST from books", "again-sst", "sst", "orange"),
     ("SST from MiniLM", "offline-sst", "sst", "blue"),

@@ -1,4 +1,4 @@
-"""Draw SST's accuracy by learning rate and by number of labels: docs/sst-rates.svg, sst-sizes.svg.
+"""Draw SST's accuracy by learning rate and by number of labels: docs/figures/sst-*.svg.
 
     python docs/sst_figure.py
 
@@ -23,12 +23,12 @@ from research.experiments import results
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 
-FOLDER = Path(__file__).resolve().parent
+FOLDER = Path(__file__).resolve().parent / "figures"
 MODELS = {"books": ("from books", "blue"), "minilm": ("from MiniLM", "orange")}
 RATES = {"1e-5": 1e-5, "3e-5": 3e-5, "": 1e-4, "3e-4": 3e-4, "1e-3": 1e-3}  # by variant
 SIZES = {"": 100, "300": 300, "1000": 1000, "3000": 3000}
 ALL_LABELS, ALL_RUNS = 8544, {"books": "rates-books-3e-4", "minilm": "rates-minilm"}
-LEFT, RIGHT, TOP, BOTTOM = 70, 600, 70, 340  # where lines are drawn
+LEFT, RIGHT, TOP, BOTTOM = 70, 600, 92, 362  # where lines are drawn
 
 Points = dict[float, list[float]]  # rate or number of labels → accuracies
 
@@ -71,9 +71,10 @@ def figure(d: Drawing, axis: str, lines: Sequence[tuple[str, str, Points]]) -> N
         label = f"{x:,.0f}" if x >= 1 else f"{x:.0e}".replace("e-0", "e-")
         d.text(place(x, values[0])[0], BOTTOM + 26, label, "quiet")
     d.text((LEFT + RIGHT) / 2, BOTTOM + 54, axis)
+    d.text(20, 30, "accuracy on SST's dev set, five classes", "start bold")
     for i, (label, colour, points) in enumerate(lines):
-        d.box(20 + 200 * i, 20, 9, 9, f"{colour} full")
-        d.text(38 + 200 * i, 31, label, "start")
+        d.box(20 + 200 * i, 49, 9, 9, f"{colour} full")
+        d.text(38 + 200 * i, 60, label, "start")
         d.line([place(x, float(np.mean(ys))) for x, ys in points.items()], colour)
         for x, ys in points.items():
             mean, half = float(np.mean(ys)), interval(ys)

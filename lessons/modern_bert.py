@@ -7,7 +7,7 @@ Shapes as in bert.py: B batch, L tokens, D hidden size, H heads, W = D / H width
 I intermediate size, V vocabulary. ``BertSelfAttention.attention`` is bert.py's: the formula of 2017
 has not changed. What has: positions are rotations of queries and keys, two thirds of the layers see
 a window only, the feed-forward network has a gate, norms come before sublayers, biases are gone.
-DIR is a checkpoint as transformers' ModernBertForMaskedLM saves it; its tokenizer.json is read by
+DIR is a checkpoint as transformers' ModernBertForMaskedLM saves it; to read its tokenizer.json,
 ``pip install tokenizers``. This file does not know about training, nor about unpadded batches.
 """
 
@@ -58,8 +58,8 @@ def apply_rotary(x: Tensor, theta: float) -> Tensor:
     """Turn queries or keys by angles that grow with their position (Su et al. 2021, eq. 34).
 
     Number i of a head's first half and number i of its second half are a point in the plane; the
-    one of token m is turned by the angle m · θ^(−2i/W), m = 0, 1, … A score of two turned vectors
-    then depends on how far apart their tokens are, not on where they stand.
+    one of token m is turned by the angle m · θ^(−2i/W), m = 0, 1, … The score of two given
+    vectors then depends on the distance n − m of their tokens, not on where they stand.
     Figure: docs/figures/rotary.svg
 
     Args:
@@ -208,8 +208,8 @@ class ModernBertModel(BertPreTrainedModel):
         near = real & near.to(real.device)  # (B, 1, L, L)
         for layer in self.bert_layers:
             seen = near if layer.is_local else real
-            hidden = (~seen).to(hidden_states) * torch.finfo(hidden_states.dtype).min  # additive
-            hidden_states = layer(hidden_states, hidden)  # (B, L, D)
+            mask = (~seen).to(hidden_states) * torch.finfo(hidden_states.dtype).min  # additive
+            hidden_states = layer(hidden_states, mask)  # (B, L, D)
         return self.final_layer_norm(hidden_states)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
@@ -227,8 +227,8 @@ class ModernBertModel(BertPreTrainedModel):
                 raise InputError(f"{source} lacks {theirs}; take a ModernBertForMaskedLM")
             for name, part in zip(names, tensors[theirs].chunk(len(names)), strict=True):
                 if part.shape != own[name].shape:
-                    shapes = f"{tuple(part.shape)}, the config says {tuple(own[name].shape)}"
-                    raise InputError(f"{source}: wrong shape: of {theirs}, {name} is {shapes}")
+                    shapes = f"{tuple(part.shape)}, the config needs {tuple(own[name].shape)}"
+                    raise InputError(f"{source}: {name} from {theirs} has the shape {shapes}")
                 own[name].data.copy_(part)
 
 
@@ -259,8 +259,8 @@ def print_shapes(model: ModernBertModel, length: int) -> None:
     """Print each module's output shape for a random text of that many tokens."""
     for name, module in model.named_modules():
         if not [*module.children()]:
-            said = f"{name:42} {type(module).__name__:9}"
-            module.register_forward_hook(lambda _, __, x, s=said: print(s, (*x.shape,)))
+            line = f"{name:42} {type(module).__name__:9}"
+            module.register_forward_hook(lambda _, __, x, s=line: print(s, (*x.shape,)))
     ids = torch.randint(model.config.vocab_size, (1, length))  # (1, L)
     model(ids, torch.ones_like(ids))
 

