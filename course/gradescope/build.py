@@ -42,7 +42,7 @@ def repository_files() -> Iterator[tuple[str, bytes]]:
         paths |= set((ROOT / "course").rglob(pattern))
     marked = table.read_table(ROOT)
     paths |= {
-        path for name, path in table.files_of(ROOT, marked, 2) if not name.startswith("data/")
+        path for name, path in table.files_of(ROOT, marked, 3) if not name.startswith("data/")
     }
     for path in sorted(paths):
         name = path.relative_to(ROOT)
@@ -90,7 +90,7 @@ def all_files(part: int, gold: Sequence[Path], made: dict, options: str) -> dict
 def main() -> None:
     """Write the zip."""
     parser = OneLineParser(description="Make the autograder's zip for Gradescope.")
-    parser.add_argument("--part", type=int, choices=(1, 2), default=1, help="of the course")
+    parser.add_argument("--part", type=int, choices=(1, 2, 3), default=1, help="of the course")
     parser.add_argument(
         "--gold", type=Path, required=True, nargs="+", help="folders of labelled data files"
     )

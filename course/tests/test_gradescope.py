@@ -17,8 +17,10 @@ from made_results import prediction, result, task
 from support import ROOT, succeeded
 
 from course import table
+from course.answers import MARKER, MISTAKES, put, read
 from course.gradescope import build, results
 from course.grading.sandbox.isolation import ChangeOfUser
+from course.handout_checks import write_files
 from research.benchmarks.grader import GOLD, predictions, solution
 
 SETTINGS = table.read_settings(ROOT)
@@ -50,6 +52,13 @@ def test_the_zip_has_what_gradescope_asks_for(files):
     assert sum(t["score"] for t in empty["tests"]) == 0
     assert sum(t["max_score"] for t in empty["tests"]) == 100
     assert "says nothing about your code" in empty["output"]
+
+
+def test_the_zip_has_all_that_the_grader_imports(files, tmp_path):
+    write_files(tmp_path, files)
+    line = [sys.executable, "-c", "import course.gradescope.harness"]
+    done = subprocess.run(line, cwd=tmp_path / "repo", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_zip_is_private_and_the_same_each_time(files, tmp_path, run_script_here):
@@ -141,7 +150,7 @@ def test_metadata_with_which_a_submission_counts(metadata):
 def container(files, tmp_path):
     """A function that lays out /autograder with a submission and runs it; results and output."""
 
-    def go(submission, python=sys.prefix, seconds=560, spoil=None):
+    def go(submission, python=sys.prefix, seconds=560, spoil=None, files=files):
         base = tmp_path / "autograder"
         shutil.rmtree(base, ignore_errors=True)
         everything = {f"source/{name}": content for name, content in files.items()}
@@ -192,6 +201,19 @@ def test_the_solution_in_a_zip_in_a_zip(container):
     assert sum(t["score"] for t in made["tests"]) == 100, printed
     assert made["leaderboard"]
     assert "graded: 100" in printed
+
+
+@as_at_gradescope
+def test_part_3(container):
+    """It has no predictions and no rows of the leaderboard."""
+    name = "lessons/modern_bert.py"
+    files = build.all_files(3, GOLD, MADE | {"part": 3}, "")
+    right = MARKER.sub("", (ROOT / name).read_text(encoding="utf-8"))
+    wrong = put(read(MISTAKES, "modern.local_mask/off_by_one"), source=right)
+    for text, points in ((right, 25), (wrong, 20)):
+        made, printed = container({name: text}, files=files)
+        assert sum(t["score"] for t in made["tests"]) == points, printed
+        assert made["leaderboard"] == []
 
 
 def stopped(base):

@@ -85,8 +85,8 @@ def scores_of(result: Result) -> dict[str, dict[str, float | None]]:
 
 
 def figures(scores: Scores, part: int, split: str, view: str) -> dict[str, float | None]:
-    """The columns of one row; None where something is missing."""
-    columns = {key: scores.get(f"{key}-{split}", {}).get(view) for key in COLUMNS[part]}
+    """The columns of one row (part 3 predicts nothing); None where something is missing."""
+    columns = {key: scores.get(f"{key}-{split}", {}).get(view) for key in COLUMNS.get(part, ())}
     if part == 2:
         parts = [columns["sst"], columns["para"], columns["sts"]]
         if None not in parts:
