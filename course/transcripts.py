@@ -27,7 +27,7 @@ from training.files.writing import atomic_write
 
 PAGE = ROOT / "docs" / "checks.md"
 WIDTH = 96  # columns
-LIKELY = {  # a mistake or more of each task of parts 1 and 2
+LIKELY = {  # a mistake or more of each task
     "bert.attention": "no_scale no_dropout",
     "bert.add_norm": "no_residual",
     "bert.layer": "norms_swapped",
@@ -40,10 +40,13 @@ LIKELY = {  # a mistake or more of each task of parts 1 and 2
     "multitask.predict_sentiment": "layer_made_at_call",
     "multitask.predict_paraphrase": "joined_along_batch",
     "multitask.predict_similarity": "axis_left",
+    "modern.rotary": "interleaved positions_from_one",
+    "modern.local_mask": "off_by_one past_only",
+    "modern.geglu": "swapped",
 }
 HEAD = """# What the checks say to likely mistakes
 
-What `python sanity_check.py` prints for thirteen common mistakes. The inputs are stored: the same
+What `python sanity_check.py` prints for common mistakes. The inputs are stored: the same
 mistake gives the same numbers.
 
 - `probably` names the mistake that computes exactly what your function does.
