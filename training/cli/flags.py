@@ -125,6 +125,11 @@ def flag(default: Any, *, path: str = "", may_change: bool = False, **options: A
     return field(default=default, metadata=metadata)
 
 
+def data_dir_flag() -> Any:
+    """The flag of every script that reads course files: where they are."""
+    return flag(None, may_change=True, help="folder of the course files ($MINBERT_DATA)")
+
+
 def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
     """Add an option for each field that ``flag`` made, with what else argparse is to know of it."""
     defaults = kind()

@@ -38,6 +38,17 @@ def values_of(what: str, remedy: str = "fetch it again") -> Iterator[None]:
         raise InputError(f"{what} ({why}); {remedy}") from error
 
 
+@contextmanager
+def trouble_in_one_line(remedy: str, what: str = "") -> Iterator[None]:
+    """InputError where this machine takes no files: a folder is read-only, or a disk is full."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{what}{error}; {remedy}") from error
+
+
 def reader_left() -> bool:
     """Whether nobody reads stdout any more, as after ``| head``; if so, it leads nowhere now."""
     try:
