@@ -9,7 +9,8 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-DAMAGED = (EOFError, zlib.error, zipfile.BadZipFile)  # what reading a packed file may raise
+# What reading a packed file may raise; RuntimeError where a zip file wants a password
+DAMAGED = (EOFError, zlib.error, zipfile.BadZipFile, RuntimeError)
 
 
 class InputError(ValueError):
@@ -31,7 +32,7 @@ def values_of(what: str, remedy: str = "fetch it again") -> Iterator[None]:
     """Wrong types, names or values of something read are an InputError: "WHAT (why); remedy"."""
     try:
         yield
-    except InputError:
+    except (InputError, NotImplementedError):  # a stub's, which is a RuntimeError
         raise
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, *DAMAGED) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
