@@ -261,13 +261,14 @@ def test_what_is_not_there_is_one_line(folder, run_script_here, tmp_path, monkey
         done = run_script_here(grammar, "--model", folder, "--pairs", name)
         assert_refused(done, fact, code=1 if name else 2)
     write(tmp_path / "blank.txt", "", " ")
+    line = ("--model", folder, "--pairs", write(tmp_path / "mine.txt", "a film", "film"))
     for text, fact in (
         ("blank.txt", "blank.txt has no words to count"),
         ("none.txt", "none.txt: no such file or folder"),
         ("empty", "empty holds no *.txt file"),
         ("", "--unigrams: the text is empty"),
     ):
-        done = run_script_here(grammar, "--model", folder, "--each", "1", "--unigrams", text)
+        done = run_script_here(grammar, *line, "--unigrams", text)
         assert_refused(done, fact, code=1 if text else 2)
     vocabulary = tiny_vocabulary()
     BertModel(tiny_config(vocab_size=len(vocabulary))).save_pretrained(tmp_path / "bare")
