@@ -400,6 +400,7 @@ def _pieces_of(model: dict[str, Any]) -> list[str]:
         raise ValueError(f"it is of a {kind}, not of a WordPiece")
     ids = entry(model, "vocab", dict)
     pieces = {repr(index): piece for piece, index in ids.items()}
-    if pieces.keys() != {repr(index) for index in range(len(ids))}:
+    vocab = [pieces.get(repr(index)) for index in range(len(ids))]
+    if None in vocab:
         raise ValueError("the ids of its vocab do not count from 0 on, each once")
-    return [pieces[repr(index)] for index in range(len(ids))]
+    return vocab

@@ -251,8 +251,8 @@ def fill_masks(model: ModernBertModel, folder: Path, text: str) -> Iterator[str]
     try:
         ids = torch.tensor([tokenizer.encode(text).ids])  # (1, L)
     except Exception as error:  # tokenizers has no class of its own for it
-        why = f"{path} cannot read the text ({first_line(error)})"
-        raise InputError(f"{why}; take another word, or another tokenizer") from None
+        why = first_line(error)
+        raise InputError(f"{path} cannot read the text ({why}); take another word") from None
     places = (ids[0] == tokenizer.token_to_id(MASK)).nonzero().flatten()  # (M,)
     if not len(places):
         raise InputError(f'"{text[:40]}" has no {MASK}, the place to be filled')

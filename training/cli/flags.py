@@ -52,8 +52,9 @@ def number(text: str, kind: type = float) -> Any:
 def positive_int(text: str) -> int:
     """An argparse type: 1, 2, 3 …"""
     value = number(text, int)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} must be at least 1")
+    if not 1 <= value < 2**63:
+        limit = "at least 1" if value < 1 else "below 2**63"
+        raise argparse.ArgumentTypeError(f"{text} must be {limit}")
     return value
 
 

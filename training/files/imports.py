@@ -38,10 +38,7 @@ def imported_files(path: Path) -> list[Path]:
 
 
 def nul_fault(error: BaseException, script: str) -> str:
-    """Where the NUL byte is that ended the import of a script; "" if that was not the reason.
-
-    Python does not name the file.
-    """
+    """Where the NUL byte is that ended a script's import, as Python does not say it, or ""."""
     files = with_imported([script]) if "null bytes" in str(error) else []
     for path in filter(Path.is_file, files):
         before, nul, _ = path.read_bytes().partition(b"\0")

@@ -92,11 +92,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def entry(values: Any, name: str, kind: type, default: Any = None) -> Any:
-    """What an object has under a name, for ``values_of``; null is as good as nothing.
-
-    Raises:
-        KeyError, ValueError: there is nothing, or a value of another kind.
-    """
+    """What an object has under a name; KeyError and ValueError, for ``values_of``, say what not."""
     value = values.get(name) if isinstance(values, dict) else None
     value = default if value is None else value
     if value is None:
