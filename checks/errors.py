@@ -12,6 +12,7 @@ from checks.exceptions import meaning
 from checks.findings import Finding, is_students
 from checks.traces import marked, only_a_stub
 from training.files.errors import InputError
+from training.files.imports import nul_fault
 
 LONGEST = 600  # characters of what an exception means
 
@@ -46,8 +47,10 @@ def bare(error: BaseException) -> Finding:
     return Finding("error", f"{type(error).__name__}: {message} ({place})", slight)
 
 
-def import_fault(error: BaseException) -> Finding:
+def import_fault(error: BaseException, file: str) -> Finding:
     """Why a file cannot be imported: the file, the error, its line with a caret, a remedy."""
+    if fault := nul_fault(error, file):
+        return Finding("error", fault)
     path, line, column = place_in_file(error)
     if path is None:
         return Finding("error", f"a file cannot be imported: {describe(error).text}")

@@ -79,7 +79,7 @@ def checks_of(entry: GradedTask) -> ModuleType:
 
 def cause_in(file: str) -> tuple[str, Finding] | None:
     """Why nothing in a file can be checked, and what is wrong there; None if all can be."""
-    if fault := fault_of_import(module_of(file)):
+    if fault := fault_of_import(file):
         return f"until {file} can be imported", fault
     if file != OPTIMIZER and (fault := fault_of_model()):
         return "until BertModel can be made", fault
@@ -87,10 +87,10 @@ def cause_in(file: str) -> tuple[str, Finding] | None:
 
 
 @cache
-def fault_of_import(module: str) -> Finding | None:
-    """Why a module cannot be imported, if it cannot."""
-    imported = attempt(importlib.import_module, module)
-    return import_fault(imported) if isinstance(imported, BaseException) else None
+def fault_of_import(file: str) -> Finding | None:
+    """Why a file cannot be imported, if it cannot."""
+    imported = attempt(importlib.import_module, module_of(file))
+    return import_fault(imported, file) if isinstance(imported, BaseException) else None
 
 
 @cache

@@ -57,8 +57,10 @@ from course.grading.sandbox import isolation, packages, sandbox
 from course.grading.sandbox.context import SECONDS, GradingContext, open_context
 from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.cli.scripts import run_script
-from training.files.errors import InputError
+from training.files.errors import InputError, trouble_in_one_line
 from training.files.writing import write_json
+
+MAKE_ROOM = "choose another --out or TMPDIR, or make room"
 
 
 def assignment(out: Path, part: int) -> dict[str, Any]:
@@ -378,18 +380,7 @@ def get_args() -> argparse.Namespace:
     return args
 
 
-@contextlib.contextmanager
-def trouble_in_one_line() -> Iterator[None]:
-    """InputError where this machine takes no files: --out is read-only, or a disk is full."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise InputError(f"{error}; choose another --out or TMPDIR, or make room") from error
-
-
-@trouble_in_one_line()
+@trouble_in_one_line(MAKE_ROOM)
 def main() -> None:
     """Grade, then write the pages; exit status 1 if anything was a staff error."""
     args = get_args()

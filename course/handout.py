@@ -31,7 +31,7 @@ from course.regions import Fault, Piece, Region, parse, render
 from course.templates import templates_of
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.errors import InputError
+from training.files.errors import InputError, trouble_in_one_line
 
 WORKFLOW = ".github/workflows/check.yml"
 FILES_OF = {"1": 1, "2": 2, "all": 2, "3": 3}  # up to which part
@@ -200,13 +200,9 @@ def make(args: argparse.Namespace, root: Path = ROOT) -> None:
 def main() -> None:
     """Make or update a handout."""
     args = get_args()
-    try:
+    remedy = "choose another --out, make room, or install git"
+    with trouble_in_one_line(remedy, f"{args.out} cannot be made: "):
         make(args)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        why = f"{error}; choose another --out, make room, or install git"
-        raise InputError(f"{args.out} cannot be made: {why}") from error
 
 
 if __name__ == "__main__":

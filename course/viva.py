@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks.graded_tasks import GRADED_TASKS
 from checks.quiz.generate import KINDS
-from course.grade import add_flags, ended_by_signals, refuse, trouble_in_one_line
+from course.grade import MAKE_ROOM, add_flags, ended_by_signals, refuse
 from course.grading.intake import intake
 from course.grading.judging.types import Submission
 from course.grading.pages import output, sheets
@@ -44,7 +44,7 @@ from course.grading.sandbox.context import SECONDS, GradingContext, open_context
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.flags import seed as seed_number
 from training.cli.scripts import run_script
-from training.files.errors import InputError
+from training.files.errors import InputError, trouble_in_one_line
 
 MOST_QUESTIONS = 20  # of a group
 OF_A_PAGE, ROWS = 5, 140  # questions on a page to print, and rows of text in its two columns
@@ -128,7 +128,7 @@ def get_args() -> argparse.Namespace:
     return args
 
 
-@trouble_in_one_line()
+@trouble_in_one_line(MAKE_ROOM)
 def main() -> None:
     """Make the questions of all groups, then write the pages and files."""
     args = get_args()

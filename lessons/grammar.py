@@ -16,7 +16,6 @@ import argparse
 import math
 import os
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,14 +33,14 @@ import torch
 from torch import Tensor
 
 from lessons.fill_mask import load
-from pretraining.building import build
+from pretraining.blocks import encode_blocks, read_blocks, text_files, usable_cores
 from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.cli.flags import OneLineParser, positive_int, seed, some_text
 from training.cli.scripts import run_script
 from training.files.errors import InputError, values_of
 from training.files.hub import OWN_MODEL, find_model
-from training.files.texts import parse_json, read_text
+from training.files.texts import entry, parse_json, read_text
 from training.loop.progress import Progress, pieces_of
 
 SAMPLE = ROOT / "data" / "grammar" / "zorro-sample"
@@ -136,7 +135,7 @@ def read_blimp(path: Path) -> list[Pair]:
                 place = f"{file}, line {number}"
                 with values_of(f"{path}: {place} is not a pair of BLiMP"):
                     row = parse_json(line, place)
-                    pairs.append(Pair(*(row[name].strip() for name in names), place))
+                    pairs.append(Pair(*(entry(row, name, str).strip() for name in names), place))
     return pairs
 
 
@@ -243,14 +242,21 @@ def differences(encoded: Sequence[tuple[Ids, Ids]], scores: Mapping[Ids, float])
 # The baseline: how frequent the tokens are
 
 
-def count_tokens(tokenizer: BertTokenizer, text: Path) -> list[int]:
+def count_tokens(tokenizer: BertTokenizer, text: str) -> list[int]:
     """How often each token of the vocabulary is in a text file, or in a folder's *.txt.
 
     The text is read as pre-training reads it.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        corpus = build([text], tokenizer, folder)
-        return np.bincount(corpus.ids, minlength=len(tokenizer)).tolist()
+    counts, replaced = np.zeros(len(tokenizer), int), 0
+    blocks = read_blocks(text_files([text]))
+    for _, encoded in encode_blocks(blocks, tokenizer, usable_cores()):
+        counts += np.bincount(encoded.ids, minlength=len(tokenizer))
+        replaced += encoded.replaced
+    if not counts.any():
+        raise InputError(f"{text} has no words to count; name another text")
+    if replaced:
+        print(f"{text}: {replaced} places are not UTF-8 and were replaced")
+    return counts.tolist()
 
 
 def unigram_scores(counts: Sequence[int], sentences: Iterable[Ids]) -> dict[Ids, float]:
@@ -269,8 +275,9 @@ def known_counts(name: str, tokenizer: BertTokenizer) -> list[int] | None:
         counts = [int(line) for line in read_text(path).split()]
         if len(counts) != len(tokenizer):
             raise ValueError(f"{len(counts)} counts for {len(tokenizer)} tokens")
-        if min(counts) < 0:
-            raise ValueError(f"{min(counts)} is not a count")
+        for count in counts:
+            if not 0 <= count < 2**53:
+                raise ValueError(f"{count} is not a count")
     return counts
 
 
@@ -335,7 +342,7 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--seed", type=seed, default=11711, help="of --each")
     add("--show", type=positive_int, default=0, help="print that many of the worst pairs")
     add("--no_masks", action="store_true", help="score as BabyBERTa does: one pass, nothing hidden")
-    add("--unigrams", type=Path, help="text, or folder of *.txt, for the baseline's counts")
+    add("--unigrams", type=some_text, help="text, or folder of *.txt, for the baseline's counts")
     return parser.parse_args(arguments)
 
 

@@ -31,7 +31,7 @@ from bert import BertSelfAttention
 from pretraining.modern_config import LOCAL, ModernBertConfig, read_tokenizer
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.errors import InputError
+from training.files.errors import InputError, first_line
 from training.files.hub import find_model
 
 MASK, TOP = "[MASK]", 5  # words shown for each
@@ -225,10 +225,12 @@ class ModernBertModel(BertPreTrainedModel):
         for theirs, names in weight_names(len(self.bert_layers)):
             if theirs not in tensors:
                 raise InputError(f"{source} lacks {theirs}; take a ModernBertForMaskedLM")
+            rows, *rest = own[names[0]].shape
+            expected = (rows * len(names), *rest)
+            if tensors[theirs].shape != expected:
+                shapes = f"{tuple(tensors[theirs].shape)}, the config says {expected}"
+                raise InputError(f"{source}: wrong shape: {theirs} is {shapes}")
             for name, part in zip(names, tensors[theirs].chunk(len(names)), strict=True):
-                if part.shape != own[name].shape:
-                    shapes = f"{tuple(part.shape)}, the config needs {tuple(own[name].shape)}"
-                    raise InputError(f"{source}: {name} from {theirs} has the shape {shapes}")
                 own[name].data.copy_(part)
 
 
@@ -244,13 +246,18 @@ def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, tuple[str, ...]]
 @torch.no_grad()
 def fill_masks(model: ModernBertModel, folder: Path, text: str) -> Iterator[str]:
     """The most probable tokens for each [MASK] of a text, a line each; InputError without one."""
-    tokenizer = read_tokenizer(folder / "tokenizer.json", model.config.vocab_size, MASK)
-    ids = torch.tensor([tokenizer.encode(text).ids])  # (1, L)
+    path = folder / "tokenizer.json"
+    tokenizer = read_tokenizer(path, model.config.vocab_size, MASK)
+    try:
+        ids = torch.tensor([tokenizer.encode(text).ids])  # (1, L)
+    except Exception as error:  # tokenizers has no class of its own for it
+        why = first_line(error)
+        raise InputError(f"{path} cannot read the text ({why}); take another word") from None
     places = (ids[0] == tokenizer.token_to_id(MASK)).nonzero().flatten()  # (M,)
     if not len(places):
         raise InputError(f'"{text[:40]}" has no {MASK}, the place to be filled')
     logits = model(ids, torch.ones_like(ids))["logits"][0, places]  # (M, V)
-    for chances, tokens in zip(*logits.softmax(dim=-1).topk(TOP), strict=True):  # (TOP,) each
+    for chances, tokens in zip(*logits.softmax(dim=-1).topk(min(TOP, logits.size(1))), strict=True):
         words = zip(tokens.tolist(), chances.tolist(), strict=True)
         yield "  ".join(f"{tokenizer.decode([word])!r} {chance:.1%}" for word, chance in words)
 

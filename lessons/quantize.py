@@ -35,7 +35,7 @@ from lessons.playground import LARGEST, quantize_rows
 from tokenizer import WordPieces, read_vocabulary
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
-from training.files.errors import InputError, first_line
+from training.files.errors import InputError, first_line, trouble_in_one_line
 from training.files.hub import find_model
 from training.files.writing import atomic_write
 
@@ -119,12 +119,10 @@ def save(small: Mapping[str, np.ndarray], source: Path, folder: Path) -> int:
     content = to_bytes({name: np.ascontiguousarray(tensor) for name, tensor in small.items()})
     with atomic_write(folder / INT8_FILE, "wb") as file:
         file.write(content)
-    try:
+    with trouble_in_one_line("free space", f"cannot write {folder}: "):
         for name in OTHER_FILES:
             if (source / name).is_file():
                 shutil.copyfile(source / name, folder / name)
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}") from error
     return len(content)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from pretraining.sentences import split_sentences
 from tokenizer import BertTokenizer
-from training.files.errors import InputError
+from training.files.errors import InputError, trouble_in_one_line
 
 # Books print quotes and dashes that people do not type: a model that has seen only those would meet
 # "n't" and "'s" for the first time in the data of its tasks.
@@ -68,14 +68,12 @@ def text_files(sources: Sequence[str | Path]) -> list[Path]:
             raise InputError(f"{source}: no such file or folder; check the path of the text")
     files = list({path.resolve(): path for path in files}.values())
     for path in files:
-        try:
-            with open(path, "rb") as file:
-                if b"\0" in file.read(BLOCK):
-                    raise InputError(
-                        f"{path} is not text in UTF-8 (it holds NUL bytes); convert it"
-                    )
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+        with (
+            trouble_in_one_line("check the file", f"cannot read {path}: "),
+            open(path, "rb") as file,
+        ):
+            if b"\0" in file.read(BLOCK):
+                raise InputError(f"{path} is not text in UTF-8 (it holds NUL bytes); convert it")
     return files
 
 

@@ -26,7 +26,7 @@ from pretraining.blocks import (
 )
 from pretraining.corpus import DATA_FILES, Corpus, read_description
 from tokenizer import BertTokenizer
-from training.files.errors import InputError, first_line
+from training.files.errors import InputError, first_line, trouble_in_one_line
 from training.files.writing import atomic_write, sha256_of, write_json
 from training.loop.processes import on_main_process
 
@@ -93,14 +93,10 @@ def _vocabulary_hash(tokenizer: BertTokenizer) -> str:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Lock the folder: a second program that wants the same corpus waits until it is built."""
-    try:
+    with trouble_in_one_line("choose another folder", f"cannot write the corpus {folder}: "):
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):
             yield
-    except OSError as error:
-        raise InputError(
-            f"cannot write the corpus {folder}: {error.strerror or error}; choose another folder"
-        ) from error
 
 
 def _why_rebuild(folder: Path, wanted: dict[str, Any]) -> str:

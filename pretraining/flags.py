@@ -162,8 +162,8 @@ def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
         parser.error("--length must be at least 8")
     if not args.mask:
         parser.error("--mask 0 leaves nothing to predict")
-    if args.workers is not None and args.workers < 0:
-        parser.error("--workers must be at least 0")
+    if args.workers is not None and not 0 <= args.workers <= 1024:
+        parser.error("--workers must be from 0 to 1024")
     if not (args.preset or args.config or args.model):
         args.preset = "heartbert"
     args.lr = args.lr or (5e-5 if args.model else 5e-4)

@@ -12,7 +12,7 @@ from typing import Any
 
 from config import BertConfig
 from training.files.errors import InputError, first_line, values_of
-from training.files.texts import read_json
+from training.files.texts import entry, read_json
 
 LOCAL, GLOBAL = "sliding_attention", "full_attention"  # transformers' words for kinds of layers
 THIS_MODEL = {  # what config.json may not say otherwise
@@ -53,7 +53,8 @@ class ModernBertConfig(BertConfig):
         every = self.global_attn_every_n_layers
         kinds = [LOCAL if i % every else GLOBAL for i in range(self.num_hidden_layers)]
         self.layer_types = values.get("layer_types") or kinds
-        if len(self.layer_types) != len(kinds) or not {*self.layer_types} <= {LOCAL, GLOBAL}:
+        listed = isinstance(self.layer_types, list) and len(self.layer_types) == len(kinds)
+        if not listed or any(kind not in (LOCAL, GLOBAL) for kind in self.layer_types):
             raise ValueError(f"layer_types must be {LOCAL} or {GLOBAL} for each of {len(kinds)}")
 
     @classmethod
@@ -64,18 +65,22 @@ class ModernBertConfig(BertConfig):
             for name, ours in THIS_MODEL.items():
                 if values.get(name, ours) != ours:
                     raise ValueError(f"its {name} is {values[name]!r}, not {ours!r}")
-            for kind, rope in (values.get("rope_parameters") or {}).items():
+            ropes = entry(values, "rope_parameters", dict, {})
+            for kind in ropes:
+                rope = entry(ropes, kind, dict)
                 if rope.get("rope_type", "default") != "default":
                     raise ValueError(f"its rope_type is {rope['rope_type']!r}, not 'default'")
                 values[f"{'local' if kind == LOCAL else 'global'}_rope_theta"] = rope["rope_theta"]
             for name in [name for name in values if name.endswith("rope_theta")]:
-                if float(values[name]).is_integer():  # JSON has 10000.0
+                if isinstance(values[name], float) and values[name].is_integer():  # as 10000.0
                     values[name] = int(values[name])
             return cls(**values)
 
 
 def read_tokenizer(path: Path, vocab_size: int, mask: str) -> Any:
     """The tokenizer in a file; InputError if it is not that of a model."""
+    with values_of(f"{path} is not a tokenizer", "save it with the model"):
+        entry(read_json(path), "model", dict)
     try:
         tokenizer = importlib.import_module("tokenizers").Tokenizer.from_file(str(path))
     except ImportError as error:
@@ -83,11 +88,11 @@ def read_tokenizer(path: Path, vocab_size: int, mask: str) -> Any:
     except Exception as error:  # tokenizers has no class of its own for it
         why = first_line(error)
         raise InputError(f"{path} cannot be read ({why}); save it with the model") from None
-    count, fault = tokenizer.get_vocab_size(), ""
+    most, fault = max(tokenizer.get_vocab().values(), default=-1), ""
     if tokenizer.token_to_id(mask) is None:
         fault = f"has no {mask}"
-    elif count > vocab_size:
-        fault = f"has {count} tokens, more than the model's {vocab_size}"
+    elif most >= vocab_size:
+        fault = f"has ids up to {most}, and the model has {vocab_size} tokens, counted from 0"
     if fault:
         raise InputError(f"{path} {fault}; take the tokenizer of this model")
     return tokenizer

@@ -61,7 +61,7 @@ class StepsConfig(BertConfig):
 
     def __init__(self, **values: Any):
         super().__init__(**values)
-        self.architecture = architecture(self.architecture)
+        self.architecture = architecture(str(self.architecture))
         self.mlp_dropout = self.hidden_dropout_prob  # GeGLU's name
         width = self.hidden_size // self.num_attention_heads
         if self.has("rotary") and width % 2:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tempfile
 import zipfile
 
 import numpy as np
@@ -177,12 +178,18 @@ def test_the_interval_is_wilson_s():
         assert grammar.wilson(right / count, count) == pytest.approx(expected, abs=1e-4)
 
 
-def test_counting_words(folder, run_script_here, tmp_path):
-    """A frequent word wins."""
+def test_counting_words(folder, run_script_here, tmp_path, monkeypatch):
+    """A frequent word wins; nothing is written."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     text = write(tmp_path / "text.txt", "a warm film", "a warm act", "dull")
     file = write(tmp_path / "mine.txt", "dull film", "warm film")
     line = ("--model", folder, "--pairs", file, "--unigrams", text)
-    assert rows_of(succeeded(run_script_here(grammar, *line)).out)["all"][-1] == "1.000"
+    done = succeeded(run_script_here(grammar, *line))
+    assert rows_of(done.out)["all"][-1] == "1.000"
+    assert "replaced" not in done.out
+    text.write_bytes(text.read_bytes() + b"\xe9")
+    done = succeeded(run_script_here(grammar, *line))
+    assert f"{text}: 1 places are not UTF-8 and were replaced" in done.out
     done = succeeded(run_script_here(grammar, *line[:-2]))
     assert rows_of(done.out)["all"][-1] == "–"
     assert "has no unigrams.txt; --unigrams TEXT" in done.out
@@ -206,9 +213,10 @@ def test_the_counts_beside_books_are_of_its_vocabulary(books, run_script_here, t
     write(tmp_path / "mine" / "unigrams.txt", *counts[1:])
     done = run_script_here(grammar, "--model", tmp_path / "mine", "--each", "1")
     assert_refused(done, "unigrams.txt", "7999 counts for 8000 tokens", code=1)
-    write(tmp_path / "mine" / "unigrams.txt", -1, *counts[1:])
-    done = run_script_here(grammar, "--model", tmp_path / "mine", "--each", "1")
-    assert_refused(done, "unigrams.txt", "-1 is not a count", code=1)
+    for count in (-1, 10**20):
+        write(tmp_path / "mine" / "unigrams.txt", count, *counts[1:])
+        done = run_script_here(grammar, "--model", tmp_path / "mine", "--each", "1")
+        assert_refused(done, "unigrams.txt", f"{count} is not a count", code=1)
 
 
 @pytest.mark.parametrize(
@@ -246,12 +254,22 @@ def test_what_is_not_there_is_one_line(folder, run_script_here, tmp_path, monkey
         ("none.txt", "none.txt cannot be read"),
         ("empty", "has no pairs"),
         ("not.zip", "not a zip file"),
-        ("numbers.zip", "data/a.jsonl, line 1 is not a pair"),
+        ("numbers.zip", "a.jsonl, line 1 is not a pair of BLiMP (its linguistics_term is 1, not"),
         ("damaged.zip", "Bad CRC-32"),
         ("", "--pairs: the text is empty"),
     ):
         done = run_script_here(grammar, "--model", folder, "--pairs", name)
         assert_refused(done, fact, code=1 if name else 2)
+    write(tmp_path / "blank.txt", "", " ")
+    line = ("--model", folder, "--pairs", write(tmp_path / "mine.txt", "a film", "film"))
+    for text, fact in (
+        ("blank.txt", "blank.txt has no words to count"),
+        ("none.txt", "none.txt: no such file or folder"),
+        ("empty", "empty holds no *.txt file"),
+        ("", "--unigrams: the text is empty"),
+    ):
+        done = run_script_here(grammar, *line, "--unigrams", text)
+        assert_refused(done, fact, code=1 if text else 2)
     vocabulary = tiny_vocabulary()
     BertModel(tiny_config(vocab_size=len(vocabulary))).save_pretrained(tmp_path / "bare")
     BertTokenizer(vocabulary).save_pretrained(tmp_path / "bare")

@@ -38,6 +38,13 @@ def zipped(*texts: str) -> bytes:
     return content.getvalue()
 
 
+def encrypted(text: str) -> bytes:
+    data = bytearray(zipped(text))
+    for place in (6, data.index(b"PK\1\2") + 8):  # the flags of the file, there and in the listing
+        data[place] |= 1
+    return bytes(data)
+
+
 # ---------------------------------------------------------------------------------------------
 # Text and JSON
 
@@ -64,9 +71,10 @@ def test_text_in_other_wrappings(tmp_path, content):
         (b"a\nb\0\n", "line 2 has a NUL byte"),
         (zipped("a", "b"), "is a zip file of several, or an Excel sheet"),
         (gzip.compress(b"a" * 999)[:-9], "cannot be read"),
+        (encrypted("a"), "cannot be read (File '0.csv' is encrypted, password"),
         (None, "cannot be read (Is a directory)"),
     ],
-    ids=["latin-1", "NUL", "zip of two", "cut gzip", "folder"],
+    ids=["latin-1", "NUL", "zip of two", "cut gzip", "encrypted zip", "folder"],
 )
 def test_what_is_not_text(tmp_path, content, fact):
     path = tmp_path / "a.csv"
@@ -89,11 +97,17 @@ def test_predictions_are_as_the_grader_reads_them(tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("text", "fact"), [('{"a": 1, "a": 2}', "'a' occurs twice"), ("[" * 99_999, "recursion")]
+    ("text", "fact"),
+    [
+        ('{"a": 1, "a": 2}', "is not valid JSON ('a' occurs twice"),
+        ("[" * 99_999, "is not valid JSON (maximum recursion"),
+        ("[1]", "is not a JSON object {…}"),
+    ],
+    ids=["twice", "deep", "list"],
 )
 def test_json_that_says_nothing_clear(tmp_path, text, fact):
     (tmp_path / "a.json").write_text(text)
-    with one_line_error("a.json is not valid JSON", fact):
+    with one_line_error(f"a.json {fact}"):
         read_json(tmp_path / "a.json")
 
 
@@ -204,7 +218,25 @@ VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
     ("file", "values", "fact"),
     [
         ("tokenizer.json", {"model": {"vocab": VOCABULARY | {"a": 9}}}, "do not count from 0"),
+        ("tokenizer.json", {"model": {"vocab": VOCABULARY | {"a": [5]}}}, "do not count from 0"),
         ("tokenizer.json", {"model": {"type": "BPE", "vocab": VOCABULARY}}, "of a BPE"),
+        (
+            "tokenizer.json",
+            {"model": {"vocab": [1]}},
+            "json is not of a BERT (its vocab is [1], not",
+        ),
+        (
+            "tokenizer.json",
+            {"model": "x"},
+            "json is not of a BERT (its model is 'x', not an object",
+        ),
+        ("tokenizer.json", {"model": {}}, "json is not of a BERT ('vocab' is missing)"),
+        ("tokenizer.json", {"a": 1}, "json is not of a BERT ('model' is missing)"),
+        (
+            "tokenizer.json",
+            {"normalizer": "x"},
+            "json is not of a BERT (its normalizer is 'x', not",
+        ),
         ("tokenizer_config.json", {"do_lower_case": "false"}, "do_lower_case is 'false'"),
         ("config.json", {"is_decoder": True}, "its is_decoder is True"),
         ("config.json", {"num_hidden_layers": True}, "num_hidden_layers"),

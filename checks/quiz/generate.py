@@ -18,6 +18,7 @@ from checks.quiz import calls, edits, gradients, values
 from checks.quiz.functions import Function
 from checks.quiz.questions import Pool, Question
 from training.files.errors import InputError
+from training.files.imports import nul_fault
 
 OF_VALUES = ("bert.attention", "bert.add_norm", "bert.layer", "bert.embed", "classifier.forward")
 MOST_TRIES = 4  # for each question
@@ -71,7 +72,7 @@ def functions_of(tasks: Sequence[GradedTask]) -> tuple[dict[str, Function], list
             notes.append(f"{task.title} is left out: {missing}")
         except (Exception, SystemExit) as error:
             finding = describe(error)
-            reason = finding.text
+            reason = nul_fault(error, task.file) or finding.text
             if finding.kind == "not started":  # the text is the title of the stub's task, or empty
                 stub = "it" if reason in ("", task.title) else reason
                 reason = f"{stub} is not written yet"

@@ -52,8 +52,9 @@ def number(text: str, kind: type = float) -> Any:
 def positive_int(text: str) -> int:
     """An argparse type: 1, 2, 3 …"""
     value = number(text, int)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} must be at least 1")
+    if not 1 <= value < 2**63:
+        limit = "at least 1" if value < 1 else "below 2**63"
+        raise argparse.ArgumentTypeError(f"{text} must be {limit}")
     return value
 
 
@@ -123,6 +124,11 @@ def flag(default: Any, *, path: str = "", may_change: bool = False, **options: A
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def data_dir_flag() -> Any:
+    """The flag of every script that reads course files: where they are."""
+    return flag(None, may_change=True, help="folder of the course files ($MINBERT_DATA)")
 
 
 def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:

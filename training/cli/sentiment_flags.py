@@ -13,6 +13,7 @@ from training.cli.flags import (
     OneLineParser,
     add_fields,
     check_outputs,
+    data_dir_flag,
     flag,
     positive_int,
     some_text,
@@ -34,9 +35,7 @@ class ClassifierFlags(FineTuningFlags):
     batch_size: int = flag(8, type=positive_int, help="of SST; CFIMDB always takes 8")
     dev_out: str | None = flag(None, path="writes", help="file for predictions; one data set only")
     test_out: str | None = flag(None, path="writes", help="file for predictions; one data set only")
-    data_dir: str | None = flag(
-        None, may_change=True, help="folder of the course files ($MINBERT_DATA)"
-    )
+    data_dir: str | None = data_dir_flag()
     only: str | None = flag(
         None, may_change=True, choices=tuple(DATA_SETS), help="run one data set"
     )

@@ -13,6 +13,7 @@ from training.cli.flags import (
     OneLineParser,
     add_fields,
     check_outputs,
+    data_dir_flag,
     flag,
     positive_int,
     some_text,
@@ -63,9 +64,7 @@ class TaskFlags(FineTuningFlags):
     para_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
     sts_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
     sts_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
-    data_dir: str | None = flag(
-        None, may_change=True, help="folder of the course files ($MINBERT_DATA)"
-    )
+    data_dir: str | None = data_dir_flag()
     out_dir: str = flag("predictions", may_change=True, help="folder for everything written")
     filepath: str | None = flag(
         None, path="writes", help="checkpoint ({option}-{epochs}-{lr}-multitask.pt)"

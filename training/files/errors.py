@@ -9,7 +9,8 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-DAMAGED = (EOFError, zlib.error, zipfile.BadZipFile)  # what reading a packed file may raise
+# What reading a packed file may raise; RuntimeError where a zip file wants a password
+DAMAGED = (EOFError, zlib.error, zipfile.BadZipFile, RuntimeError)
 
 
 class InputError(ValueError):
@@ -31,11 +32,22 @@ def values_of(what: str, remedy: str = "fetch it again") -> Iterator[None]:
     """Wrong types, names or values of something read are an InputError: "WHAT (why); remedy"."""
     try:
         yield
-    except InputError:
+    except (InputError, NotImplementedError):  # a stub's, which is a RuntimeError
         raise
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, *DAMAGED) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
         raise InputError(f"{what} ({why}); {remedy}") from error
+
+
+@contextmanager
+def trouble_in_one_line(remedy: str, what: str = "") -> Iterator[None]:
+    """InputError where this machine takes no files: a folder is read-only, or a disk is full."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"{what}{error}; {remedy}") from error
 
 
 def reader_left() -> bool:

@@ -15,6 +15,7 @@ from training.files.errors import DAMAGED, InputError
 
 SURROGATES = re.compile("[\ud800-\udfff]")  # halves of a character, which no encoding writes
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"  # how such a file begins, whatever its name is
+KINDS = {dict: "an object {…}", str: "a text", int: "a whole number"}  # of JSON
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -82,6 +83,20 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-def read_json(path: str | Path) -> Any:
-    """The value in a JSON file; InputError where there is none."""
-    return parse_json(read_text(path), str(path))
+def read_json(path: str | Path) -> dict[str, Any]:
+    """The object in a JSON file; InputError where there is none."""
+    value = parse_json(read_text(path), str(path))
+    if not isinstance(value, dict):
+        raise InputError(f"{path} is not a JSON object {{…}}; fetch it again")
+    return value
+
+
+def entry(values: Any, name: str, kind: type, default: Any = None) -> Any:
+    """What an object has under a name; KeyError and ValueError, for ``values_of``, say what not."""
+    value = values.get(name) if isinstance(values, dict) else None
+    value = default if value is None else value
+    if value is None:
+        raise KeyError(name)
+    if not isinstance(value, kind):
+        raise ValueError(f"its {name} is {value!r:.40}, not {KINDS[kind]}")
+    return value

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training.files.errors import InputError
+from training.files.errors import InputError, trouble_in_one_line
 from training.files.writing import atomic_write
 from training.loop.devices import widest
 from training.loop.processes import gather, is_main_process
@@ -109,12 +109,9 @@ class Record:
     def flush(self) -> None:
         """Append what is kept in memory to the file."""
         if is_main_process() and self.lines:
-            try:
+            with trouble_in_one_line("free space", f"cannot write {self.path}: "):
                 with open(self.path, "a", encoding="utf-8", newline="") as file:
                     csv.writer(file, lineterminator="\n").writerows(self.lines)
-            except OSError as error:
-                reason = error.strerror or error
-                raise InputError(f"cannot write {self.path}: {reason}; free space") from error
         self.lines = []
 
     def draw(self, numbers: Mapping[str, float], step: int) -> None:
