@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from bert import BertModel
+from docs import modern_figures
 from docs.drawing import Drawing, side_by_side, svg_of, write_svg
 from lessons.attention_maps import attention_maps, outputs_of
 from optimizer import AdamW
@@ -421,7 +422,7 @@ def course(d: Drawing) -> None:
 
 
 FIGURES = (model, embeddings, projections, attention, heads, add_norm, gelu)
-FIGURES += (adamw, pairs, pretraining, course)
+FIGURES += (adamw, pairs, pretraining, course, *modern_figures.FIGURES)
 
 
 def main() -> None:
