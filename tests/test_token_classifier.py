@@ -31,9 +31,9 @@ from tokenizer import BertTokenizer
 LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 
 
-def classifier_like(config, labels=LABELS) -> TokenClassifier:
+def classifier_like(config) -> TokenClassifier:
     torch.manual_seed(1)
-    return TokenClassifier(config, labels).eval()
+    return TokenClassifier(config, LABELS).eval()
 
 
 # ---------------------------------------------------------------------------------------------

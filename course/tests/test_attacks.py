@@ -57,9 +57,9 @@ def sandboxed() -> set[int]:
     return {*running("grading/sandbox/worker.py")}
 
 
-def stay_sandboxed(before: set[int], seconds: int = 60) -> set[int]:
+def stay_sandboxed(before: set[int]) -> set[int]:
     """Those that were not there before and stay; other gradings have their own for a moment."""
-    stay, end = sandboxed() - before, time.monotonic() + seconds
+    stay, end = sandboxed() - before, time.monotonic() + 60
     while stay and time.monotonic() < end:
         time.sleep(1)
         stay &= sandboxed()
