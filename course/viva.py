@@ -59,9 +59,7 @@ def questions_for(
     """The sheet of one group; where nothing can be asked, a line says why."""
     if submission.refused:
         return sheets.Sheet(submission, [], [submission.refused])
-    files = {
-        name: content.decode() for name, content in submission.files.items() if name.endswith(".py")
-    }
+    files = submission.sources()
     tasks = [t.number for t in GRADED_TASKS if t.part <= submission.part and t.file in files]
     # what a submission learns of its seed does not help another one
     digest = hashlib.blake2b(f"{seed}:{submission.student}".encode(), digest_size=8).hexdigest()

@@ -18,14 +18,16 @@ import torch
 from torch import Tensor, nn
 
 from bert import BertModel
+from docs import modern_figures
 from docs.drawing import Drawing, side_by_side, svg_of, write_svg
-from lessons.attention_maps import attention_maps, outputs_of
+from lessons.attention_maps import attention_maps
 from optimizer import AdamW
 from pretraining.masking import mask_tokens
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import OFFLINE_NAME
+from training.loop.encoder_outputs import outputs_of
 
 FOLDER = Path(__file__).resolve().parent / "figures"
 MESS = "A slow, unwatchable mess."
@@ -60,7 +62,7 @@ def tokens_of(ids: Tensor) -> list[str]:
 
 def output_of(module: nn.Module, *texts: str) -> Tensor:
     """The output of a module of the model for the first of these texts: (L, …)."""
-    with outputs_of([module]) as outputs:
+    with outputs_of(module) as outputs:
         pretrained()[0](*encoded(*texts))
     return outputs[0][0]
 
@@ -421,7 +423,7 @@ def course(d: Drawing) -> None:
 
 
 FIGURES = (model, embeddings, projections, attention, heads, add_norm, gelu)
-FIGURES += (adamw, pairs, pretraining, course)
+FIGURES += (adamw, pairs, pretraining, course, *modern_figures.FIGURES)
 
 
 def main() -> None:

@@ -1,27 +1,17 @@
-"""Draw the figures of docs/modern-bert.md, as SVG: what its code computes, with drawing.py's pen.
-
-python docs/modern_figures.py
-"""
+"""The figures of docs/modern-bert.md: what its code computes. figures.py draws them."""
 
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 
 from bert import BertLayer
 from config import BertConfig
-from docs.drawing import Drawing, svg_of, write_svg
+from docs.drawing import Drawing
 from lessons.modern_bert import GeGLU, apply_rotary, local_mask
 from pretraining.modern_config import ModernBertConfig
-from training.cli.flags import OneLineParser
-from training.cli.scripts import run_script
 
-FOLDER = Path(__file__).resolve().parent / "figures"
 THETAS = ((10_000, "blue thick", "local layers: θ = 10,000"),)
 THETAS += ((160_000, "orange thick dash", "global layers: θ = 160,000"),)
 WIDTH = 64  # of a head of ModernBERT-base
@@ -192,15 +182,3 @@ def reach(d: Drawing) -> None:
 
 
 FIGURES = (rotary, gate, gate_sizes, local_window, reach, norm_places)
-
-
-def main() -> None:
-    """Draw every figure."""
-    OneLineParser(description="Draw the figures of docs/modern-bert.md.").parse_args()
-    for draw in FIGURES:
-        write_svg(FOLDER / f"{draw.__name__}.svg", svg_of(draw))
-    print(f"wrote {len(FIGURES)} figures into {FOLDER}")
-
-
-if __name__ == "__main__":
-    run_script(main)

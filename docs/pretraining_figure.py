@@ -20,10 +20,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
-from scipy.stats import t
 
 from docs.drawing import Drawing, svg_of, ticks, write_svg
-from research.experiments import results
+from research.experiments import intervals, results
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
@@ -32,7 +31,6 @@ FOLDER = Path(__file__).resolve().parent
 LONG_RUN = "books"
 BEGUN = re.compile(r"(.+)-pieces-(\d+)")  # the name of a run from a model
 OURS = re.compile(r"books-.+-(pieces-\d+|control(-cut)?)")
-LEVEL = 0.95
 FEW, MORE, ALL = "orange", "blue", "green"  # labels
 
 
@@ -111,10 +109,8 @@ def drawn_panels(runs: Sequence[dict]) -> list[tuple[Panel, list[Line]]]:
 
 def interval(values: Sequence[float]) -> float:
     """Half of the mean's 95 % t-interval over seeds; 0 of one seed, which has none."""
-    if len(values) < 2:
-        return 0.0
-    quantile = t.ppf((1 + LEVEL) / 2, len(values) - 1)
-    return float(quantile * np.std(values, ddof=1) / math.sqrt(len(values)))
+    mean, _, high = intervals.interval([np.array(values)], 0.0)
+    return high - mean if len(values) > 1 else 0.0
 
 
 def table(panels: Sequence[tuple[Panel, list[Line]]]) -> str:

@@ -5,8 +5,8 @@ own loss  + λ · SMART  + μ · Bregman  + w · loss on vectors,  mixed with th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
@@ -21,6 +21,7 @@ from extensions.loss.r_drop import r_drop
 from extensions.tasks import CLASSES, HEADS, LOSSES, relation
 from training.files.errors import InputError
 from training.loop.batches import on_host, to_device
+from training.loop.encoder_outputs import outputs_of
 from training.loop.processes import world_size
 
 
@@ -62,7 +63,7 @@ class Objective:
         forward = partial(self.outputs, self.model, name, inputs)
         passes = smart.Passes(self.model.bert, forward) if args.regulariser or self.slow else None
         extra = getattr(args, f"{name}_extra", None)
-        with vectors_of(self.model) if extra else nullcontext() as vectors:
+        with outputs_of(self.model) if extra else nullcontext() as vectors:  # (B, D) each
             outputs = passes.clean() if passes else forward()
         loss = own_loss(outputs, labels)
         if args.regulariser == "smart":
@@ -73,7 +74,7 @@ class Objective:
                 slow_outputs = self.outputs(self.slow.model, name, inputs)
             loss = loss + args.bregman * divergence(outputs, slow_outputs)
         if extra == "simcse" and name != "nli":
-            with vectors_of(self.model) as again:
+            with outputs_of(self.model) as again:
                 forward()
             term = simcse.unsupervised(torch.cat([vectors[0], again[0]]))
             loss = loss + args.extra_weight * term
@@ -125,14 +126,3 @@ def loss_on_pairs(
     same, different = rows_of("entailment"), rows_of("contradiction")
     symmetric = extra == "ranking_symmetric"
     return ranking.ranking(u[same], v[same], v[different], symmetric=symmetric)
-
-
-@contextmanager
-def vectors_of(model: nn.Module) -> Iterator[list[Tensor]]:
-    """The vectors (B, D) that the model makes within it, one for each time that it is called."""
-    vectors: list[Tensor] = []
-    hook = model.register_forward_hook(lambda module, inputs, output: vectors.append(output))
-    try:
-        yield vectors
-    finally:
-        hook.remove()

@@ -18,8 +18,7 @@ import hashlib
 import inspect
 import math
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -37,6 +36,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import atomic_write
+from training.loop.encoder_outputs import outputs_of
 from training.reports.figures import as_typed
 from training.reports.page import STYLE
 from utils import get_extended_attention_mask
@@ -47,18 +47,6 @@ STEPS = 255  # the page keeps a probability as a byte
 
 # ---------------------------------------------------------------------------------------------
 # The probabilities
-
-
-@contextmanager
-def outputs_of(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
-    """In a with block, collect what the modules return in forward passes."""
-    outputs: list[Tensor] = []
-    hooks = [m.register_forward_hook(lambda *call: outputs.append(call[-1])) for m in modules]
-    try:
-        yield outputs
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def attention_maps(
@@ -81,8 +69,8 @@ def attention_maps(
     try:
         with (
             torch.no_grad(),
-            outputs_of([layer.query for layer in layers]) as queries,
-            outputs_of([layer.key for layer in layers]) as keys,
+            outputs_of(*(layer.query for layer in layers)) as queries,
+            outputs_of(*(layer.key for layer in layers)) as keys,
         ):
             model(input_ids, attention_mask, *segments)
         with torch.no_grad():

@@ -52,6 +52,7 @@ from training.files.writing import check_writable
 from training.loop.batches import evaluation_loader, on_host
 from training.loop.checkpoints import end_run, has_ended
 from training.loop.devices import autocast_for, pick_device, speed_up
+from training.loop.encoder_outputs import outputs_of
 from training.loop.processes import is_main_process, join_processes
 from training.loop.run import Run
 from utils import seed_everything
@@ -154,16 +155,13 @@ class Teacher:
 
     def __init__(self, checkpoint: str | Path, device: torch.device):
         self.model, self.config = load_model(checkpoint, device)
-        self.hidden: Tensor | None = None
-        self.model.bert.register_forward_hook(self._keep)
-
-    def _keep(self, bert: nn.Module, inputs: tuple, output: dict[str, Tensor]) -> None:
-        self.hidden = output["last_hidden_state"]
 
     @torch.no_grad()
     def outputs(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
         """(B, L), (B, L) → logits (B, K), and the last layer's vectors (B, L, D)."""
-        return self.model(input_ids, attention_mask), self.hidden
+        with outputs_of(self.model.bert) as of_bert:
+            logits = self.model(input_ids, attention_mask)
+        return logits, of_bert[0]["last_hidden_state"]
 
 
 # ---------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from bert import BertModel
 from classifier import load_model, model_eval
 from config import BertConfig
 from datasets import SentenceClassificationDataset, load_data
-from extensions.parameters.lora import add_lora
+from extensions.parameters.lora import add_lora, linears
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
@@ -123,13 +123,6 @@ def print_rows(rows: list[dict], batch_size: int, length: int) -> None:
 # The rank of a full update
 
 
-def matrices(bert: BertModel) -> Iterator[tuple[str, nn.Linear]]:
-    """The linear layers of the encoder, by name."""
-    for name, module in bert.bert_layers.named_modules():
-        if isinstance(module, nn.Linear):
-            yield name, module
-
-
 class Update:
     """What fine-tuning did to a matrix: ΔW = W_after − W_before = U S V.
 
@@ -154,17 +147,17 @@ class Update:
 
 def updates_of(before: BertModel, after: BertModel) -> dict[str, Update]:
     """The update of every matrix of the encoder."""
-    first = dict(matrices(before))
+    first = dict(linears(before.bert_layers))
     return {
         name: Update(first[name].weight.detach(), linear.weight.detach())
-        for name, linear in progress_bar(list(matrices(after)), "singular values")
+        for name, linear in progress_bar(linears(after.bert_layers), "singular values")
     }
 
 
 @torch.no_grad()
 def cut(bert: BertModel, updates: dict[str, Update], rank: int) -> None:
     """Give the encoder's matrices their updates at that rank; the rest stays fine-tuned."""
-    for name, linear in matrices(bert):
+    for name, linear in linears(bert.bert_layers):
         linear.weight.copy_(updates[name].at_rank(rank))
 
 

@@ -30,6 +30,7 @@ import numpy as np
 from datasets import load_data, load_pairs
 from lessons import byte_pairs
 from lessons.byte_pairs import BYTES, BytePairTokenizer, count_stretches, join, spell_bytes
+from pretraining.blocks import text_files
 from tokenizer import (
     MAX_WORD_LENGTH,
     SPECIAL_TOKENS,
@@ -79,12 +80,8 @@ def practice_texts() -> Iterator[str]:
 
 def texts_in(paths: Sequence[str]) -> Iterator[str]:
     """The lines of text files, and of all *.txt in folders; InputError if one is not UTF-8."""
-    for path in map(Path, paths):
-        files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
-        if not files:
-            raise InputError(f"{path} holds no *.txt; name the files")
-        for file in files:
-            yield from read_text(file).rstrip("\n").split("\n")
+    for file in text_files(paths):
+        yield from read_text(file).rstrip("\n").split("\n")
 
 
 def count_words(texts: Iterable[str], lower_case: bool = True) -> Counter[str]:

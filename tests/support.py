@@ -162,19 +162,13 @@ def save_tiny_model(folder: Path, **values) -> Path:
     return folder
 
 
-def save_classifier_folder(
-    folder: Path,
-    config: BertConfig | None = None,
-    vocabulary: Sequence[str] | None = None,
-    spread: float = 0.1,
-) -> tuple[BertModel, nn.Linear]:
+def save_classifier_folder(folder: Path, spread: float = 0.1) -> tuple[BertModel, nn.Linear]:
     """A random BERT and a head of two classes, with weights that count, in a folder."""
-    vocabulary = vocabulary or tiny_vocabulary()
     torch.manual_seed(11)
-    model = stir(BertModel(config or tiny_config(vocab_size=len(vocabulary))), spread)
+    model = stir(BertModel(tiny_config(vocab_size=len(tiny_vocabulary()))), spread)
     head = nn.Linear(model.config.hidden_size, 2)
     model.save_pretrained(folder, head)
-    BertTokenizer(vocabulary).save_pretrained(folder)
+    BertTokenizer(tiny_vocabulary()).save_pretrained(folder)
     return model, head
 
 

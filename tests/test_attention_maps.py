@@ -52,8 +52,8 @@ def test_maps_are_those_of_transformers(models, dtype, atol, pair):
 # The page as a file
 
 
-def some_maps(layers: int = 2, heads: int = 3, length: int = 5) -> np.ndarray:
-    scores = np.random.default_rng(0).normal(size=(layers, heads, length, length)) * 2
+def some_maps() -> np.ndarray:
+    scores = np.random.default_rng(0).normal(size=(2, 3, 5, 5)) * 2  # (layers, H, L, L)
     powers = np.exp(scores)
     return (powers / powers.sum(-1, keepdims=True)).astype(np.float32)
 

@@ -31,10 +31,10 @@ from training.files.errors import InputError
 TINY = BertTokenizer(tiny_vocabulary())
 
 
-def build_text(folder, text, tokenizer=TINY, **options):
+def build_text(folder, text, **options):
     """The corpus of one file with this text."""
     (folder / "text.txt").write_text(text, encoding="utf-8")
-    return build([folder / "text.txt"], tokenizer, folder / "made", workers=1, **options)
+    return build([folder / "text.txt"], TINY, folder / "made", workers=1, **options)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -110,14 +110,14 @@ def test_blocks_are_the_file_cut_at_good_places(tmp_path_factory, units, size):
 # Building
 
 
-def plainly(files, tokenizer=TINY):
+def plainly(files):
     """The same by other means: the whole text in memory, regular expressions, lists of lists."""
     documents = []
     for path in files:
         text = path.read_bytes().decode(errors="replace")
         for document in re.split(r"\n(?:[^\S\n]*\n)+", text):
             sentences = [
-                tokenizer.text_to_ids(sentence)
+                TINY.text_to_ids(sentence)
                 for line in document.split("\n")
                 for sentence in split_sentences(line)
             ]
@@ -132,9 +132,9 @@ def as_lists(corpus):
     ]
 
 
-def write_texts(folder, files=3, documents=4, seed=0, words="one two three four fünf"):
+def write_texts(folder, files=3, documents=4):
     """Small files of random sentences: words, paragraphs, documents, in turn."""
-    chance = random.Random(seed)
+    chance, words = random.Random(0), "one two three four fünf".split()
     folder.mkdir(exist_ok=True)
     paths = []
     for number in range(files):
@@ -142,7 +142,7 @@ def write_texts(folder, files=3, documents=4, seed=0, words="one two three four 
         for _ in range(documents):
             for _ in range(chance.randint(1, 5)):
                 for _ in range(chance.randint(1, 4)):
-                    text += " ".join(chance.choices(words.split(), k=chance.randint(1, 9)))
+                    text += " ".join(chance.choices(words, k=chance.randint(1, 9)))
                     text = text[:-1] + text[-1].upper() + chance.choice(". ,! ? ".split()) + " A "
                 text += "\n"
             text += chance.choice(["\n", "\n \t\n\n"])

@@ -158,8 +158,8 @@ def test_inner_products_and_cosines(dtype):
 # PALs
 
 
-def bert_with_pals(seed: int = 0, dtype=torch.float64, **arguments) -> tuple[BertModel, PALs]:
-    torch.manual_seed(seed)
+def bert_with_pals(dtype=torch.float64, **arguments) -> tuple[BertModel, PALs]:
+    torch.manual_seed(0)
     bert = BertModel(tiny_config())
     pals = PALs(bert, ["sst", "sts"], **({"size": 12, "heads": 3} | arguments))
     return bert.to(dtype).eval(), pals.to(dtype).eval()

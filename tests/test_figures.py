@@ -17,15 +17,13 @@ def name_of(path):
 
 
 figures = load_script("docs/figures.py")
-modern_figures = load_script("docs/modern_figures.py")
-DRAWN = figures.FIGURES + modern_figures.FIGURES
 
 
 def numbers_of(svg: str) -> list[float]:
     return [float(number) for number in NUMBER.findall(svg)]
 
 
-@pytest.mark.parametrize("draw", DRAWN, ids=lambda draw: draw.__name__)
+@pytest.mark.parametrize("draw", figures.FIGURES, ids=lambda draw: draw.__name__)
 def test_a_committed_figure_is_as_drawn(offline_model, draw):
     """But for rounding, which differs by one in a last decimal between machines."""
     committed = (FOLDER / f"{draw.__name__}.svg").read_text(encoding="utf-8")

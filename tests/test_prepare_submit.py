@@ -13,7 +13,6 @@ import classifier
 import prepare_submit
 from course import handout
 from course.grading.intake import intake, names
-from course.grading.judging import part1
 from course.handout_checks import write_files
 from evaluation import write_predictions
 from training.cli.sentiment_flags import get_args, hint_at_replaced, plan
@@ -403,7 +402,7 @@ def test_a_module_of_ones_own_goes_along_in_part_1(submission, run):
     assert contents(submission).keys() == {*CODE, *SST, *own}
     taken = intake.take("us", submission / DEFAULT, 1)
     assert own <= taken.files.keys()
-    assert part1.own_modules(taken).keys() == own
+    assert taken.sources(CODE).keys() == own
 
 
 def test_what_the_handout_gives_is_not_handed_in():

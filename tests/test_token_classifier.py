@@ -31,17 +31,9 @@ from tokenizer import BertTokenizer
 LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 
 
-def classifier_like(config, labels=LABELS) -> TokenClassifier:
+def classifier_like(config) -> TokenClassifier:
     torch.manual_seed(1)
-    return TokenClassifier(config, labels).eval()
-
-
-def batch_with_padding():
-    ids, mask, _ = padded_batch(9, 7, 4, 2)
-    chance = torch.Generator().manual_seed(4)
-    targets = torch.randint(0, len(LABELS), (4, 9), generator=chance)
-    targets[:, 0] = NO_LABEL
-    return ids, mask, targets.masked_fill(mask == 0, NO_LABEL)
+    return TokenClassifier(config, LABELS).eval()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -56,7 +48,7 @@ def test_folders_in_and_out(tmp_path, capsys):
     theirs.save_pretrained(tmp_path / "b")
     again = TokenClassifier.from_pretrained(str(tmp_path / "b"))
     assert again.labels == LABELS
-    ids, mask, _ = batch_with_padding()
+    ids, mask, _ = padded_batch(9, 7, 4, 2)
     torch.testing.assert_close(again(ids, mask), ours(ids, mask), atol=1e-6, rtol=0)
     same = TokenClassifier.from_pretrained(str(tmp_path / "b"), labels=LABELS)
     torch.testing.assert_close(same.head.weight, ours.head.weight)

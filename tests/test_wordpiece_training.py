@@ -183,7 +183,7 @@ def test_the_script_learns_bytes_from_the_practice_texts(run_script_here, tmp_pa
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--text missing.txt", "missing.txt cannot be read"),
+        ("--text missing.txt", "missing.txt: no such file or folder"),
         ("--text empty.txt", "there are no words to learn from"),
         ("--text latin1.txt", "latin1.txt, line 1 is not UTF-8"),
         (

@@ -14,9 +14,11 @@ import traceback
 import types
 import warnings
 from types import SimpleNamespace
+from unittest import mock
 
 import torch
 
+from checks.fixed_dropout import default_dtype
 from config import BertConfig
 
 MODULES = ("bert", "optimizer", "classifier", "multitask_classifier")
@@ -137,19 +139,11 @@ def model_of(modules, s, p, option="finetune"):
     )  # fmt: skip
     bert = modules.bert.BertModel(config)
     if s.name.startswith("BertSentimentClassifier"):
-        cls = modules.bert.BertModel
-        original = cls.__dict__.get("from_pretrained")
-        cls.from_pretrained = classmethod(lambda *_, **__: bert)
-        try:
-            head = SimpleNamespace(
-                num_labels=s.C, hidden_size=s.D, hidden_dropout_prob=p, option=option, data_dir="."
-            )
+        head = SimpleNamespace(
+            num_labels=s.C, hidden_size=s.D, hidden_dropout_prob=p, option=option, data_dir="."
+        )
+        with mock.patch.object(modules.bert.BertModel, "from_pretrained", return_value=bert):
             whole = modules.classifier.BertSentimentClassifier(head)
-        finally:
-            if original is not None:
-                cls.from_pretrained = original
-            else:
-                del cls.from_pretrained
     else:
         whole = bert
     with torch.no_grad():
@@ -199,16 +193,13 @@ def call(
 
 def adamw(modules, gradients, **settings):
     """The parameter and its state after steps from 1."""
-    torch.set_default_dtype(torch.float64)
-    try:
+    with default_dtype(torch.float64):
         p = torch.nn.Parameter(torch.ones(1))
         optimizer = modules.optimizer.AdamW([p], **settings)
         for gradient in gradients:
             p.grad = torch.full((1,), float(gradient))
             optimizer.step()
         return p.detach().clone(), optimizer.state[p]
-    finally:
-        torch.set_default_dtype(torch.float32)
 
 
 def probes(files, file, label, run):

@@ -10,7 +10,6 @@ import json
 import re
 import time
 import unicodedata
-import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from test_grading_sandbox import running
 
 from course import attacks, handout
 from course.answers import VARIANTS, put, read
+from course.handout_repository import zipped
 from research.benchmarks.grader import GOLD
 
 PART_1 = ("bert.py", "optimizer.py", "classifier.py")
@@ -57,19 +57,13 @@ def sandboxed() -> set[int]:
     return {*running("grading/sandbox/worker.py")}
 
 
-def stay_sandboxed(before: set[int], seconds: int = 60) -> set[int]:
+def stay_sandboxed(before: set[int]) -> set[int]:
     """Those that were not there before and stay; other gradings have their own for a moment."""
-    stay, end = sandboxed() - before, time.monotonic() + seconds
+    stay, end = sandboxed() - before, time.monotonic() + 60
     while stay and time.monotonic() < end:
         time.sleep(1)
         stay &= sandboxed()
     return stay
-
-
-def zipped(path: Path, files: dict[str, bytes]) -> None:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +86,7 @@ def lay_out(folder: Path, names: Iterable[str], sources: attacks.Sources, part: 
         attacks.write(attacks.read(name), submissions / f"{name}.zip", sources)
     honest = {name: sources["solution"][name] for name in FILES[part]}
     for name in HONEST[part]:
-        zipped(submissions / f"{name}.zip", honest)
+        (submissions / f"{name}.zip").write_bytes(zipped(honest))
     # a fixed secret: hidden inputs are then the same in each run of this test
     (out / "assignment.json").write_text(json.dumps({"part": part, "secret": "0" * 32}))
     (out / "notes-of-staff.txt").write_text("not the grader's")

@@ -21,6 +21,7 @@ from course.answers import MARKER, MISTAKES, put, read
 from course.gradescope import build, results
 from course.grading.sandbox.isolation import ChangeOfUser
 from course.handout_checks import write_files
+from course.handout_repository import zipped
 from research.benchmarks.grader import GOLD, predictions, solution
 
 SETTINGS = table.read_settings(ROOT)
@@ -192,11 +193,8 @@ as_at_gradescope = pytest.mark.skipif(
 
 @as_at_gradescope
 def test_the_solution_in_a_zip_in_a_zip(container):
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        for name, text in (solution() | predictions(1)).items():
-            archive.writestr(name, text)
-    packed = {"dnlp_final_project_submission.zip": content.getvalue()}
+    files = {name: text.encode() for name, text in (solution() | predictions(1)).items()}
+    packed = {"dnlp_final_project_submission.zip": zipped(files)}
     made, printed = container(packed, spoil=without_canaries)  # not asked: nothing is lost
     assert sum(t["score"] for t in made["tests"]) == 100, printed
     assert made["leaderboard"]

@@ -1,7 +1,7 @@
 """Causes that are measured where no known mistake is made, and none of correct solutions."""
 
 import pytest
-from test_true_sentences import STEPPING, examine
+from test_true_sentences import DIVISOR, EMBEDDED, STEPPING, examine
 
 from checks.graded_tasks import graded_task
 
@@ -21,22 +21,15 @@ LAYER = """def forward(self, hidden_states, attention_mask):
     inner = self.interm_af(self.interm_dense(x))
     return self.add_norm(x, inner, self.out_dense, self.out_dropout, self.out_layer_norm)
 """
-EMBED = """def embed(self, input_ids, token_type_ids=None):
-    types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-    places = self.position_ids[:, : input_ids.size(1)]
-    total = self.word_embedding(input_ids) + self.pos_embedding(places)
-    return self.embed_dropout(self.embed_layer_norm(total + self.tk_type_embedding(types)))
-"""
 CLASSIFY = """def forward(self, input_ids, attention_mask):
     pooled = self.bert(input_ids, attention_mask)["pooler_output"]
     return self.classifier(self.dropout(pooled))
 """
 NORMED = "self.embed_layer_norm(total + self.tk_type_embedding(types))"
 ATTENTION, FORWARD = ("bert.attention", ATTEND), ("classifier.forward", CLASSIFY)
-ADD_NORM, LAYERED, EMBEDDING = ("bert.add_norm", ADD), ("bert.layer", LAYER), ("bert.embed", EMBED)
-STEP = ("optimizer.step", STEPPING)
+ADD_NORM, LAYERED = ("bert.add_norm", ADD), ("bert.layer", LAYER)
+EMBEDDING, STEP = ("bert.embed", EMBEDDED), ("optimizer.step", STEPPING)
 ADDED, ADDEND = ".add_(p.grad * p.grad, alpha=1 - beta2)", ".add_(p.grad, alpha=1 - beta1)"
-DIVISOR = '(state["v"].sqrt() + group["eps"])'
 LARGEST = '(state.update(w=torch.maximum(state.get("w", p * 0), state["v"])) or state["w"])'
 CAUSES = [
     (ATTENTION, "query @ key.mT", "query @ key[:, :1].mT", "each head's query · head 1's key"),

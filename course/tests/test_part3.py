@@ -10,7 +10,7 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file
-from support import ROOT, needs_sandbox
+from support import ROOT, needs_sandbox, versions
 from test_handout import built, written
 
 from checks import jobs
@@ -31,17 +31,12 @@ TASKS = [entry for entry in GRADED_TASKS if entry.part == 3]
 OF_PART_3 = {FILE, "docs/modern-bert.md", "pretraining/modern_config.py", "checks/part3/tasks.py"}
 
 
-def versions_of(folder):
-    """Every version of every answer to a task of part 3."""
-    answers = [answer for task in TASKS for answer in read_all(folder, task.id)]
-    return [
-        pytest.param(answer, version, id=f"{answer.folder}/{answer.name}-{version}")
-        for answer in answers
-        for version in answer.versions
-    ]
+def answers_in(folder):
+    """Every answer to a task of part 3."""
+    return (answer for task in TASKS for answer in read_all(folder, task.id))
 
 
-@pytest.mark.parametrize(("answer", "version"), versions_of(MISTAKES))
+@pytest.mark.parametrize(("answer", "version"), versions(answers_in(MISTAKES)))
 def test_a_mistake_is_named(answer, version):
     with installed(answer, version):
         findings = jobs.examine(answer.task)
@@ -49,7 +44,7 @@ def test_a_mistake_is_named(answer, version):
     assert {finding.name for finding in findings if finding.name} == {answer.named}
 
 
-@pytest.mark.parametrize(("answer", "version"), versions_of(VARIANTS))
+@pytest.mark.parametrize(("answer", "version"), versions(answers_in(VARIANTS)))
 def test_a_correct_variant_is_accepted(answer, version):
     with installed(answer, version):
         assert jobs.examine(answer.task) == []

@@ -67,7 +67,7 @@ def add_lora(
         targets: last parts of the names of linear layers, wherever they are.
     """
     model.requires_grad_(False)
-    for name, linear in _linears(model):
+    for name, linear in linears(model):
         if name.rpartition(".")[2] in targets:
             model.set_submodule(name, LoraLinear(linear, rank, alpha))
 
@@ -75,7 +75,7 @@ def add_lora(
 @torch.no_grad()
 def fold_lora(model: nn.Module) -> None:
     """Put all updates into the weights: the plain model again, under the names it had before."""
-    for name, linear in _linears(model):
+    for name, linear in linears(model):
         if isinstance(linear, LoraLinear):
             linear.weight.add_(linear.scale * (linear.lora_b @ linear.lora_a))  # (D_out, D_in)
             plain = nn.Linear(
@@ -90,6 +90,6 @@ def lora_tensors(model: nn.Module) -> dict[str, Tensor]:
     return {name: value for name, value in model.state_dict().items() if ".lora_" in name}
 
 
-def _linears(model: nn.Module) -> list[tuple[str, nn.Linear]]:
-    """A list, since the model changes while it is gone through."""
+def linears(model: nn.Module) -> list[tuple[str, nn.Linear]]:
+    """The linear layers by name; a list, since a model may change while it is gone through."""
     return [item for item in model.named_modules() if isinstance(item[1], nn.Linear)]

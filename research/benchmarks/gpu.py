@@ -23,10 +23,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pandas as pd
 import torch
@@ -95,15 +96,10 @@ def time_script(main: Callable[[], None], job: SimpleNamespace, warm_up: int, st
         if len(marks) == 2:
             raise Timed
 
-    Run.end_step = end_step_and_look
     printed = io.StringIO()
-    try:
-        with redirect_stdout(printed):
-            main()
-    except Timed:
-        pass
-    finally:
-        Run.end_step = end_step
+    watched = mock.patch.object(Run, "end_step", end_step_and_look)
+    with watched, redirect_stdout(printed), suppress(Timed):
+        main()
     (first, rows_before, tokens_before), (last, rows_after, tokens_after) = marks
     took = last - first
     return {

@@ -13,7 +13,6 @@ positions end (NAME-control-cut), so that both read the same.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections import Counter, defaultdict
@@ -136,19 +135,14 @@ def measure(control: Experiment) -> dict[str, Any]:
     return result | results.origin(code, use_gpu=False)
 
 
-def get_args() -> argparse.Namespace:
-    """Read the command line."""
+def main() -> None:
+    """Measure each control that is not in results.jsonl yet."""
     parser = OneLineParser(
         prog="research/experiments/controls.py", description="Controls without BERT."
     )
     parser.add_argument("experiments", nargs="+", metavar="TOML")
     parser.add_argument("--model", help="cut sentences where this model does, e.g. books")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Measure each control that is not in results.jsonl yet."""
-    args = get_args()
+    args = parser.parse_args()
     for control in controls_of(map(results.read_experiment, args.experiments), args.model):
         if is_done(control, None):
             print(f"{control.name} is in {results.RESULTS.name} already")

@@ -75,17 +75,11 @@ def measure(args: ProbeFlags) -> dict[str, float]:
     return {"dev_acc": float(probe.score(encode(model, dev, args), [row[1] for row in dev]))}
 
 
-def get_args(arguments: Sequence[str] | None = None) -> ProbeFlags:
-    """Read and check the command line."""
-    parser = OneLineParser(prog="research/experiments/probe.py", description="A linear probe.")
-    add_fields(parser, ProbeFlags)
-    args = parser.parse_args(arguments, namespace=ProbeFlags())
-    return args
-
-
 def main() -> None:
     """Probe one model."""
-    args = get_args()
+    parser = OneLineParser(prog="research/experiments/probe.py", description="A linear probe.")
+    add_fields(parser, ProbeFlags)
+    args = parser.parse_args(namespace=ProbeFlags())
     args.model = args.model or default_model()
     check_writable(args.out)
     start = time.perf_counter()

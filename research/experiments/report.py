@@ -11,7 +11,6 @@ computed once, where the runs' folders are, and kept in example_sd.jsonl.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -223,19 +222,13 @@ def shown_interval(difference: Interval | None) -> str:
     return f"{middle:+.3f} [{low:+.3f}, {high:+.3f}]{verdict}"
 
 
-def get_args() -> argparse.Namespace:
-    """Read the command line."""
+def main() -> None:
+    """Print a table of scores, and one of differences if rows are named."""
     parser = OneLineParser(
         prog="research/experiments/report.py", description="Tables of the results."
     )
-    add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help="rows in this order, the baseline first (all)")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Print a table of scores, and one of differences if rows are named."""
-    args = get_args()
+    parser.add_argument("names", nargs="*", metavar="NAME", help="rows, the baseline first (all)")
+    args = parser.parse_args()
     rows = rows_of([result for result in results.load_results() if result["data"]])
     missing = [name for name in args.names if name not in rows]
     if missing or not rows:

@@ -9,7 +9,6 @@ tries n seeds and keeps the best one reports (Dodge et al. 2019, 2020).
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,9 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 import numpy as np
 from scipy.stats import t as student_t
-from scipy.stats import ttest_rel
 
 from research.experiments import results
+from research.experiments.intervals import interval
+from research.experiments.report import mean_and_sd
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
@@ -71,16 +71,14 @@ def spread_table(named: Runs) -> str:
     table = []
     for name, runs in named.items():
         scores = np.array([run["dev_acc"] for run in runs])  # (S,)
-        mean, needed = f"{scores.mean():.3f}", "–"
+        needed = "–"
         if len(scores) > 1:
-            deviation = scores.std(ddof=1)
-            mean += f" ({deviation:.3f})"
-            needed = seeds_needed(deviation) or f"> {MOST_SEEDS}"
+            needed = seeds_needed(scores.std(ddof=1)) or f"> {MOST_SEEDS}"
         best = [  # of more than were run, it would only repeat the highest
             f"{expected_best(scores, n):.3f}" if n <= len(scores) else "–" for n in TRIES
         ]
         ends = f"{scores.min():.3f}", f"{scores.max():.3f}"
-        table.append([name, len(scores), mean, *ends, needed, *best])
+        table.append([name, len(scores), mean_and_sd(scores), *ends, needed, *best])
     header = ["run", "seeds", "mean (sd)", "lowest", "highest", "seeds for ±1 %"]
     return results.markdown([*header, *(f"best of {n}" for n in TRIES)], table)
 
@@ -91,13 +89,11 @@ def difference_table(named: Runs) -> str:
     known = {run["seed"]: run["dev_acc"] for run in base}
     table = []
     for name, runs in others:
-        pairs = [(run["dev_acc"], known[run["seed"]]) for run in runs if run["seed"] in known]
+        more = [run["dev_acc"] - known[run["seed"]] for run in runs if run["seed"] in known]
         cell = "–"
-        if len(pairs) > 1:
-            interval = ttest_rel(*np.transpose(pairs)).confidence_interval(0.95)
-            mean = np.subtract(*np.transpose(pairs)).mean()
-            cell = f"{mean:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
-        table.append([name, len(pairs), cell])
+        if len(more) > 1:
+            cell = "{:+.3f} [{:+.3f}, {:+.3f}]".format(*interval([np.array(more)], 0.0))
+        table.append([name, len(more), cell])
     return results.markdown([f"against {first}", "seeds", "dev accuracy"], table)
 
 
@@ -107,7 +103,7 @@ def main() -> None:
         prog="research/experiments/seeds.py", description="How much seeds matter."
     )
     parser.add_argument("names", nargs="+", metavar="NAME", help="rows in this order")
-    args: argparse.Namespace = parser.parse_args()
+    args = parser.parse_args()
     named: dict[str, list[dict]] = {name: [] for name in args.names}
     for result in results.load_results():
         scores = result["metrics"] | (result.get("last") or {})

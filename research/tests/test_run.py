@@ -1,5 +1,6 @@
 """Runs from TOMLs and their results (research/experiments/run.py, results.py)."""
 
+import multiprocessing
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from research.experiments import results, run, search
 from training.files.errors import InputError
 
 SST_DEV = "ids-sst-dev.csv"
+FORK = multiprocessing.get_context("fork")  # spares a process the imports
 
 
 def test_a_run_for_every_seed(place, run_script_here, tiny_data):
@@ -258,34 +260,23 @@ time.sleep(30)
 """
 
 
-def in_a_child(work) -> int:
-    """Call a function in a forked process, which is spared the imports: the process's id."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            os.setsid()
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return child
-
-
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_waits_for_the_resume_file(tmp_path, sent):
     ready, kept, returned = (tmp_path / name for name in ("ready", "kept", "returned"))
     (tmp_path / "script.py").write_text(SIGNALLED)
 
     def work():
+        os.setsid()
         command = [sys.executable, str(tmp_path / "script.py"), str(ready), str(kept)]
         returned.write_text(str(results.call(command)))
 
-    child = in_a_child(work)
+    child = FORK.Process(target=work)
+    child.start()
     while not ready.is_file():
         time.sleep(0.02)
-    (os.killpg if sent == signal.SIGINT else os.kill)(child, sent)  # a terminal tells the group
-    assert os.waitpid(child, 0)[1] == 0
+    (os.killpg if sent == signal.SIGINT else os.kill)(child.pid, sent)  # a terminal tells it
+    child.join()
+    assert child.exitcode == 0
     assert returned.read_text() == "(3, True)"
     assert kept.read_text() == "kept"
 
@@ -299,8 +290,12 @@ def test_lines_of_several_processes_do_not_mix(place):
         for i in range(25):
             results.append_result(a_result(name, i, {"sst": 0.5}, more="x" * 10_000))
 
-    children = [in_a_child(lambda name=name: work(name)) for name in "ab"]
-    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    children = [FORK.Process(target=work, args=name) for name in "ab"]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    assert [child.exitcode for child in children] == [0, 0]
     runs = sorted((line["name"], line["seed"]) for line in results.load_results())
     assert runs == [(name, i) for name in "ab" for i in range(25)]
 

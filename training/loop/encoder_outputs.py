@@ -1,8 +1,12 @@
-"""A frozen encoder gives the same vectors in every epoch: run it once, then look them up."""
+"""What an encoder returns: collected as it runs, or looked up instead of run again.
+
+A frozen encoder gives the same vectors in every epoch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
@@ -11,6 +15,18 @@ from torch import Tensor, nn
 
 from training.loop.batches import evaluation_loader, on_host
 from training.loop.progress import progress_bar
+
+
+@contextmanager
+def outputs_of(*modules: nn.Module) -> Iterator[list[Any]]:
+    """In a with block, collect what the modules return in forward passes, in their order."""
+    outputs: list[Any] = []
+    hooks = [m.register_forward_hook(lambda *call: outputs.append(call[-1])) for m in modules]
+    try:
+        yield outputs
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def unique_texts(datasets: Iterable[Any]) -> list[tuple[str, str]]:

@@ -30,7 +30,8 @@ def public_inputs() -> dict[str, Tensor]:
 
 def job_for(entry: GradedTask, submission: Submission, optimizer_seed: int) -> protocol.Job:
     """What the sandbox has to run for a task whose file was handed in."""
-    files = own_modules(submission) | {entry.file: submission.files[entry.file].decode()}
+    # it may import the student's own modules; all else is ours
+    files = submission.sources(CODE) | {entry.file: submission.files[entry.file].decode()}
     if entry.id == OPTIMIZER:
         return protocol.job(entry.id, "optimizer", {"seed": optimizer_seed}, files)
     runs = [
@@ -43,15 +44,6 @@ def job_for(entry: GradedTask, submission: Submission, optimizer_seed: int) -> p
         for group, options in groups_of(entry.id).items()
     ]
     return protocol.job(entry.id, "part_1", {"task_id": entry.id, "runs": runs}, files)
-
-
-def own_modules(submission: Submission) -> dict[str, str]:
-    """The student's own modules, which the graded files may import; all else is ours."""
-    return {
-        name: content.decode()
-        for name, content in submission.files.items()
-        if name.endswith(".py") and name not in CODE
-    }
 
 
 def grade(context: GradingContext, submission: Submission) -> dict[str, judge.Verdict]:

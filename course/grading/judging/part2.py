@@ -43,7 +43,7 @@ def grade(context: GradingContext, submission: Submission) -> dict[str, judge.Ve
     """The verdict on each task, by its id."""
     if context.tasks[0].file not in submission.files:
         return {entry.id: judge.nothing(entry, "missing") for entry in context.tasks}
-    files = own_files(submission)
+    files = submission.sources(table.read_table(ROOT).files[1])  # files of part 1 are ours
 
     def ask(jobs: Mapping[str, dict], tensors: Mapping[str, Tensor]) -> dict[str, protocol.Reply]:
         whole = [protocol.job(name, "part_2", given, files) for name, given in jobs.items()]
@@ -89,16 +89,6 @@ def arguments(name: str, seed: int) -> dict[str, Any]:
     """Of runs.part_2, for a job: a task's id, and perhaps REPAIRED."""
     task_id = name.removesuffix(REPAIRED)
     return {"task_id": task_id, "seed": seed, "repaired": name != task_id}
-
-
-def own_files(submission: Submission) -> dict[str, str]:
-    """Part 2's script and the student's own modules; files of part 1 are ours."""
-    of_part_1 = table.read_table(ROOT).files[1]
-    return {
-        name: content.decode("utf-8")
-        for name, content in submission.files.items()
-        if name.endswith(".py") and name not in of_part_1
-    }
 
 
 # ---------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 
@@ -16,3 +16,11 @@ class Submission:
     notes: tuple[str, ...] = ()  # what was repaired or left out, for the student
     refused: str = ""  # why nothing was taken
     sha256: str = ""  # of what was handed in
+
+    def sources(self, others: Collection[str] = ()) -> dict[str, str]:
+        """Its Python files as text, but those of some names."""
+        return {
+            name: content.decode()
+            for name, content in self.files.items()
+            if name.endswith(".py") and name not in others
+        }
