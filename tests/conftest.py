@@ -1,7 +1,19 @@
 """The fixtures of support.py for the tests of this folder, and the order in which they run."""
 
 import pytest
-from support import *  # noqa: F403
+from support import (  # noqa: F401
+    browser,
+    check_here,
+    chromium,
+    fit_sandbox,
+    message,
+    model_without_dropout,
+    offline_model,
+    real_data,
+    run_script_here,
+    tiny_data,
+    tiny_model_folder,
+)
 
 FAST = """
     bert config weights tokenizer optimizer fast datasets evaluation masking training structure docs

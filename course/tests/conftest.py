@@ -1,7 +1,18 @@
 """The fixtures of tests/support.py, for the tests of this folder, and an option of CI's."""
 
 import pytest
-from support import *  # noqa: F403
+from support import (  # noqa: F401
+    browser,
+    check_here,
+    chromium,
+    fit_sandbox,
+    model_without_dropout,
+    offline_model,
+    real_data,
+    run_script_here,
+    tiny_data,
+    tiny_model_folder,
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,13 +4,24 @@ from pathlib import Path
 
 import pytest
 from made_up import STAND_IN
-from support import *  # noqa: F403
+from support import (  # noqa: F401
+    browser,
+    check_here,
+    chromium,
+    fit_sandbox,
+    model_without_dropout,
+    offline_model,
+    real_data,
+    run_script_here,
+    tiny_data,
+    tiny_model_folder,
+)
 
 from research.experiments import report, results
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch, tiny_data) -> Path:
+def place(tmp_path, monkeypatch, tiny_data) -> Path:  # noqa: F811
     """Results and runs in a folder of the test's own, and the stand-in."""
     monkeypatch.setenv("MINBERT_DATA", str(tiny_data))
     monkeypatch.setattr(results, "RESULTS", tmp_path / "results.jsonl")
