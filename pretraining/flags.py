@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from config import LARGEST
 from pretraining.masking import MASKED
 from pretraining.model import OBJECTIVES
 from pretraining.presets import PRESETS
@@ -162,6 +163,8 @@ def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
         parser.error("--length must be at least 8")
     if not args.mask:
         parser.error("--mask 0 leaves nothing to predict")
+    if args.train_vocab and args.train_vocab > LARGEST:
+        parser.error(f"--train_vocab must be at most {LARGEST:,}, as a model's vocabulary")
     if args.workers is not None and not 0 <= args.workers <= 1024:
         parser.error("--workers must be from 0 to 1024")
     if not (args.preset or args.config or args.model):

@@ -297,6 +297,8 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch)
     assert {"f", "##t"} <= {*learned[0]}
     assert "##f" not in learned[0]  # no word has an f inside
     assert len(tokenizer.tokenize("never")) < 5  # word pieces, not letters
+    result = run_script_here(pretrain, *line, "--train_vocab", 2**20 + 1)
+    assert_refused(result, "--train_vocab must be at most 1,048,576", code=2)
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     result = run_script_here(pretrain, *line)
     assert_refused(result, "error: --train_vocab needs Hugging Face's tokenizers", code=1)
@@ -517,6 +519,9 @@ def test_another_text_cannot_be_resumed(place, run_script_here, tmp_path):
         ("--preset huge", "invalid choice: 'huge'", 2),
         ("--held_out 1", "must be at least 0 and below 1", 2),
         ("--held_out 0 --patience 2", "--patience needs held-out text", 2),
+        ("--eval_rows 0", "0 must be at least 1", 2),
+        ("--eval_rows 9223372036854775808", "9223372036854775808 must be below 2**63", 2),
+        ("--workers 99999999999999999999", "--workers must be from 0 to 1024", 2),
         ("--text x --out x/model", "is inside --text x and would be read as text", 2),
         ("--length 49", "--length 49 is more than the model's 48 positions", 1),
         ("--text nowhere", "nowhere", 1),

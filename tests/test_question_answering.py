@@ -259,7 +259,7 @@ def asked(**values) -> dict:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("[1]", "is not SQuAD's JSON"),
+        ("[1]", "is not a JSON object"),
         ('{"data": []}', "holds no questions"),
         ('{"data": [{"paragraphs": [{"qas": [{}]}]}]}', "is not SQuAD's JSON"),
         (squad([asked(), asked()]), "2 questions have the id 1"),

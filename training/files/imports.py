@@ -39,7 +39,8 @@ def imported_files(path: Path) -> list[Path]:
 
 def nul_fault(error: BaseException, script: str) -> str:
     """Where the NUL byte is that ended a script's import, as Python does not say it, or ""."""
-    files = with_imported([script]) if "null bytes" in str(error) else []
+    is_reason = isinstance(error, SyntaxError | ValueError) and "null bytes" in str(error)
+    files = with_imported([script]) if is_reason else []
     for path in filter(Path.is_file, files):
         before, nul, _ = path.read_bytes().partition(b"\0")
         if nul:
