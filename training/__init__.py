@@ -10,6 +10,8 @@ loaded, and what the user has chosen stays.
 import os
 import sys
 
+from training.files.imports import nul_fault
+
 SPINS = "100000"
 
 if "OMP_WAIT_POLICY" not in os.environ:
@@ -18,8 +20,6 @@ if "OMP_WAIT_POLICY" not in os.environ:
 
 def excepthook(kind: type[BaseException], error: BaseException, trace: object) -> None:
     """Python's, but for a NUL byte in an imported file: the one line that names the file."""
-    from training.files.imports import nul_fault
-
     if fault := nul_fault(error, sys.argv[0]):
         print(f"error: {fault}", file=sys.stderr)
     else:
