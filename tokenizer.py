@@ -381,26 +381,21 @@ def _read_tokenizer_files(folder: Path) -> tuple[list[str], bool, int]:
         read_json(file) if file.is_file() else {}
         for file in map(folder.joinpath, ("config.json", "tokenizer_config.json", "tokenizer.json"))
     )
-    has_list = (folder / "vocab.txt").is_file()
-    with values_of(f"{folder / 'tokenizer.json'} is not of a BERT", "fetch the model again"):
-        normalizer = entry(whole, "normalizer", dict, {})
-        vocab = _pieces_of(entry(whole, "model", dict)) if whole and not has_list else []
+    normalizer = entry(whole, "normalizer", dict, {})
     lower_case = settings.get("do_lower_case", normalizer.get("lowercase", True))
     if not isinstance(lower_case, bool):
         raise ValueError(f"do_lower_case is {lower_case!r}, not true or false")
-    if has_list:
+    if (folder / "vocab.txt").is_file():
         # split("\n"), because splitlines() would also split inside odd pieces
         vocab = read_text(folder / "vocab.txt").rstrip("\n").split("\n")
+    elif whole:
+        model = entry(whole, "model", dict)
+        if (kind := model.get("type", "WordPiece")) != "WordPiece":
+            raise ValueError(f"tokenizer.json is of a {kind}, not of a WordPiece")
+        ids = entry(model, "vocab", dict)
+        vocab = sorted(ids, key=lambda piece: entry(ids, piece, int))
+        if [*map(ids.get, vocab)] != [*range(len(vocab))]:
+            raise ValueError("the ids in tokenizer.json do not count from 0 on, each once")
+    else:
+        vocab = []
     return vocab, lower_case, entry(config, "vocab_size", int, 0)
-
-
-def _pieces_of(model: dict[str, Any]) -> list[str]:
-    """The pieces of tokenizer.json's model, in the order of their ids."""
-    if (kind := model.get("type", "WordPiece")) != "WordPiece":
-        raise ValueError(f"it is of a {kind}, not of a WordPiece")
-    ids = entry(model, "vocab", dict)
-    pieces = {repr(index): piece for piece, index in ids.items()}
-    vocab = [pieces.get(repr(index)) for index in range(len(ids))]
-    if None in vocab:
-        raise ValueError("the ids of its vocab do not count from 0 on, each once")
-    return vocab

@@ -8,22 +8,8 @@ loaded, and what the user has chosen stays.
 """
 
 import os
-import sys
-
-from training.files.imports import nul_fault
 
 SPINS = "100000"
 
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
-
-
-def excepthook(kind: type[BaseException], error: BaseException, trace: object) -> None:
-    """Python's, but for a NUL byte in an imported file: the one line that names the file."""
-    if fault := nul_fault(error, sys.argv[0]):
-        print(f"error: {fault}", file=sys.stderr)
-    else:
-        sys.__excepthook__(kind, error, trace)
-
-
-sys.excepthook = excepthook
