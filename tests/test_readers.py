@@ -218,7 +218,7 @@ VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
     ("file", "values", "fact"),
     [
         ("tokenizer.json", {"model": {"vocab": VOCABULARY | {"a": 9}}}, "do not count from 0"),
-        ("tokenizer.json", {"model": {"vocab": VOCABULARY | {"a": [5]}}}, "its a is [5], not a whole"),
+        ("tokenizer.json", {"model": {"vocab": VOCABULARY | {"a": [5]}}}, "its a is [5], not a"),
         ("tokenizer.json", {"model": {"type": "BPE", "vocab": VOCABULARY}}, "of a BPE"),
         (
             "tokenizer.json",
