@@ -41,7 +41,7 @@ def values_of(what: str, remedy: str = "fetch it again") -> Iterator[None]:
 
 @contextmanager
 def trouble_in_one_line(remedy: str, what: str = "") -> Iterator[None]:
-    """InputError where this machine takes no files: a folder is read-only, or a disk is full."""
+    """InputError where a file cannot be read or written: no such folder, read-only, a full disk."""
     try:
         yield
     except BrokenPipeError:
