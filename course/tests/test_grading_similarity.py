@@ -226,6 +226,8 @@ HOSTILE = {
     "open brackets": "(" * 200_000,
     "indents": "\n".join(" " * (depth % 900) + "if x:" for depth in range(2000)),
     "numbers": "1_" * 200_000,
+    "long number": "9" * 90,
+    "hexadecimal": "x = 0x" + "f" * 5000,
     "continued": "\\\n" * 200_000,
 }
 

@@ -85,7 +85,7 @@ def trees_of(source: str, line: int = 0, depth: int = 0) -> Iterator[ast.AST]:
 
 def code_in(node: ast.AST) -> ast.AST | None:
     """The code that a long text holds, for exec or for nobody, at the text's line."""
-    if not isinstance(node, ast.Constant | ast.JoinedStr):
+    if symbol(node) != "text":  # a number's digits would hold that number again, and so on
         return None
     parts = node.values if isinstance(node, ast.JoinedStr) else [node]
     texts = [part.value if isinstance(part, ast.Constant) else "x" for part in parts]
@@ -143,8 +143,8 @@ def symbol(node: ast.AST) -> str:
             return "name"
         case ast.Constant(value=str() | bytes()) | ast.JoinedStr():
             return "text"
-        case ast.Constant():
-            return repr(node.value)
+        case ast.Constant(value=value):  # repr refuses a number of more than 4,300 digits
+            return hex(value) if isinstance(value, int) else repr(value)
         case ast.AnnAssign():
             return "Assign"
         case ast.BinOp() | ast.UnaryOp() | ast.BoolOp() | ast.AugAssign():
