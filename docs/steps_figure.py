@@ -68,7 +68,9 @@ def marks_of(runs: Sequence[dict]) -> list[Mark]:
         for name, (_, colour) in LENGTHS.items():
             ours, theirs = losses_of(runs, name + end), losses_of(runs, name + before)
             differences = [ours[seed] - theirs[seed] for seed in ours.keys() & theirs]
-            if len(differences) > 1:  # one has no interval
+            if len(differences) == 1:
+                marks.append(Mark(title, colour, (differences[0],) * 3))
+            elif differences:
                 marks.append(Mark(title, colour, interval([np.array(differences)], 0.0)))
     return marks
 
@@ -77,8 +79,8 @@ def figure(d: Drawing, marks: Sequence[Mark]) -> None:
     """What each step from BERT to ModernBERT is worth in equal time.
 
     A row per step: the difference of its loss of masked words on held-out text to that of the step
-    before, with a 95 % interval over seeds. Left of 0 is better. Where the interval includes 0, the
-    difference is not resolved.
+    before, with a 95 % interval over seeds; one seed has none. Left of 0 is better. Where the
+    interval includes 0, the difference is not resolved.
     """
     for i, (length, colour) in enumerate(LENGTHS.values()):
         d.box(20 + 220 * i, 20, 9, 9, f"{colour} full")
@@ -87,7 +89,7 @@ def figure(d: Drawing, marks: Sequence[Mark]) -> None:
 
 
 def main() -> None:
-    """Print the table, and draw the figure of the steps that have two seeds."""
+    """Print the table, and draw the figure of the steps that were run."""
     runs = results.load_results()
     if not any(losses_of(runs, name) for name in LENGTHS):
         command = "python research/experiments/run.py research/experiments/books/steps*.toml"

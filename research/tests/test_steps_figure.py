@@ -44,13 +44,14 @@ def test_the_table_and_the_figure(place, run_script_here, monkeypatch, tmp_path)
         results.append_result(a_result("steps-exam", seed, {"grammar": 0.6, "mlm_loss": 9.0}))
         add("steps-pre-norm", seed, 4.6 + 1.1 * seed, 180_000)
     add("steps-512", 0, 5.5, 45_000)
-    add("steps-512-pre-norm", 0, 5.2, 45_000)  # one seed: no interval
+    add("steps-512-pre-norm", 0, 5.2, 45_000)
     done = succeeded(run_script_here(figure))
     assert (
         "| BERT | 6.000 (1.000; 3) | 0.600 (0.000; 3) | 1,000 | 5.500 (1) | – | 500 |" in done.out
     )
     assert "| + Muon | – | – | – | – | – | – |" in done.out
-    (mark,) = figure.marks_of(results.load_results())
+    mark, of_one_seed = figure.marks_of(results.load_results())
+    assert of_one_seed.difference == pytest.approx((-0.3, -0.3, -0.3))
     middle, _, high = mark.difference
     assert (mark.title, middle) == ("+ pre-norm", pytest.approx(-0.3))
     assert high - middle == pytest.approx(4.302653 * 0.1 / 3**0.5)  # Student's t of two
