@@ -68,9 +68,7 @@ def marks_of(runs: Sequence[dict]) -> list[Mark]:
         for name, (_, colour) in LENGTHS.items():
             ours, theirs = losses_of(runs, name + end), losses_of(runs, name + before)
             differences = [ours[seed] - theirs[seed] for seed in ours.keys() & theirs]
-            if len(differences) == 1:
-                marks.append(Mark(title, colour, (differences[0],) * 3))
-            elif differences:
+            if differences:
                 marks.append(Mark(title, colour, interval([np.array(differences)], 0.0)))
     return marks
 

@@ -9,6 +9,7 @@ offline-*.toml there, in techniques/.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -124,7 +125,7 @@ def figure(d: Drawing, drawn: Sequence[tuple[str, list[Mark]]]) -> None:
 def draw_panel(d: Drawing, title: str, marks: Sequence[Mark], top: float) -> None:
     """One task: names to the left, intervals to the right, a line at 0."""
     titles = list(dict.fromkeys(mark.title for mark in marks))
-    ends = [end for mark in marks for end in mark.difference] + [0.0]
+    ends = [end for mark in marks for end in mark.difference if math.isfinite(end)] + [0.0]
     values = ticks(min(ends), max(ends))
     low, high = values[0], values[-1]
     bottom = top + 44 + ROW * len(titles)
@@ -145,7 +146,8 @@ def draw_panel(d: Drawing, title: str, marks: Sequence[Mark], top: float) -> Non
         for j, mark in enumerate(here):
             y = middle + 10 * (j - (len(here) - 1) / 2)
             difference, first, last = map(x, mark.difference)
-            d.line([(first, y), (last, y)], mark.colour)
+            if math.isfinite(last):  # with one seed there are no ends
+                d.line([(first, y), (last, y)], mark.colour)
             d.box(difference - 4.5, y - 4.5, 9, 9, f"{mark.colour} full")
 
 
