@@ -12,7 +12,7 @@ from checks.exceptions import meaning
 from checks.findings import Finding, is_students
 from checks.traces import marked, only_a_stub
 from training.files.errors import InputError
-from training.files.imports import nul_fault
+from training.files.imports import with_imported
 
 LONGEST = 600  # characters of what an exception means
 
@@ -59,6 +59,18 @@ def import_fault(error: BaseException, file: str) -> Finding:
     if means := meaning(error):
         lines.append(means)
     return Finding("error", f"\n{' ' * 12}".join(lines))
+
+
+def nul_fault(error: BaseException, script: str) -> str:
+    """Where the NUL byte is that ended a script's import, as Python does not say it, or ""."""
+    is_reason = isinstance(error, SyntaxError | ValueError) and "null bytes" in str(error)
+    files = with_imported([script]) if is_reason else []
+    for path in filter(Path.is_file, files):
+        before, nul, _ = path.read_bytes().partition(b"\0")
+        if nul:
+            line = before.count(b"\n") + 1
+            return f"{path}, line {line} has a NUL byte, so it is not text; save it as UTF-8"
+    return ""
 
 
 def place_in_file(error: BaseException) -> tuple[Path | None, int, int]:

@@ -40,7 +40,7 @@ from training.cli.flags import OneLineParser, positive_int, seed, some_text
 from training.cli.scripts import run_script
 from training.files.errors import InputError, values_of
 from training.files.hub import OWN_MODEL, find_model
-from training.files.texts import entry, parse_json, read_text
+from training.files.texts import entry, parse_json, read_text, unzip
 from training.loop.progress import Progress, pieces_of
 
 SAMPLE = ROOT / "data" / "grammar" / "zorro-sample"
@@ -131,7 +131,7 @@ def read_blimp(path: Path) -> list[Pair]:
         for file in sorted(archive.namelist()):
             if not (file.startswith("data/") and file.endswith(".jsonl")):
                 continue  # what macOS adds to a zip
-            for number, line in enumerate(archive.read(file).decode().splitlines(), start=1):
+            for number, line in enumerate(unzip(archive, file).decode().splitlines(), start=1):
                 place = f"{file}, line {number}"
                 with values_of(f"{path}: {place} is not a pair of BLiMP"):
                     row = parse_json(line, place)

@@ -58,25 +58,25 @@ def apply_rotary(x: Tensor, theta: float) -> Tensor:
     """Turn queries or keys by angles that grow with their position (Su et al. 2021, eq. 34).
 
     Number i of a head's first half and number i of its second half are a point in the plane; the
-    one of token m is turned by the angle m · θ^(−2i/W), m = 0, 1, … The score of two given
-    vectors then depends on the distance n − m of their tokens, not on where they stand.
+    one of token m is turned by the angle m · θ^(−2i/W); i and m count from 0. The score of two
+    vectors then depends on the offset n − m of their tokens, not on where they stand.
     Figure: docs/figures/rotary.svg
 
     Args:
         x: (B, H, L, W), W even.
-        theta: θ, the base of the angles.
+        theta: θ; local and global layers have different ones.
 
     Returns:
-        (B, H, L, W) of x's type; angles, sines and cosines are of float32 at least.
+        (B, H, L, W) of x's type; angles, sines and cosines are best of float32 at least.
     """
     ### BEGIN SOLUTION modern.rotary
     ### STUB: # frequencies (W / 2,); angles (L, W / 2) of positions times frequencies; the halves
     ### STUB: # of x; each point turned: (a cos − b sin, a sin + b cos); the halves put together.
     length, width = x.shape[-2:]
     exact = torch.promote_types(x.dtype, torch.float32)
-    steps = torch.arange(0, width, 2, device=x.device, dtype=exact) / width  # (W / 2,)
+    exponents = torch.arange(0, width, 2, device=x.device, dtype=exact) / width  # (W / 2,)
     positions = torch.arange(length, device=x.device, dtype=exact)  # (L,)
-    angles = positions[:, None] * (1 / theta**steps)  # (L, 1) · (W / 2,) → (L, W / 2)
+    angles = positions[:, None] * (1 / theta**exponents)  # (L, 1) · (W / 2,) → (L, W / 2)
     cos, sin = angles.cos(), angles.sin()
     first, second = x.chunk(2, dim=-1)  # (B, H, L, W / 2) each
     turned = torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
@@ -131,11 +131,11 @@ class ModernBertSelfAttention(BertSelfAttention):
     def __init__(self, config: ModernBertConfig, theta: float):
         super().__init__(config)
         self.theta = theta
-        for name in ("query", "key", "value"):
-            setattr(self, name, nn.Linear(config.hidden_size, self.all_head_size, bias=False))
+        for linear in (self.query, self.key, self.value):
+            linear.bias = None
 
     def forward(self, hidden_states: Tensor, attention_mask: Tensor) -> Tensor:
-        """(B, L, D) and an additive mask (B, 1, L, L) → (B, L, D)."""
+        """(B, L, D) and an additive mask (B, 1, 1, L), or (B, 1, L, L) → (B, L, D)."""
         key = apply_rotary(self.transform(hidden_states, self.key), self.theta)  # (B, H, L, W)
         query = apply_rotary(self.transform(hidden_states, self.query), self.theta)  # (B, H, L, W)
         value = self.transform(hidden_states, self.value)  # (B, H, L, W), not turned
@@ -161,7 +161,7 @@ class ModernBertLayer(nn.Module):
         self.feed_forward = GeGLU(config)
 
     def forward(self, hidden_states: Tensor, attention_mask: Tensor) -> Tensor:
-        """Twice x ← x + Sublayer(LayerNorm(x)): (B, L, D), (B, 1, L, L) → (B, L, D)."""
+        """Twice x ← x + Sublayer(LayerNorm(x)); shapes as in the attention."""
         attended = self.self_attention(self.attention_layer_norm(hidden_states), attention_mask)
         hidden_states = hidden_states + self.attention_dropout(self.attention_dense(attended))
         return hidden_states + self.feed_forward(self.feed_forward_layer_norm(hidden_states))
@@ -206,10 +206,10 @@ class ModernBertModel(BertPreTrainedModel):
         real = attention_mask[:, None, None, :] > 0  # (B, 1, 1, L)
         near = local_mask(hidden_states.size(1), self.config.local_attention)  # (L, L)
         near = real & near.to(real.device)  # (B, 1, L, L)
+        lowest = torch.finfo(hidden_states.dtype).min
+        masks = [(~seen).to(hidden_states) * lowest for seen in (real, near)]  # global, local
         for layer in self.bert_layers:
-            seen = near if layer.is_local else real
-            mask = (~seen).to(hidden_states) * torch.finfo(hidden_states.dtype).min  # additive
-            hidden_states = layer(hidden_states, mask)  # (B, L, D)
+            hidden_states = layer(hidden_states, masks[layer.is_local])  # (B, L, D)
         return self.final_layer_norm(hidden_states)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:

@@ -54,7 +54,7 @@ class Muon(AdamW):
 
     @torch.no_grad()
     def step(self) -> None:
-        """Update every parameter that has a gradient; those of the matrices are gone afterwards."""
+        """Update every parameter that has a gradient; the matrices' gradients are None then."""
         for group in self.param_groups:
             matrices = group["params"] if "momentum" in group else ()
             for matrix in matrices:
@@ -66,6 +66,6 @@ class Muon(AdamW):
                 momentum = state["momentum"].lerp_(matrix.grad, 1 - group["momentum"])
                 update = orthogonalize(matrix.grad.lerp(momentum, group["momentum"]), self.dtype)
                 matrix.mul_(1 - group["lr"] * group["weight_decay"])
-                matrix.sub_(update, alpha=group["lr"] * 0.2 * math.sqrt(max(matrix.shape)))
+                matrix.sub_(update.mul_(group["lr"] * 0.2 * math.sqrt(max(matrix.shape))))
                 matrix.grad = None  # so that AdamW passes over it
         super().step()

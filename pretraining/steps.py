@@ -1,7 +1,7 @@
 """From BERT to ModernBERT in steps: bert.py's encoder with any of ModernBERT's changes.
 
 Each of SWITCHES is one change; rotary also drops segments, geglu its own biases. With none of them
-a StepsEncoder computes what bert.py does, with all of them what lessons/modern_bert.py does;
+a StepsModel computes what bert.py does, with all of them what lessons/modern_bert.py does;
 rotations, the window and the gate are that file's. This file does not know about training.
 """
 
@@ -23,14 +23,14 @@ from training.files.hub import find_model
 from training.files.texts import read_json
 from utils import get_extended_attention_mask
 
-SWITCHES = {
-    "pre-norm": "x + Sublayer(LayerNorm(x)), and a LayerNorm at the end (Xiong et al. 2020)",
-    "no-bias": "no biases but the decoder's",
-    "rotary": "positions turn queries and keys; embeddings are of words alone (Su et al. 2021)",
-    "geglu": "a feed-forward network with a gate, of as many parameters (Shazeer 2020)",
-    "local": "two layers of three see a window only (Beltagy et al. 2020)",
-}
-MULTIPLE = 8  # the gate's width is rounded to one of 8, which kernels prefer
+SWITCHES = (
+    "pre-norm",  # x + Sublayer(LayerNorm(x)), and a LayerNorm at the end (Xiong et al. 2020)
+    "no-bias",  # no biases but the decoder's
+    "rotary",  # positions turn queries and keys; embeddings are of words alone (Su et al. 2021)
+    "geglu",  # a feed-forward network with a gate, of as many parameters (Shazeer 2020)
+    "local",  # two layers of three see a window only (Beltagy et al. 2020)
+)
+MULTIPLE = 8  # the gate's width is rounded to a multiple of it, which kernels prefer
 
 
 def architecture(text: str) -> str:
@@ -46,7 +46,7 @@ def architecture(text: str) -> str:
             raise ValueError(f"{name!r} is not a switch; give {known}")
         if names.count(name) > 1:
             raise ValueError(f"{text} has {name} twice")
-    return ",".join(sorted(names, key=[*SWITCHES].index)) or "bert"
+    return ",".join(sorted(names, key=SWITCHES.index)) or "bert"
 
 
 @dataclass(init=False)

@@ -38,10 +38,11 @@ def zipped(*texts: str) -> bytes:
     return content.getvalue()
 
 
-def encrypted(text: str) -> bytes:
-    data = bytearray(zipped(text))
-    for place in (6, data.index(b"PK\1\2") + 8):  # the flags of the file, there and in the listing
-        data[place] |= 1
+def zipped_with(field: int, value: int) -> bytes:
+    """A zip file whose header of a file, there and in the listing, has another byte in a field."""
+    data = bytearray(zipped("a"))
+    for place in (field, data.index(b"PK\1\2") + 2 + field):
+        data[place] = value
     return bytes(data)
 
 
@@ -71,10 +72,11 @@ def test_text_in_other_wrappings(tmp_path, content):
         (b"a\nb\0\n", "line 2 has a NUL byte"),
         (zipped("a", "b"), "is a zip file of several, or an Excel sheet"),
         (gzip.compress(b"a" * 999)[:-9], "cannot be read"),
-        (encrypted("a"), "cannot be read (File '0.csv' is encrypted, password"),
+        (zipped_with(6, 1), "cannot be read (File '0.csv' is encrypted, password"),
+        (zipped_with(8, 9), "cannot be read (That compression method is not supported"),
         (None, "cannot be read (Is a directory)"),
     ],
-    ids=["latin-1", "NUL", "zip of two", "cut gzip", "encrypted zip", "folder"],
+    ids=["latin-1", "NUL", "zip of two", "cut gzip", "encrypted zip", "Deflate64", "folder"],
 )
 def test_what_is_not_text(tmp_path, content, fact):
     path = tmp_path / "a.csv"

@@ -213,6 +213,14 @@ def test_muon_is_that_of_torch(dtype):
         assert (a - before).abs().mean() > 4 * near
 
 
+def test_muon_takes_a_rate_that_float32_cannot_hold():
+    """So that the loss is no number, and pretrain.py names the rate."""
+    matrix = torch.nn.Parameter(torch.ones(2, 2))
+    matrix.grad = torch.ones(2, 2)
+    Muon([{"params": [matrix], "momentum": 0.95}], lr=1e300).step()
+    assert not matrix.isfinite().any()
+
+
 def test_muon_has_the_layers_matrices_and_adamw_the_rest():
     model = a_model("geglu")
     args = PretrainingFlags(optimizer="muon", lr=0.01, weight_decay=0.1)

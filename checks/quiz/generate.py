@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from checks.errors import describe
+from checks.errors import describe, nul_fault
 from checks.findings import Outcome
 from checks.graded_tasks import GradedTask, graded_task
 from checks.quiz import calls, edits, gradients, values
 from checks.quiz.functions import Function
 from checks.quiz.questions import Pool, Question
 from training.files.errors import InputError
-from training.files.imports import nul_fault
 
 OF_VALUES = ("bert.attention", "bert.add_norm", "bert.layer", "bert.embed", "classifier.forward")
 MOST_TRIES = 4  # for each question

@@ -20,7 +20,7 @@ def test_its_runs_are_those_of_the_tomls_one_change_at_a_time(name):
     toml = ROOT / "research" / "experiments" / "books" / f"{name}.toml"
     runs = results.read_experiment(toml).with_variants()
     assert [run.name for run in runs] == [name + end for end in figure.STEPS.values()]
-    lists = [",".join([*SWITCHES][:n]) for n in range(1, len(SWITCHES))]
+    lists = [",".join(SWITCHES[:n]) for n in range(1, len(SWITCHES))]
     wanted = [None, *lists, "modern", "modern"]
     assert [run.flags.get("architecture") for run in runs] == wanted
     exams = results.read_experiment(toml.with_stem(f"{name}-exam")).with_variants()

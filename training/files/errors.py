@@ -9,8 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# What reading a packed file may raise; RuntimeError where a zip file wants a password
-DAMAGED = (EOFError, zlib.error, zipfile.BadZipFile, RuntimeError)
+DAMAGED = (EOFError, zlib.error, zipfile.BadZipFile)  # what reading a packed file may raise
 
 
 class InputError(ValueError):
@@ -32,7 +31,7 @@ def values_of(what: str, remedy: str = "fetch it again") -> Iterator[None]:
     """Wrong types, names or values of something read are an InputError: "WHAT (why); remedy"."""
     try:
         yield
-    except (InputError, NotImplementedError):  # a stub's, which is a RuntimeError
+    except InputError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, *DAMAGED) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
@@ -47,7 +46,8 @@ def trouble_in_one_line(remedy: str, what: str = "") -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise InputError(f"{what}{error}; {remedy}") from error
+        why = (what and error.strerror) or error  # which names the file, as ``what`` does
+        raise InputError(f"{what}{why}; {remedy}") from error
 
 
 def reader_left() -> bool:

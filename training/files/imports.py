@@ -37,18 +37,6 @@ def imported_files(path: Path) -> list[Path]:
         return []
 
 
-def nul_fault(error: BaseException, script: str) -> str:
-    """Where the NUL byte is that ended a script's import, as Python does not say it, or ""."""
-    is_reason = isinstance(error, SyntaxError | ValueError) and "null bytes" in str(error)
-    files = with_imported([script]) if is_reason else []
-    for path in filter(Path.is_file, files):
-        before, nul, _ = path.read_bytes().partition(b"\0")
-        if nul:
-            line = before.count(b"\n") + 1
-            return f"{path}, line {line} has a NUL byte, so it is not text; save it as UTF-8"
-    return ""
-
-
 def with_imported(scripts: Sequence[str], leave_out: Collection[str] = ()) -> list[Path]:
     """Scripts and every further file they import, also by way of others, in a fixed order.
 

@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from training.files.errors import DAMAGED, InputError
+from training.files.errors import DAMAGED, InputError, first_line
 
 SURROGATES = re.compile("[\ud800-\udfff]")  # halves of a character, which no encoding writes
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"  # how such a file begins, whatever its name is
@@ -56,8 +56,16 @@ def _unpacked(data: bytes) -> bytes:
     if data.startswith(ZIP):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if len(names := archive.namelist()) == 1:
-                return archive.read(names[0])
+                return unzip(archive, names[0])
     return data
+
+
+def unzip(archive: zipfile.ZipFile, name: str) -> bytes:
+    """What a file in a zip file holds; BadZipFile, whatever the reason, where it cannot be read."""
+    try:
+        return archive.read(name)
+    except Exception as error:  # a password, a compression that this Python lacks, damaged data
+        raise zipfile.BadZipFile(first_line(error)) from error
 
 
 def parse_json(text: str, name: str) -> Any:
