@@ -21,7 +21,7 @@ from training.files.course_files import WEIGHT_FILES
 from training.files.errors import InputError
 from training.files.hub import find_model, prefix_of
 from training.files.weights import read_weights
-from training.files.writing import atomic_write, write_json
+from training.files.writing import write_json, write_whole
 from utils import get_parameter_dtype
 
 # Hugging Face's name → ours, once for the embeddings and the pooler …
@@ -216,8 +216,7 @@ class BertPreTrainedModel(nn.Module):
 def write_folder(folder: str | Path, config: Mapping[str, Any], tensors: dict[str, Tensor]) -> None:
     """Write config.json and model.safetensors; what is in them is the caller's business."""
     write_json(Path(folder) / "config.json", config)
-    with atomic_write(Path(folder) / WEIGHT_FILES[0], "wb") as file:
-        file.write(save(tensors, metadata={"format": "pt"}))
+    write_whole(Path(folder) / WEIGHT_FILES[0], save(tensors, metadata={"format": "pt"}))
 
 
 def _shorten(items: list[str], shown: int = 4) -> str:

@@ -36,7 +36,7 @@ from training.files.errors import InputError
 from training.files.imports import with_imported
 from training.files.predictions import read_predictions
 from training.files.texts import read_json, read_text
-from training.files.writing import atomic_write
+from training.files.writing import write_whole
 
 ZIP_NAME = "dnlp_final_project_submission.zip"
 CODE = ("bert.py", "classifier.py", "optimizer.py", "setup.sh")
@@ -250,8 +250,7 @@ def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
             info = zipfile.ZipInfo(name_in_zip(file), FIXED_DATE)
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, file.read_bytes())
-    with atomic_write(target, "wb") as file:
-        file.write(content.getvalue())
+    write_whole(target, content.getvalue())
 
 
 def part_of(path: Path) -> int | None:

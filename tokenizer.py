@@ -20,7 +20,7 @@ import numpy as np
 from training.files.errors import InputError, values_of
 from training.files.hub import find_model
 from training.files.texts import entry, read_json, read_text
-from training.files.writing import atomic_write, write_json
+from training.files.writing import write_json, write_whole
 
 if TYPE_CHECKING:
     import torch
@@ -220,8 +220,7 @@ class BertTokenizer:
         Args:
             positions: how many pieces its model takes, if fewer than this tokenizer's.
         """
-        with atomic_write(Path(folder) / "vocab.txt") as file:
-            file.write("\n".join(self.pieces) + "\n")
+        write_whole(Path(folder) / "vocab.txt", "\n".join(self.pieces) + "\n")
         longest = min(self.model_max_length, positions or self.model_max_length)
         settings = {"do_lower_case": self.lower_case, "model_max_length": longest}
         settings["tokenizer_class"] = "BertTokenizer"

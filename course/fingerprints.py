@@ -59,7 +59,7 @@ from course.answers import (
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.writing import atomic_write
+from training.files.writing import atomic_write, write_whole
 
 OPTIMIZER = "optimizer.step"
 ORDERS_OF_DECAY = ("decay_before", "decay_first")  # correct, and other trajectories than plain's
@@ -337,8 +337,7 @@ def write_into(path: Path, known: Mapping[str, KnownMistakes]) -> None:
         print(f"{path.name}: as stored")
         return
     data = data_with(known, path)
-    with atomic_write(path, "wb") as file:
-        file.write(data)
+    write_whole(path, data)
     print(f"{path.name}: written")
 
 

@@ -58,7 +58,7 @@ from course.grading.sandbox.context import SECONDS, GradingContext, open_context
 from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
-from training.files.writing import write_json
+from training.files.writing import write_json, write_whole
 
 MAKE_ROOM = "choose another --out or TMPDIR, or make room"
 
@@ -290,7 +290,7 @@ def write_for_canvas(out: Path, submissions: Iterable[tuple[str, Path]]) -> None
         page = out / "feedback" / f"{student}.html"
         if names.CANVAS.match(path.name) and page.is_file():
             name = names.cut_to(path.stem, names.NAME_BYTES)
-            output.write_text(out / "canvas" / f"{name}.html", page.read_text("utf-8"))
+            write_whole(out / "canvas" / f"{name}.html", page.read_text("utf-8"))
 
 
 def results_of(out: Path, taken: Iterable[Submission]) -> list[dict[str, Any]]:

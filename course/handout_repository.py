@@ -18,7 +18,7 @@ from checks.graded_tasks import GRADED_TASKS
 from course.handout_checks import Handout, refuse, write_files
 from course.regions import Fault
 from training.files.errors import InputError
-from training.files.writing import atomic_write
+from training.files.writing import write_whole
 
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)
 
@@ -47,8 +47,7 @@ def write_zip(target: Path, handout: Handout) -> None:
     """The handout in a folder of its own."""
     part = handout.part if handout.part == "all" else f"part{handout.part}"
     top = f"{handout.settings['course']['folder']}-{part}"
-    with atomic_write(target, "wb") as file:
-        file.write(zipped({f"{top}/{name}": data for name, data in handout.files.items()}))
+    write_whole(target, zipped({f"{top}/{name}": data for name, data in handout.files.items()}))
 
 
 def git(folder: Path, *arguments: str) -> str:

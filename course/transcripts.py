@@ -23,7 +23,7 @@ from checks.report import Report
 from course.answers import MISTAKES, installed, read
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.writing import atomic_write
+from training.files.writing import write_whole
 
 PAGE = ROOT / "docs" / "checks.md"
 WIDTH = 96  # columns
@@ -87,8 +87,7 @@ def main() -> None:
     """Write the page."""
     OneLineParser(description="Write what the checks say to likely mistakes.").parse_args()
     text = page()
-    with atomic_write(PAGE) as file:
-        file.write(text)
+    write_whole(PAGE, text)
     print(f"{PAGE.name}: {text.count('```text')} transcripts")
 
 

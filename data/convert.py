@@ -65,7 +65,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.tables import class_labels, parse_table, read_table, refuse
 from training.files.texts import parse_json, read_text
-from training.files.writing import atomic_write
+from training.files.writing import atomic_write, write_whole
 from training.loop.progress import progress_bar
 
 DEV_SHARE = 0.2  # of the pairs that are cut
@@ -273,8 +273,7 @@ def zorro(folder: Path, out: Path, seed: int, count: int) -> None:
         drawn = np.sort(np.random.default_rng(seed).permutation(len(lines) // 2)[:count])
         with atomic_write(out / file.name) as sample:
             sample.writelines(f"{lines[2 * i]}\n{lines[2 * i + 1]}\n" for i in drawn)
-    with atomic_write(out / "LICENSE") as licence:
-        licence.write(read_text(folder / "LICENSE"))
+    write_whole(out / "LICENSE", read_text(folder / "LICENSE"))
     print(f"wrote {count:,} pairs of each of {len(files)} files into {out}")
 
 
@@ -337,8 +336,8 @@ def main() -> None:
         return
     if args.kind in ("text", "speech"):
         texts = texts_of(args.folder)
-        with atomic_write(args.out / f"{args.folder.stem}.txt") as file:
-            file.write("\n\n".join(tagged(texts) if args.kind == "speech" else texts) + "\n")
+        texts = tagged(texts) if args.kind == "speech" else texts
+        write_whole(args.out / f"{args.folder.stem}.txt", "\n\n".join(texts) + "\n")
         print(f"wrote {args.out / args.folder.stem}.txt")
         return
     drawn = {"imdb": imdb, "quora": quora, "few": partial(few, count=args.rows)}

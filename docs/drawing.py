@@ -9,13 +9,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from html import escape
-from pathlib import Path
 
 import torch
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
-
-from training.files.writing import atomic_write
 
 WIDTH, PIXELS = 640, 720  # of a drawing, and of its picture where there is room
 COLOURS = {  # classes: light, dark; blue and orange are told apart by all eyes
@@ -153,12 +150,6 @@ def svg_of(draw: Callable[..., None], *data: object) -> str:
     drawing = Drawing()
     draw(drawing, *data)
     return drawing.svg(draw.__doc__)
-
-
-def write_svg(path: Path, svg: str) -> None:
-    """Write a figure whole or not at all."""
-    with atomic_write(path) as file:
-        file.write(svg)
 
 
 def ticks(low: float, high: float) -> list[float]:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from bert import BertModel
 from docs import modern_figures
-from docs.drawing import Drawing, side_by_side, svg_of, write_svg
+from docs.drawing import Drawing, side_by_side, svg_of
 from lessons.attention_maps import attention_maps
 from optimizer import AdamW
 from pretraining.masking import mask_tokens
@@ -27,6 +27,7 @@ from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import OFFLINE_NAME
+from training.files.writing import write_whole
 from training.loop.encoder_outputs import outputs_of
 
 FOLDER = Path(__file__).resolve().parent / "figures"
@@ -430,7 +431,7 @@ def main() -> None:
     """Draw every figure."""
     OneLineParser(description="Draw the figures of the texts.").parse_args()
     for draw in FIGURES:
-        write_svg(FOLDER / f"{draw.__name__}.svg", svg_of(draw))
+        write_whole(FOLDER / f"{draw.__name__}.svg", svg_of(draw))
     print(f"wrote {len(FIGURES)} figures into {FOLDER}")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from training.files.writing import atomic_write
+from training.files.writing import write_whole
 
 PAGE = ROOT / "docs" / "flags.md"
 SHARED = "Every script that trains"
@@ -100,8 +100,7 @@ def page() -> str:
 
 def main() -> None:
     """Write the page."""
-    with atomic_write(PAGE) as file:
-        file.write(page())
+    write_whole(PAGE, page())
 
 
 if __name__ == "__main__":

@@ -8,19 +8,18 @@ of one model's checkpoints.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from docs.drawing import Drawing, svg_of, write_svg
+from docs.drawing import Drawing, svg_of
 from docs.pretraining_figure import BEGUN, Axes, in_words
 from research.experiments import results
-from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
+from training.files.writing import write_whole
 
 FOLDER = Path(__file__).resolve().parent / "figures"  # the playground takes it from there
 RUNS = "grammar"
@@ -92,18 +91,13 @@ def table(tokens: Sequence[int], curves: Mapping[str, Sequence[float]]) -> str:
 
 def main() -> None:
     """Print the table and draw the figure."""
-    parser = OneLineParser(description="Draw when grammar is learned.")
-    parser.add_argument(
-        "--out", type=Path, default=FOLDER, help="folder of the figure (docs/figures)"
-    )
-    args: argparse.Namespace = parser.parse_args()
     tokens, curves = curves_of(results.load_results())
     if len(tokens) < 2:
         command = "python research/experiments/run.py research/experiments/books/grammar.toml"
         raise InputError(f"{len(tokens)} checkpoints have results, too few for a line; {command}")
     print(table(tokens, curves))
-    write_svg(args.out / "grammar-learned.svg", svg_of(learned, tokens, curves))
-    print(f"wrote {args.out}/grammar-learned.svg")
+    write_whole(FOLDER / "grammar-learned.svg", svg_of(learned, tokens, curves))
+    print(f"wrote {FOLDER}/grammar-learned.svg")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ run on held-out text. Scores are those of the last epoch, on dev, which was not 
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
 import sys
@@ -21,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
-from docs.drawing import Drawing, svg_of, ticks, write_svg
+from docs.drawing import Drawing, svg_of, ticks
 from research.experiments import intervals, results
-from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
+from training.files.writing import write_whole
 
 FOLDER = Path(__file__).resolve().parent
 LONG_RUN = "books"
@@ -264,9 +263,6 @@ def loss_figure(d: Drawing, run: dict) -> None:
 
 def main() -> None:
     """Print the table and draw both figures."""
-    parser = OneLineParser(description="Draw what pre-training buys.")
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the figures (docs)")
-    args: argparse.Namespace = parser.parse_args()
     runs = results.load_results()
     of_models = [run for run in runs if OURS.fullmatch(run["name"])]
     long_run = [run for run in runs if run["name"] == LONG_RUN]
@@ -275,9 +271,9 @@ def main() -> None:
         raise InputError(f"no results yet; {command}")
     panels = drawn_panels(of_models)
     print(table(panels))
-    write_svg(args.out / "books-scores.svg", svg_of(scores_figure, panels))
-    write_svg(args.out / "books-loss.svg", svg_of(loss_figure, long_run[0]))
-    print(f"wrote {args.out}/books-scores.svg and books-loss.svg")
+    write_whole(FOLDER / "books-scores.svg", svg_of(scores_figure, panels))
+    write_whole(FOLDER / "books-loss.svg", svg_of(loss_figure, long_run[0]))
+    print(f"wrote {FOLDER}/books-scores.svg and books-loss.svg")
 
 
 if __name__ == "__main__":

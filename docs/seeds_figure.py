@@ -18,12 +18,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 from scipy.stats import t as student_t
 
-from docs.drawing import Drawing, svg_of, write_svg
+from docs.drawing import Drawing, svg_of
 from research.experiments import results
 from research.experiments.intervals import LEVEL
 from research.experiments.report import read_example_sds, rows_of
 from training.cli.scripts import run_script
 from training.files.errors import InputError
+from training.files.writing import write_whole
 
 FIGURE = Path(__file__).resolve().parent / "figures" / "seeds.svg"
 LINES = (  # what is compared, its baseline and score, a colour
@@ -128,7 +129,7 @@ def main() -> None:
     if not spreads:
         command = "python research/experiments/run.py research/experiments/techniques/again-*.toml"
         raise InputError(f"no results yet; {command}")
-    write_svg(FIGURE, svg_of(figure, spreads))
+    write_whole(FIGURE, svg_of(figure, spreads))
     print(table(spreads))
     print(f"wrote {FIGURE}")
 

@@ -17,11 +17,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
-from docs.drawing import Drawing, svg_of, ticks, write_svg
+from docs.drawing import Drawing, svg_of, ticks
 from docs.pretraining_figure import interval, mean_and_sd
 from research.experiments import results
 from training.cli.scripts import run_script
 from training.files.errors import InputError
+from training.files.writing import write_whole
 
 FOLDER = Path(__file__).resolve().parent / "figures"
 MODELS = {"books": ("from books", "blue"), "minilm": ("from MiniLM", "orange")}
@@ -96,7 +97,7 @@ def main() -> None:
             command = f"python research/experiments/run.py research/experiments/sst/{kind}-*.toml"
             raise InputError(f"no results yet; {command}")
         lines += [control] if kind == "sizes" and control[2] else []
-        write_svg(FOLDER / f"sst-{kind}.svg", svg_of(figure, axis, lines))
+        write_whole(FOLDER / f"sst-{kind}.svg", svg_of(figure, axis, lines))
         xs = sorted({x for *_, points in lines for x in points})
         rows = [[label, *(mean_and_sd(p.get(x, [])) for x in xs)] for label, _, p in lines]
         print(results.markdown(["", *(f"{x:g}" for x in xs)], rows))

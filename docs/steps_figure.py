@@ -17,13 +17,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
-from docs.drawing import Drawing, svg_of, write_svg
+from docs.drawing import Drawing, svg_of
 from docs.pretraining_figure import mean_and_sd
 from docs.techniques_figure import Mark, draw_panel
 from research.experiments import results
 from research.experiments.intervals import interval
 from training.cli.scripts import run_script
 from training.files.errors import InputError
+from training.files.writing import write_whole
 
 FIGURE = Path(__file__).resolve().parent / "steps.svg"
 STEPS = {  # by title, what follows in the name of a run
@@ -94,7 +95,7 @@ def main() -> None:
         raise InputError(f"no results yet; {command}")
     print(table(runs))
     if marks := marks_of(runs):
-        write_svg(FIGURE, svg_of(figure, marks))
+        write_whole(FIGURE, svg_of(figure, marks))
         print(f"wrote {FIGURE}")
 
 

@@ -17,11 +17,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from docs.drawing import Drawing, svg_of, ticks, write_svg
+from docs.drawing import Drawing, svg_of, ticks
 from research.experiments import results
 from research.experiments.report import Row, intervals_of, rows_of
 from training.cli.scripts import run_script
 from training.files.errors import InputError
+from training.files.writing import write_whole
 
 FIGURE = Path(__file__).resolve().parent / "techniques.svg"
 MODELS = {"again": "blue", "offline": "orange"}  # how a model's runs begin, and its colour
@@ -159,7 +160,7 @@ def main() -> None:
     if not drawn:
         command = "python research/experiments/run.py research/experiments/techniques/again-*.toml"
         raise InputError(f"no results yet; {command}")
-    write_svg(FIGURE, svg_of(figure, drawn))
+    write_whole(FIGURE, svg_of(figure, drawn))
     print(f"wrote {FIGURE}")
 
 

@@ -35,7 +35,7 @@ from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.files.writing import atomic_write
+from training.files.writing import atomic_write, write_whole
 from training.loop.encoder_outputs import outputs_of
 from training.reports.figures import as_typed
 from training.reports.page import STYLE
@@ -228,8 +228,7 @@ def main() -> None:
     shape = "layers × heads × tokens × tokens = " + " × ".join(map(str, maps.shape))
     print(f"{shape}; every row of probabilities sums to 1")
     plot_maps(f"{args.out}.png", maps, tokens)
-    with atomic_write(f"{args.out}.html") as file:
-        file.write(page(maps, tokens, args.text))
+    write_whole(f"{args.out}.html", page(maps, tokens, args.text))
     print(f"wrote {args.out}.png and {args.out}.html: open the page in a browser")
 
 

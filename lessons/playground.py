@@ -47,7 +47,7 @@ from training.cli.scripts import run_script
 from training.files.course_files import trained_names
 from training.files.errors import InputError
 from training.files.hub import OWN_MODEL, find_model
-from training.files.writing import atomic_write
+from training.files.writing import write_whole
 from training.reports.page import STYLE
 
 HERE = Path(__file__).with_suffix("")
@@ -405,8 +405,7 @@ def main() -> None:
     for task in loaded.wrong:
         print(f"{task} does not pass its check (sanity_check.py); the page does not use it")
     text = page(loaded, Path(args.model).name, labels, points)
-    with atomic_write(args.out) as file:
-        file.write(text)
+    write_whole(args.out, text)
     parts = ["words for [MASK]"] * bool(loaded.masked) + ["classes"] * bool(labels)
     print(f"it has {' and '.join(parts) or 'no head: vectors and attention only'}")
     if args.agreement:

@@ -37,7 +37,7 @@ from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError, first_line, trouble_in_one_line
 from training.files.hub import find_model
-from training.files.writing import atomic_write
+from training.files.writing import write_whole
 
 INT8_FILE = "model.int8.safetensors"
 SCALE = ".scale"  # the scales of matrix NAME are the vector NAME.scale
@@ -117,8 +117,7 @@ def save(small: Mapping[str, np.ndarray], source: Path, folder: Path) -> int:
     if folder.resolve() == source.resolve():
         raise InputError(f"--out {folder} is the folder of --model; name another one")
     content = to_bytes({name: np.ascontiguousarray(tensor) for name, tensor in small.items()})
-    with atomic_write(folder / INT8_FILE, "wb") as file:
-        file.write(content)
+    write_whole(folder / INT8_FILE, content)
     with trouble_in_one_line("free space", f"cannot write {folder}: "):
         for name in OTHER_FILES:
             if (source / name).is_file():
@@ -194,8 +193,7 @@ def export_onnx(folder: Path, path: Path) -> None:
             dynamo=False,  # the newer one needs further packages and splits the file in two
         )
     onnx.checker.check_model(graph.getvalue())
-    with atomic_write(path, "wb") as file:
-        file.write(graph.getvalue())
+    write_whole(path, graph.getvalue())
 
 
 def onnx_logits(path: Path) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:

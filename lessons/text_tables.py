@@ -13,7 +13,7 @@ import numpy as np
 from training.files.errors import InputError
 from training.files.predictions import read_predictions
 from training.files.tables import checked_ids, class_labels, parse_table
-from training.files.writing import atomic_write
+from training.files.writing import write_whole
 
 TEXT_COLUMNS = ("text", "sentence")
 LABEL_COLUMNS = ("label", "sentiment")
@@ -62,8 +62,7 @@ def report(labels: np.ndarray, predicted: np.ndarray) -> float:
 def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
     """Write id,Predicted_Sentiment, all of it or nothing."""
     lines = [f"{id_},{label}\n" for id_, label in zip(ids, predicted, strict=True)]
-    with atomic_write(path) as file:
-        file.write("id,Predicted_Sentiment\n" + "".join(lines))
+    write_whole(path, "id,Predicted_Sentiment\n" + "".join(lines))
     print(f"wrote {path}")
 
 

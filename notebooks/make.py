@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import jupytext
 
-from training.files.writing import atomic_write
+from training.files.writing import write_whole
 
 FOLDER = Path(__file__).resolve().parent
 FIRST_CELL = FOLDER / "first_cell.py"
@@ -42,8 +42,7 @@ def scripts() -> list[Path]:
 def main() -> None:
     """Write all notebooks."""
     for script in scripts():
-        with atomic_write(script.with_suffix(".ipynb")) as file:
-            file.write(notebook(script))
+        write_whole(script.with_suffix(".ipynb"), notebook(script))
 
 
 if __name__ == "__main__":

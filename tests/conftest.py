@@ -5,7 +5,6 @@ from support import (  # noqa: F401
     browser,
     check_here,
     chromium,
-    fit_sandbox,
     message,
     model_without_dropout,
     offline_model,

@@ -263,16 +263,6 @@ def test_examples_by_hand_are_right(capsys):
     assert f"θ = {second}" in text
 
 
-def test_ci_finds_its_commands_in_the_readme():
-    heading = re.search(r'\$0 == "## (\w+)"', read(ROOT / ".ci" / "run")).group(1)
-    section = read(ROOT / "README.md").split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    blocks = re.findall(r"^```bash\n(.*?)^```", section, re.M | re.S)
-    commands = "".join(blocks).splitlines()
-    assert commands[0] == "source setup.sh"
-    assert "--only sst --epochs 2" in commands[1]  # or CI trains for an hour
-    assert commands[-1].endswith("python -m pytest -n 2 --dist loadfile")
-
-
 def test_students_read_which_tasks_can_be_forged():
     said = re.search(r"tasks can be forged:\s+for ([\d., and]+)\s", read(HANDOUT))
     numbers = [task.number for task in GRADED_TASKS if task.id in CAN_BE_FORGED]

@@ -25,7 +25,7 @@ from checks.part2.models import FORWARD, INIT, PREDICTIONS
 from course.answers import MISTAKES, VARIANTS, installed, read, read_all
 from extensions.model import TechniquesBERT
 
-SENTIMENT, PARAPHRASE, SIMILARITY = PREDICTIONS
+SENTIMENT, _, SIMILARITY = PREDICTIONS
 IDS = (INIT, FORWARD, *PREDICTIONS)
 NO_DROPOUT = "no dropout of your own in training mode"
 SHIFT = "more columns of padding change results by up to"

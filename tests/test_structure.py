@@ -6,7 +6,6 @@ import re
 import pytest
 from support import ROOT
 
-from checks.graded_tasks import GRADED_TASKS
 from training.loop.run import Run
 
 LAYERS = {  # of the files at the root
@@ -62,7 +61,6 @@ LOOPS = """
     lessons/token_classifier.py lessons/question_answering.py lessons/distil.py
 """.split()
 LONGEST_LOOP = 25
-MARKER = re.compile(r"^ *### (BEGIN|END) SOLUTION ([\w.]+)$", re.MULTILINE)
 
 
 def files_of(package):
@@ -253,27 +251,7 @@ def test_what_is_asked_of_run_exists(pattern):
 
 
 # ---------------------------------------------------------------------------------------------
-# Markers and texts
-
-
-def test_solution_markers_pair_up_and_stand_in_the_table():
-    seen = []
-    for path in [*root_modules(), ROOT / "lessons/modern_bert.py"]:
-        open_id = None
-        for kind, identifier in MARKER.findall(path.read_text(encoding="utf-8")):
-            if kind == "BEGIN":
-                assert open_id is None, f"{path}: {identifier} inside {open_id}"
-                assert identifier not in seen, f"{identifier} twice"
-                seen.append(identifier)
-                open_id = identifier
-            else:
-                assert open_id == identifier, f"{path}: END {identifier} after BEGIN {open_id}"
-                open_id = None
-        assert open_id is None, f"{path}: {open_id} is never closed"
-    graded = {task.id for task in GRADED_TASKS}
-    assert graded <= set(seen)
-    files = {task.id.split(".")[0] for task in GRADED_TASKS}
-    assert {name.split(".")[0] for name in seen} <= files  # what only a solution needs
+# Texts
 
 
 def test_readme_and_structure_name_every_file():

@@ -28,7 +28,7 @@ from course.handout_repository import zipped
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.writing import atomic_write
+from training.files.writing import write_whole
 
 HERE = Path(__file__).resolve().parent
 NOT_NEEDED = ("gold", "attacks")  # of course/
@@ -102,8 +102,7 @@ def main() -> None:
     made = grade.assignment(args.out, args.part)
     files = all_files(args.part, args.gold, made, args.pip)
     target = args.out / "autograder.zip"
-    with atomic_write(target, "wb") as file:
-        file.write(zipped(files, zipfile.ZIP_DEFLATED, 0o100600, executable=TO_RUN))
+    write_whole(target, zipped(files, zipfile.ZIP_DEFLATED, 0o100600, executable=TO_RUN))
     print(f"{target}: {len(files)} files, {target.stat().st_size / 1e6:.1f} MB; keep it private")
 
 

@@ -6,12 +6,8 @@ from support import (  # noqa: F401
     check_here,
     chromium,
     fit_sandbox,
-    model_without_dropout,
-    offline_model,
-    real_data,
     run_script_here,
     tiny_data,
-    tiny_model_folder,
 )
 
 

@@ -23,7 +23,7 @@ from course.answers import (
 from course.gradescope import build
 from course.patches import patched
 
-ATTENTION, ADD_NORM = "bert.attention", "bert.add_norm"
+ADD_NORM = "bert.add_norm"
 RIGHT = '''\
     """Everything is added.
 

@@ -10,15 +10,14 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file
-from support import ROOT, needs_sandbox, versions
+from support import ROOT, needs_sandbox
 from test_handout import built, written
 
 from checks import jobs
-from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS
 from checks.part1.references import DATA_FILES, FINGERPRINTS
 from course import table
-from course.answers import MARKER, MISTAKES, VARIANTS, installed, put, read, read_all
+from course.answers import MARKER, MISTAKES, installed, put, read, read_all
 from course.grading.intake import intake
 from course.grading.judging.submission import grade_tasks, task_result
 from course.grading.judging.types import Submission
@@ -29,25 +28,6 @@ FILE = "lessons/modern_bert.py"
 needs_ruff = pytest.mark.skipif(importlib.util.find_spec("ruff") is None, reason="no ruff")
 TASKS = [entry for entry in GRADED_TASKS if entry.part == 3]
 OF_PART_3 = {FILE, "docs/modern-bert.md", "pretraining/modern_config.py", "checks/part3/tasks.py"}
-
-
-def answers_in(folder):
-    """Every answer to a task of part 3."""
-    return (answer for task in TASKS for answer in read_all(folder, task.id))
-
-
-@pytest.mark.parametrize(("answer", "version"), versions(answers_in(MISTAKES)))
-def test_a_mistake_is_named(answer, version):
-    with installed(answer, version):
-        findings = jobs.examine(answer.task)
-    assert faulty(findings)
-    assert {finding.name for finding in findings if finding.name} == {answer.named}
-
-
-@pytest.mark.parametrize(("answer", "version"), versions(answers_in(VARIANTS)))
-def test_a_correct_variant_is_accepted(answer, version):
-    with installed(answer, version):
-        assert jobs.examine(answer.task) == []
 
 
 def test_a_mask_s_numbers_are_called_true_and_false():

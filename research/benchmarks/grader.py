@@ -22,27 +22,13 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-import torch
-
 from checks.graded_tasks import GRADED_TASKS
 from course import attacks, handout
-from course.answers import (
-    MARKER,
-    MISTAKES,
-    VARIANTS,
-    installed_source,
-    put,
-    read_all,
-)
-from course.grading.judging.submission import grade_tasks
-from course.grading.judging.types import Submission
-from course.grading.sandbox import protocol, runs
-from course.grading.sandbox.context import GradingContext
+from course.answers import MARKER, MISTAKES, VARIANTS, put, read_all
 from datasets import load_data
 from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
 from training.cli.flags import OneLineParser, positive_int
@@ -166,33 +152,6 @@ def batch(folder: Path, count: int, j: int) -> None:
             statuses = sorted({result["status"] for result in of_kind})
             line = f"{min(points):g} to {max(points):g} points, {', '.join(statuses)}"
             print(f"  {kind:9}{len(points):4}   {line}")
-
-
-# ---------------------------------------------------------------------------------------------
-# Grading in this process, which course/tests does, too
-
-
-def ask_here(
-    context: GradingContext, jobs: list[dict], tensors: Mapping[str, torch.Tensor]
-) -> dict[str, protocol.Reply]:
-    """As protocol.ask, without a sandbox: for code that we know."""
-    answers = {}
-    for job in jobs:
-        with contextlib.ExitStack() as opened:
-            for file, source in job["files"].items():
-                opened.enter_context(installed_source(file, source))
-            outputs = getattr(runs, job["run"])(dict(tensors), **job["arguments"])
-        kept = {k: v.detach() if isinstance(v, torch.Tensor) else v for k, v in outputs.items()}
-        answers[job["name"]] = protocol.Reply("ran", kept)
-    return answers
-
-
-def loses(context: GradingContext, files: Mapping[str, str]) -> list[str]:
-    """The tasks of part 1 in which a submission loses points."""
-    given = Submission("1_a", 1, {name: text.encode() for name, text in files.items()})
-    with mock.patch.object(protocol, "ask", ask_here):
-        verdicts = grade_tasks(context, given)
-    return [entry.id for entry in context.tasks if not all(verdicts[entry.id].rows.values())]
 
 
 def main() -> None:

@@ -215,7 +215,7 @@ def in_turns(a: argparse.Namespace, jobs: dict[object, dict]) -> dict[object, li
 
 
 def training(a: argparse.Namespace, frozen: bool = False) -> None:
-    """One epoch at batch 8 and 32, on a GPU also at 128; or a frozen encoder, at batch 8."""
+    """One epoch at batch 8 and 32; or a frozen encoder, at batch 8."""
     names, sizes, epochs = ("ours", "plain", "grouped"), (8, 32), 1
     if frozen:
         names, sizes, epochs = ("ours", "plain"), (8,), FROZEN_EPOCHS

@@ -44,22 +44,17 @@ def expected_best(scores: Sequence[float], n: int) -> float:
     return float(np.sort(scores) @ np.diff(at_most))
 
 
-def half_width(deviation: float, n: int) -> float:
-    """Half of the 95 % interval of a difference of two means, of n seeds each that spread by s.
+def seeds_needed(deviation: float) -> int | None:
+    """The fewest seeds of each of two methods whose interval is no wider than ±0.01.
 
-    t · s · √(2/n), with t of 2n − 2 degrees of freedom.
+    Of n seeds each that spread by s, half of the 95 % interval is t · s · √(2/n), with t of 2n − 2
+    degrees of freedom. A true difference of that size is then resolved about every second time.
+    None: MOST_SEEDS do not suffice.
     """
-    return float(student_t.ppf(0.975, 2 * n - 2) * deviation * (2 / n) ** 0.5)
-
-
-def seeds_needed(deviation: float, difference: float = 0.01) -> int | None:
-    """The fewest seeds of each of two methods whose interval is no wider than ±``difference``.
-
-    A true difference of that size is then resolved about every second time. None: MOST_SEEDS do
-    not suffice.
-    """
-    counts = range(2, MOST_SEEDS + 1)
-    return next((n for n in counts if half_width(deviation, n) <= difference), None)
+    for n in range(2, MOST_SEEDS + 1):
+        if student_t.ppf(0.975, 2 * n - 2) * deviation * (2 / n) ** 0.5 <= 0.01:
+            return n
+    return None
 
 
 # ---------------------------------------------------------------------------------------------

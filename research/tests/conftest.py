@@ -4,18 +4,7 @@ from pathlib import Path
 
 import pytest
 from made_up import STAND_IN
-from support import (  # noqa: F401
-    browser,
-    check_here,
-    chromium,
-    fit_sandbox,
-    model_without_dropout,
-    offline_model,
-    real_data,
-    run_script_here,
-    tiny_data,
-    tiny_model_folder,
-)
+from support import run_script_here, tiny_data, tiny_model_folder  # noqa: F401
 
 from research.experiments import report, results
 

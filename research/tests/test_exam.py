@@ -56,7 +56,8 @@ def test_accuracies_and_loss_of_a_model(architecture, run_script_here, tmp_path,
     assert result["metrics"]["mlm_loss"] == pytest.approx(math.log(len(vocabulary)), abs=1e-4)
 
 
-def test_the_figure_has_each_checkpoint(place, run_script_here, tmp_path):
+def test_the_figure_has_each_checkpoint(place, run_script_here, monkeypatch, tmp_path):
+    monkeypatch.setattr(figure, "FOLDER", tmp_path)
     assert_refused(run_script_here(figure), "0 checkpoints have results", code=1)
     for tokens, accuracy in ((10**6, 0.7), (0, 0.5), (10**5, 0.6)):
         metrics = {"grammar": accuracy, "mlm_loss": 9 - accuracy}
@@ -64,7 +65,7 @@ def test_the_figure_has_each_checkpoint(place, run_script_here, tmp_path):
         name = f"grammar-pieces-{tokens}"
         results.append_result(a_result(name, 0, metrics, phenomena=phenomena))
     results.append_result(a_result("books-names-pieces-3000000", 0, {"dev_f1": 0.4}))
-    done = succeeded(run_script_here(figure, "--out", tmp_path))
+    done = succeeded(run_script_here(figure))
     assert "| tokens read | 0 | 100,000 | 1 M |" in done.out
     assert "| loss | 8.500 | 8.400 | 8.300 |" in done.out
     root = ET.parse(tmp_path / "grammar-learned.svg").getroot()

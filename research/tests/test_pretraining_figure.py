@@ -44,12 +44,13 @@ def test_the_table(made_up_runs):
     assert "| SST-2, accuracy, 200 | 0.570 | " in table  # the control that reads what BERT reads
 
 
-def test_the_figures(made_up_runs, run_script_here, tmp_path):
+def test_the_figures(made_up_runs, run_script_here, monkeypatch, tmp_path):
+    monkeypatch.setattr(figure, "FOLDER", tmp_path)
     assert_refused(run_script_here(figure), "no results yet; python research/", code=1)
     held_out = [{"pieces": 10**5 * 2**i, "mlm_loss": 7 - i / 4} for i in range(9)]
     curve = {"unigram_entropy": 6.44, "held_out": held_out}
     results.append_result(a_result("books", 0, {"mlm_loss": 5.0}, **curve))
-    succeeded(run_script_here(figure, "--out", tmp_path))
+    succeeded(run_script_here(figure))
     for name, expected in (("scores", "Names, F1 of entities"), ("loss", "unigram entropy 6.44")):
         root = ET.parse(tmp_path / f"books-{name}.svg").getroot()
         assert expected in {element.text for element in root.iter(f"{SVG}text")}

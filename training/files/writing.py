@@ -59,6 +59,12 @@ def check_writable(folder: str | Path) -> None:
     (Path(folder) / ".writable").unlink(missing_ok=True)
 
 
+def write_whole(path: str | Path, content: str | bytes) -> None:
+    """Write a text or bytes, atomically."""
+    with atomic_write(path, "w" if isinstance(content, str) else "wb") as file:
+        file.write(content)
+
+
 def write_json(path: str | Path, value: Any) -> None:
     """Write ``value`` as indented JSON, atomically."""
     with atomic_write(path) as file:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from training.files.errors import InputError, values_of
 from training.files.texts import read_json, read_text
-from training.files.writing import atomic_write
+from training.files.writing import write_whole
 from training.loop.progress import minutes
 from training.reports.figures import COLORS, MARKS, new_axes, svg_of
 from training.reports.page import WINDOW, template
@@ -214,6 +214,5 @@ def compare(places: Sequence[str], out: str) -> None:
     page = template("compare.html").render(
         title=title, runs=runs, tables=tables, pictures=pictures_of(runs)
     )
-    with atomic_write(out) as file:
-        file.write(page)
+    write_whole(out, page)
     print(f"\nwrote {out}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy  # scipy.stats loads when it is first used
 
-from training.files.writing import atomic_write
+from training.files.writing import atomic_write, write_whole
 from training.reports.figures import as_typed, new_figure
 from training.reports.page import Result
 
@@ -130,8 +130,7 @@ def describe(
             mistakes[column] = [classes[int(label)] for label in mistakes[column]]
     else:
         text = report_on_scores(y_true, y_pred)
-    with atomic_write(f"{stem}-report.txt") as file:
-        file.write(text)
+    write_whole(f"{stem}-report.txt", text)
     mistakes = mistakes.drop(columns="id")  # which the table of mistakes has
     name = Path(stem).name.removeprefix("multitask-")
     result = Result(name, y_true, y_pred, classes, mistakes, error)

@@ -24,7 +24,7 @@ import torch
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
-from training.files.writing import atomic_write, sha256_of
+from training.files.writing import sha256_of, write_whole
 from training.loop.progress import minutes
 from training.reports.figures import COLORS, MARKS, new_axes, svg_of
 
@@ -129,8 +129,7 @@ def write_page(
         zip=zip,
         facts=facts(args, seconds, peak_mb),
     )
-    with atomic_write(f"{prefix}report.html") as file:
-        file.write(text)
+    write_whole(f"{prefix}report.html", text)
 
 
 @functools.cache

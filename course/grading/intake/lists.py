@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from course.grading.intake.names import student_id
-from course.grading.pages.output import clean, write_text
+from course.grading.pages.output import clean
 from course.table import EXAMPLE, moment
 from training.files.errors import InputError
+from training.files.writing import write_whole
 
 MARKS = ("student", "row", "points", "comment")
 CORRECTIONS = ("student", "row", "points", "reason")  # points to add; negative ones are taken away
@@ -93,7 +94,7 @@ def keep(out: Path, marks: Path | None, corrections: Path | None) -> None:
     """Keep the files that were given, in place of those of an earlier run."""
     for columns, path in ((MARKS, marks), (CORRECTIONS, corrections)):
         if path and path.resolve() != kept_in(out, columns).resolve():
-            write_text(kept_in(out, columns), path.read_text(encoding="utf-8-sig"))
+            write_whole(kept_in(out, columns), path.read_text(encoding="utf-8-sig"))
 
 
 def read_table(

@@ -22,10 +22,10 @@ from course.grading.pages.output import (
     page,
     table,
     write_csv,
-    write_text,
 )
 from course.grading.pages.reports import SAYS
 from course.grading.points import Row
+from training.files.writing import write_whole
 
 Result = Mapping[str, Any]
 Section = tuple[str, str, Markup]
@@ -228,4 +228,4 @@ def write(
     sections = [task_section(results, tasks), look_section(results, look or {})]
     sections.append(student_section(submissions))
     lead = f"Not for students. {course['term']}".strip()
-    write_text(out / "staff.html", page(f"{course['name']}: the class", lead, [*sections, *more]))
+    write_whole(out / "staff.html", page(f"{course['name']}: the class", lead, [*sections, *more]))

@@ -17,7 +17,8 @@ from typing import Any
 
 from course.grading.intake.lists import Member
 from course.grading.intake.names import NAME_BYTES, cut_to, plain_name
-from course.grading.pages.output import clean, write_csv, write_text
+from course.grading.pages.output import clean, write_csv
+from training.files.writing import write_whole
 
 Result = Mapping[str, Any]
 CANVAS = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
@@ -71,7 +72,7 @@ def write_by_student(
     shutil.rmtree(out / "upload", ignore_errors=True)  # of an earlier roster
     for member in members:
         if member.participant:
-            write_text(out / "upload" / file_name(member), pages[member.group])
+            write_whole(out / "upload" / file_name(member), pages[member.group])
     lines = list(left_out(by_group, roster))
     if without := [member.student for member in members if not member.participant]:
         shown = ", ".join(without[:3]) + (" …" if len(without) > 3 else "")

@@ -18,8 +18,9 @@ from typing import Any
 from course.grading.judging.predictions import Gold
 from course.grading.judging.types import Submission
 from course.grading.pages import ranking
-from course.grading.pages.output import Column, page, table, write_csv, write_text
+from course.grading.pages.output import Column, page, table, write_csv
 from training.files.errors import InputError
+from training.files.writing import write_whole
 
 HISTORY = "history.jsonl"
 Result = Mapping[str, Any]  # of one submission
@@ -162,7 +163,7 @@ def add_to_history(
             entry |= {"time": when.isoformat(timespec="seconds"), "scores": scores_of(result)}
             history.append(entry)
     if len(history) > seen:
-        write_text(path, "".join(f"{json.dumps(entry)}\n" for entry in history))
+        write_whole(path, "".join(f"{json.dumps(entry)}\n" for entry in history))
     return history
 
 
@@ -307,7 +308,7 @@ def write_all(
             lines += [{"table": heading, **row} for row in rows]
         secret = "Not for students: holds the private half. " if staff else ""
         html = page(f"{course['name']}: leaderboard", secret + lead, sections)
-        write_text(out / f"{name}.html", html)
+        write_whole(out / f"{name}.html", html)
         write_csv(out / f"{name}.csv", ["table", "rank", "places", "student", *keys, "note"], lines)
     return {
         result["student"]

@@ -167,9 +167,3 @@ def page(
         style=Markup(STYLE),
         script=Markup(SCRIPT),
     )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text, whole or not at all."""
-    with atomic_write(path) as file:
-        file.write(text)

@@ -13,9 +13,10 @@ from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS
 from course.grading.intake.names import plain_name
-from course.grading.pages.output import clean, page, write_text
+from course.grading.pages.output import clean, page
 from course.templates import templates_of
 from training.files.errors import InputError
+from training.files.writing import write_whole
 
 Result = Mapping[str, Any]
 # What Markdown may take for a sign; "_" inside a word and "#" inside a line are none
@@ -168,6 +169,6 @@ def write_feedback(
         if not name or name != plain_name(name).replace(" ", "_"):
             raise InputError(f"{clean(repr(name))} is not a name for a file of feedback")
         pages[name] = feedback_page(result, name in on_test)
-        write_text(out / "feedback" / f"{name}.md", feedback(result, name in on_test))
-        write_text(out / "feedback" / f"{name}.html", pages[name])
+        write_whole(out / "feedback" / f"{name}.md", feedback(result, name in on_test))
+        write_whole(out / "feedback" / f"{name}.html", pages[name])
     return pages

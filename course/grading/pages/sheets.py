@@ -16,7 +16,8 @@ from markupsafe import Markup
 
 from checks.quiz.listing import LETTERS, listing
 from course.grading.judging.types import Submission
-from course.grading.pages.output import TEMPLATES, clean, page, with_code, write_text
+from course.grading.pages.output import TEMPLATES, clean, page, with_code
+from training.files.writing import write_whole
 
 MOST_LINES = 150  # of a function
 MOST_CHARACTERS = 160  # of a line of code
@@ -66,7 +67,7 @@ def write_pages(out: Path, sheet: Sheet, asked: int) -> None:
             letters=LETTERS,
             keys=keys,
         )
-        write_text(out / folder / f"{sheet.group}.html", html)
+        write_whole(out / folder / f"{sheet.group}.html", html)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -118,5 +119,5 @@ def moodle(sheets: Sequence[Sheet]) -> str:
 
 def write_exports(out: Path, sheets: Sequence[Sheet]) -> None:
     """OUT/questions.gift and OUT/moodle.xml."""
-    write_text(out / "questions.gift", gift(sheets))
-    write_text(out / "moodle.xml", moodle(sheets))
+    write_whole(out / "questions.gift", gift(sheets))
+    write_whole(out / "moodle.xml", moodle(sheets))
