@@ -480,6 +480,17 @@ def check_here(monkeypatch, capsys) -> Iterator[Callable[..., tuple[int, list[st
 # Pages in a real browser
 
 
+def quiz_of(folder: Path, seed: str, count: int, tasks: Sequence[str], room: float = 1e9) -> dict:
+    """The quiz that a process makes which imports the files of a folder first."""
+    code = (
+        f"import sys; sys.path[:0] = [{str(folder)!r}, {str(ROOT)!r}]\n"
+        "from checks.quiz.generate import as_json\n"
+        f"print(as_json({seed!r}, {count}, {tasks!r}, {room}))"
+    )
+    command = [sys.executable, "-c", code]
+    return json.loads(subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout)
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
     for name in ("chromium", "chromium-browser", "google-chrome"):

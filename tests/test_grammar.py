@@ -20,7 +20,6 @@ from support import (
     tiny_vocabulary,
 )
 
-from bert import BertModel
 from lessons import grammar
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
@@ -270,8 +269,3 @@ def test_what_is_not_there_is_one_line(folder, run_script_here, tmp_path, monkey
     ):
         done = run_script_here(grammar, *line, "--unigrams", text)
         assert_refused(done, fact, code=1 if text else 2)
-    vocabulary = tiny_vocabulary()
-    BertModel(tiny_config(vocab_size=len(vocabulary))).save_pretrained(tmp_path / "bare")
-    BertTokenizer(vocabulary).save_pretrained(tmp_path / "bare")
-    done = run_script_here(grammar, "--model", tmp_path / "bare")
-    assert_refused(done, "has no head for masked words", code=1)

@@ -1,12 +1,11 @@
 """The quiz: questions about the student's own functions, on the terminal and as data."""
 
-import json
 import shutil
 import subprocess
 import sys
 
 import pytest
-from support import ROOT
+from support import ROOT, quiz_of
 
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.quiz import terminal
@@ -21,18 +20,6 @@ def quiz(*arguments, typed=""):
     return subprocess.run(
         command, cwd=ROOT, input=typed, capture_output=True, text=True, timeout=240, check=False
     )
-
-
-def questions_of(folder, seed, count, *tasks):
-    """What a process gives that imports the files of a folder first."""
-    code = (
-        f"import sys; sys.path[:0] = [{str(folder)!r}, {str(ROOT)!r}]\n"
-        "from checks.quiz.generate import as_json\n"
-        f"print(as_json({seed!r}, {count}, {tasks!r}))"
-    )
-    command = [sys.executable, "-c", code]
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    return json.loads(ended.stdout)
 
 
 def test_the_terminal_asks_shows_the_answer_and_counts():
@@ -126,7 +113,7 @@ def changed(folder, name, old, new):
 def test_an_incorrect_function_is_asked_what_it_computes(folder):
     """A softmax along another axis: the queries' sums are 1, and that is the key."""
     changed(folder, "bert.py", "F.softmax(scores, dim=-1)", "F.softmax(scores, dim=-2)")
-    made = questions_of(folder, "3", 20, "1.1")["questions"]
+    made = quiz_of(folder, "3", 20, ("1.1",))["questions"]
     keys = {q["options"][q["key"]] for q in made if q["kind"] == "sums" and "softmax" in q["text"]}
     assert keys == {"along its last axis but one, the numbers sum to 1"}
 
@@ -137,7 +124,7 @@ def test_a_stub_and_a_file_that_fails_are_left_out_with_a_line(folder):
     body = source[source.index(begin) : source.index(end)]
     (folder / "bert.py").write_text(source.replace(body, STUB), encoding="utf-8-sig")
     changed(folder, "optimizer.py", "class AdamW(Optimizer):", "class AdamW(Optimizer)")
-    made = questions_of(folder, "3", 4, "1.1", "1.2", "1.3", "1.5")
+    made = quiz_of(folder, "3", 4, ("1.1", "1.2", "1.3", "1.5"))
     assert {q["task"] for q in made["questions"]} == {"1.2"}
     stub, caller, broken = made["notes"][:3]
     attention = graded_task("1.1").title
@@ -149,6 +136,6 @@ def test_a_stub_and_a_file_that_fails_are_left_out_with_a_line(folder):
 
 
 def test_fewer_questions_than_asked_are_said(folder):
-    made = questions_of(folder, "3", 15, "2.3")
+    made = quiz_of(folder, "3", 15, ("2.3",))
     assert len(made["questions"]) < 15
     assert f"{len(made['questions'])} of 15 questions" in made["notes"][-1]

@@ -30,6 +30,7 @@ from course.grading.intake.names import plain_name, student_id
 from course.grading.judging.library_calls import library_calls
 from course.grading.judging.types import Submission
 from course.grading.sandbox import packages
+from course.handout_checks import write_files
 from training.files.errors import InputError
 from training.files.writing import write_json
 
@@ -87,9 +88,7 @@ def taken(tmp_path):
 
 
 def folder_of(base: Path, files: dict[str, bytes]) -> Path:
-    for name, content in files.items():
-        (base / name).parent.mkdir(parents=True, exist_ok=True)
-        (base / name).write_bytes(content)
+    write_files(base, files)
     return base
 
 

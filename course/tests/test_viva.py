@@ -2,17 +2,14 @@
 
 import base64
 import html
-import json
 import re
-import subprocess
-import sys
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 import torch
 from reexecution import verdicts
-from support import ROOT, needs_sandbox
+from support import ROOT, needs_sandbox, quiz_of
 
 from course import viva
 from course.answers import MISTAKES, VARIANTS, put, read
@@ -59,13 +56,7 @@ def questions_of(*arguments, **options):
 def made_of(files, tmp_path, seed, count, tasks=PART_1, room=1e9):
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    code = (
-        f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]\n"
-        "from checks.quiz.generate import as_json\n"
-        f"print(as_json({seed!r}, {count}, {tasks!r}, {room}))"
-    )
-    command = [sys.executable, "-c", code]
-    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return quiz_of(tmp_path, seed, count, tasks, room)
 
 
 @pytest.mark.parametrize("group", GROUPS)

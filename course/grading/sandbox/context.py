@@ -16,6 +16,7 @@ from checks.graded_tasks import GradedTask
 from course import handout, table
 from course.grading.sandbox.confine import Limits
 from course.grading.sandbox.isolation import Bubblewrap, Isolation
+from course.handout_checks import write_files
 
 ROOT = Path(__file__).resolve().parents[3]
 # Of this folder, what the sandbox needs
@@ -60,11 +61,11 @@ def open_context(
     settings = table.read_settings(ROOT)
     tasks = tuple(t for t in table.course_tasks(settings) if t.part == part)
     with new_stage() as stage:
-        write_all(stage / "handout", handout.build(ROOT, "3" if part == 3 else "2").files)
+        write_files(stage / "handout", handout.build(ROOT, "3" if part == 3 else "2").files)
         if part == 2:
             solved = handout.build(ROOT, "2", with_solution=True).files
             names = {t.file for t in table.course_tasks(settings) if t.part == 1}
-            write_all(stage / "solution", {name: solved[name] for name in names})
+            write_files(stage / "solution", {name: solved[name] for name in names})
         inside = stage / "staff" / "course" / "grading" / "sandbox"
         inside.mkdir(parents=True)
         for name in INSIDE:
@@ -95,11 +96,3 @@ def open_to_others(folder: Path) -> None:
     """Let the sandbox's user read a folder, whatever the umask is."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
-
-
-def write_all(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Files by their paths under a folder."""
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
