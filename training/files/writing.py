@@ -54,8 +54,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
 
 def check_writable(folder: str | Path) -> None:
     """InputError now, rather than after an hour of training, if ``folder`` takes no files."""
-    with atomic_write(Path(folder) / ".writable"):
-        pass
+    write_whole(Path(folder) / ".writable", "")
     (Path(folder) / ".writable").unlink(missing_ok=True)
 
 
@@ -67,9 +66,7 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
 
 def write_json(path: str | Path, value: Any) -> None:
     """Write ``value`` as indented JSON, atomically."""
-    with atomic_write(path) as file:
-        json.dump(value, file, indent=2, ensure_ascii=False)
-        file.write("\n")
+    write_whole(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def sha256_of(path: str | Path) -> str:

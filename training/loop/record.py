@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from training.files.errors import InputError, trouble_in_one_line
-from training.files.writing import atomic_write
+from training.files.writing import write_whole
 from training.loop.devices import widest
 from training.loop.processes import gather, is_main_process
 
@@ -50,8 +50,7 @@ class Record:
         self.read_at = time.monotonic()
         self.lines: list[tuple] = []
         kept = path.read_text("utf-8").splitlines(True)[1 : step + 1] if path.is_file() else []
-        with atomic_write(path) as file:
-            file.writelines([",".join(NAMES) + "\n", *kept])
+        write_whole(path, "".join([",".join(NAMES) + "\n", *kept]))
         self.board = None
         if tensorboard and is_main_process():
             name = path.stem.removesuffix("steps").rstrip("-") or path.parent.name
