@@ -214,7 +214,7 @@ def test_muon_is_that_of_torch(dtype):
 
 
 def test_muon_takes_a_rate_that_float32_cannot_hold():
-    """So that the loss is no number, and pretrain.py names the rate."""
+    """The loss is then not a number, and pretrain.py asks for a lower rate."""
     matrix = torch.nn.Parameter(torch.ones(2, 2))
     matrix.grad = torch.ones(2, 2)
     Muon([{"params": [matrix], "momentum": 0.95}], lr=1e300).step()

@@ -45,7 +45,7 @@ def expected_best(scores: Sequence[float], n: int) -> float:
 
 
 def seeds_needed(deviation: float) -> int | None:
-    """The fewest seeds of each of two methods whose interval is no wider than ±0.01.
+    """The fewest seeds of each of two methods whose interval is within ±0.01.
 
     Of n seeds each that spread by s, half of the 95 % interval is t · s · √(2/n), with t of 2n − 2
     degrees of freedom. A true difference of that size is then resolved about every second time.
