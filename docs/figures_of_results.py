@@ -1,7 +1,6 @@
 """Draw the figures of results, from research/experiments/results.jsonl, and print their numbers.
 
-    python docs/figures_of_results.py                  # all of them
-    python docs/figures_of_results.py techniques steps
+    python docs/figures_of_results.py
 
 Error bars are 95 % intervals over seeds; those of techniques are over dev examples, too. Scores are
 those of the last epoch on dev, which was not used to select anything. The diagrams of docs/figures/
@@ -63,11 +62,8 @@ STYLE = {
     "lines.linewidth": 2,
     "lines.markersize": 7,
     "legend.frameon": False,
-    "legend.handlelength": 1.2,
     "svg.fonttype": "none",
     "svg.hashsalt": "minbert",
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
 }
 
 Rows = Mapping[str, report.Row]
@@ -142,10 +138,10 @@ def signed(value: float, _: object) -> str:
     return "0" if abs(value) < 1e-9 else f"{value:+.2g}".replace("-", "−")
 
 
-def legend_above(figure: Figure, colours: Mapping[str, str], columns: int = 2) -> None:
+def legend_above(figure: Figure, colours: Mapping[str, str]) -> None:
     """The names of colours above all axes."""
     dots = [matplotlib.lines.Line2D([], [], color=c, marker="o") for c in colours.values()]
-    figure.legend(dots, [*colours], loc="outside upper left", ncols=columns)
+    figure.legend(dots, [*colours], loc="outside upper left", ncols=2)
 
 
 def tokens_axis(axes: Axes, first: float, zero: bool) -> None:
@@ -158,16 +154,12 @@ def tokens_axis(axes: Axes, first: float, zero: bool) -> None:
 
 
 def save(figure: Figure, name: str, title: str, about: str) -> None:
-    """Write an SVG whose colours follow a reader's light or dark setting.
+    """Write docs/NAME.svg, whose colours follow a reader's light or dark setting.
 
-    Args:
-        figure: what was drawn in the light colours.
-        name: of the file in docs/, without its ending.
-        title: for screen readers, as is ``about``.
-        about: what the figure shows.
+    ``title`` and ``about`` are for screen readers.
     """
     file = io.StringIO()
-    figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     drawing = file.getvalue()
     drawing = drawing[drawing.index("<defs>") :]
     for colour, (light, _) in COLOURS.items():
@@ -190,55 +182,37 @@ def save(figure: Figure, name: str, title: str, about: str) -> None:
 # ---------------------------------------------------------------------------------------------
 # Differences
 
-SENTIMENT = {
-    "twice the epochs": "double",
-    "more pre-training": "tapt",
-    "SimCSE": "simcse",
-    "SMART": "smart",
-    "R-Drop": "r-drop",
-    "shapes of words": "shapes",
-    "NER as a second task": "ner",
-    "LoRA": "lora",
-}
-SIMILARITY = {
-    "twice the epochs": "double",
-    "more pre-training": "tapt",
-    "SimCSE": "simcse",
-    "ranking": "ranking",
-    "CoSENT": "cosent",
-    "SNLI before": "nli-before",
-    "SMART": "smart",
-    "linear head, no cosine": "linear",
-}
-ROUND_ROBIN = {
-    "half of the epochs": "half",
-    "twice the epochs": "double",
-    "annealed sampling": "annealed",
-    "PALs": "pals",
-    "a top layer for each task": "separate-layers",
-    "sum of gradients": "sum",
-}
-AT_ONCE = {"PCGrad": "pcgrad", "NER as a fourth task": "ner"}
+TITLES = {  # of techniques, by what follows the baseline in the names of runs
+    "half": "half of the epochs", "double": "twice the epochs", "tapt": "more pre-training",
+    "simcse": "SimCSE", "smart": "SMART", "r-drop": "R-Drop", "shapes": "shapes of words",
+    "lora": "LoRA", "ranking": "ranking", "cosent": "CoSENT", "nli-before": "SNLI before",
+    "linear": "linear head, no cosine", "annealed": "annealed sampling", "pals": "PALs",
+    "separate-layers": "a top layer for each task", "sum": "sum of gradients",
+    "pcgrad": "PCGrad", "ner": "NER as a further task",
+}  # fmt: skip
 TECHNIQUES = (  # title, score, the baseline's name after that of the model, techniques
-    ("Sentiment, accuracy", "sst", "sst", SENTIMENT),
-    ("Similarity, Pearson's r", "sts", "sts", SIMILARITY),
-    ("Three tasks, round-robin, overall score", "overall", "three", ROUND_ROBIN),
-    ("Three tasks, gradients summed, overall score", "overall", "three-sum", AT_ONCE),
-)
+    ("Sentiment, accuracy", "sst", "sst", "double tapt simcse smart r-drop shapes ner lora"),
+    ("Similarity, Pearson's r", "sts", "sts",
+     "double tapt simcse ranking cosent nli-before smart linear"),
+    ("Three tasks, round-robin, overall score", "overall", "three",
+     "half double annealed pals separate-layers sum"),
+    ("Three tasks, gradients summed, overall score", "overall", "three-sum", "pcgrad ner"),
+)  # fmt: skip
 MODELS = {"again": BLUE, "offline": ORANGE}  # how a model's runs begin
 
 
 def techniques(rows: Rows) -> None:
     """docs/techniques.svg."""
-    heights = [len(variants) + 1.5 for *_, variants in TECHNIQUES]
+    heights = [len(variants.split()) + 1.5 for *_, variants in TECHNIQUES]
     figure, panels = new_figure(1280, len(heights), height_ratios=heights)
     for axes, (title, score, baseline, variants) in zip(panels, TECHNIQUES, strict=True):
         marks = []
-        for shown, variant in variants.items():
+        for variant in variants.split():
             for model, colour in MODELS.items():
                 base = rows[f"{model}-{baseline}"]
                 if row := rows.get(f"{model}-{baseline.removesuffix('-sum')}-{variant}"):
-                    marks.append((shown, colour, report.intervals_of(row, base)["last"][score]))
+                    difference = report.intervals_of(row, base)["last"][score]
+                    marks.append((TITLES[variant], colour, difference))
         print(title)
         draw_differences(axes, marks)
         axes.set_title(" ")  # its place; the title begins left of the axes
@@ -297,11 +271,6 @@ SCORE_PANELS = (
     ("NER, F1 of entities", "dev_f1", {"5,000 sentences": "books-names"}, (GREEN,)),
 )
 
-HOW_TO_READ = (
-    "→ million tokens that", "BERT has read before", "(0: random weights)", "",
-    "bars: 95 % intervals", "over seeds", "dashed: no BERT, but", "TF-IDF or words' tags",
-)  # fmt: skip
-
 
 def books_scores(rows: Rows) -> None:
     """docs/books-scores.svg."""
@@ -323,8 +292,7 @@ def books_scores(rows: Rows) -> None:
         )  # fmt: skip
         legend.set_in_layout(False)
     grid.flat[-1].axis("off")
-    for line, words in enumerate(HOW_TO_READ):
-        grid.flat[-1].text(0, 1 - 0.14 * line, words)
+    figure.supxlabel("million tokens that BERT has read before (0: random weights)", fontsize=18)
     about = "Scores after fine-tuning against the tokens read before; a line per number of labels."
     save(figure, "books-scores", "What pre-training buys", about)
 
@@ -335,12 +303,10 @@ def books_loss(rows: Rows) -> None:
     tokens, losses = ([row[key] for row in run["held_out"]] for key in ("pieces", "mlm_loss"))
     figure, axes = new_figure(400)
     axes.plot(np.divide(tokens, 1e6), losses, color=BLUE, linewidth=4)
-    axes.axhline(run["unigram_entropy"], color=ORANGE, linestyle="--")
-    name = f"unigram entropy {run['unigram_entropy']:.2f}"
-    axes.annotate(name, (1, run["unigram_entropy"]), (0, 6), ("axes fraction", "data"),
-                  "offset points", ha="right", color=ORANGE)  # fmt: skip
-    axes.annotate(f"{losses[-1]:.2f}", (tokens[-1] / 1e6, losses[-1]), (0, -24), "data",
-                  "offset points", ha="right", color=BLUE)  # fmt: skip
+    entropy = run["unigram_entropy"]
+    axes.axhline(entropy, color=ORANGE, linestyle="--")
+    axes.text(130, entropy + 0.1, f"unigram entropy {entropy:.2f}", ha="right", color=ORANGE)
+    axes.text(130, losses[-1] - 0.45, f"{losses[-1]:.2f}", ha="right", color=BLUE)
     tokens_axis(axes, 1, zero=False)
     axes.set_ylim(2, 7)
     axes.set_title("loss of masked words on held-out text, nats")
@@ -383,48 +349,34 @@ def grammar_learned(rows: Rows) -> None:
 
 RATES = {1e-5: "-1e-5", 3e-5: "-3e-5", 1e-4: "", 3e-4: "-3e-4", 1e-3: "-1e-3"}
 SIZES = {100: "", 300: "-300", 1000: "-1000", 3000: "-3000"}
-ALL_LABELS, ALL_RUNS = 8544, {"books": "rates-books-3e-4", "minilm": "rates-minilm"}
-STARTS = {"books": ("from books", BLUE), "minilm": ("from MiniLM", ORANGE)}
+SST_LINES = (  # label, colour, how runs are named, the run with all 8,544 labels
+    ("from books", BLUE, "{}-books{}", "rates-books-3e-4"),
+    ("from MiniLM", ORANGE, "{}-minilm{}", "rates-minilm"),
+    ("TF-IDF", GREEN, "{}-books{}-control", "rates-books-control"),
+)
 
 
-def sst_rates(rows: Rows) -> None:
-    """docs/figures/sst-rates.svg."""
-    lines = {
-        model: {
-            rate: scores_of(rows, f"rates-{model}{end}", "dev_acc") for rate, end in RATES.items()
-        }
-        for model in STARTS
-    }
-    names = [f"{rate:.0e}".replace("e-0", "e-") for rate in RATES]
-    sst_figure("rates", "learning rate, three epochs", {**lines}, names)
-
-
-def sst_sizes(rows: Rows) -> None:
-    """docs/figures/sst-sizes.svg."""
-    lines = {}
-    for model, whole in (ALL_RUNS | {"control": "rates-books-control"}).items():
-        name, end = ("books", "-control") if model == "control" else (model, "")
-        names = {size: f"sizes-{name}{variant}{end}" for size, variant in SIZES.items()}
-        names[ALL_LABELS] = whole
-        lines[model] = {size: scores_of(rows, run, "dev_acc") for size, run in names.items()}
-    sst_figure("sizes", "labels", lines, [f"{size:,}" for size in (*SIZES, ALL_LABELS)])
-
-
-def sst_figure(name: str, axis: str, lines: Mapping[str, Mapping], places: Sequence[str]) -> None:
-    """Accuracy on SST, a line per model, on a log scale."""
-    figure, axes = new_figure(420)
-    shown = STARTS | {"control": ("TF-IDF", GREEN)}
-    for model, points in lines.items():
-        label, colour = shown[model]
-        draw_line(axes, points, colour, label)
-    axes.set_xscale("log")
-    axes.set_xticks([*points], places)
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_title("accuracy on SST's dev set, five classes")
-    axes.set_xlabel(axis)
-    figure.legend(loc="outside upper left", ncols=3)
-    about = f"Means of the last epoch and 95 % intervals over seeds, against {axis}."
-    save(figure, f"figures/sst-{name}", "SST, five classes: accuracy on dev", about)
+def sst(rows: Rows) -> None:
+    """docs/figures/sst-rates.svg and sst-sizes.svg."""
+    for kind, axis, places, lines in (
+        ("rates", "learning rate, three epochs", RATES, SST_LINES[:2]),
+        ("sizes", "labels", SIZES, SST_LINES),
+    ):
+        figure, axes = new_figure(420)
+        for label, colour, name, whole in lines:
+            runs = {x: name.format(kind, end) for x, end in places.items()}
+            runs |= {8544: whole} if kind == "sizes" else {}
+            scores = {x: scores_of(rows, run, "dev_acc") for x, run in runs.items()}
+            draw_line(axes, scores, colour, label)
+        ticks = [f"{x:,}" if x >= 1 else f"{x:.0e}".replace("e-0", "e-") for x in runs]
+        axes.set_xscale("log")
+        axes.set_xticks([*runs], ticks)
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_title("accuracy on SST's dev set, five classes")
+        axes.set_xlabel(axis)
+        figure.legend(loc="outside upper left", ncols=3)
+        about = f"Means of the last epoch and 95 % intervals over seeds, against {axis}."
+        save(figure, f"figures/sst-{kind}", "SST, five classes: accuracy on dev", about)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -479,23 +431,16 @@ def seeds(rows: Rows) -> None:
     save(figure, "figures/seeds", "How often a true difference of 0.01 is resolved", about)
 
 
-FIGURES = {
-    draw.__name__.replace("_", "-"): draw
-    for draw in (
-        techniques, steps, books_scores, books_loss, grammar_learned, sst_rates, sst_sizes, seeds,
-    )
-}  # fmt: skip
+FIGURES = (techniques, steps, books_scores, books_loss, grammar_learned, sst, seeds)
 
 
 def main() -> None:
-    """Draw the figures that are named, or all."""
-    parser = OneLineParser(prog="docs/figures_of_results.py", description="Figures of results.")
-    parser.add_argument("names", nargs="*", choices=[[], *FIGURES], metavar="FIGURE")
-    names = parser.parse_args().names or FIGURES
+    """Draw all figures."""
+    OneLineParser(description="Draw the figures of results.").parse_args()
     rows = report.rows_of(results.load_results())
     with matplotlib.rc_context(STYLE):
-        for name in names:
-            FIGURES[name](rows)
+        for draw in FIGURES:
+            draw(rows)
 
 
 if __name__ == "__main__":
