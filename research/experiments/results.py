@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
 import time
@@ -229,27 +228,16 @@ def fingerprints(files: Mapping[str, Path], tasks: Sequence[str]) -> dict[str, s
 
 
 def call(command: Sequence[str], folder: Path = ROOT) -> tuple[int, bool]:
-    """Run a command in a folder: (exit status, whether a stop was asked for).
+    """Run a command in a folder: (exit status, whether Ctrl-C was pressed).
 
     Ctrl-C reaches the command too, which stops at the end of its step and writes its resume file;
     until it has, we wait.
     """
-    asked = False
-
-    def ask(number: int, frame: object) -> None:
-        nonlocal asked
-        asked = True
-        if number == signal.SIGTERM:  # which a terminal, unlike Ctrl-C, does not send to the child
-            child.terminate()
-
     with subprocess.Popen(command, cwd=folder) as child:
-        before = {sig: signal.signal(sig, ask) for sig in (signal.SIGINT, signal.SIGTERM)}
         try:
-            status = child.wait()
-        finally:
-            for sig, handler in before.items():
-                signal.signal(sig, handler)
-    return status, asked
+            return child.wait(), False
+        except KeyboardInterrupt:
+            return child.wait(), True
 
 
 def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[str]:
