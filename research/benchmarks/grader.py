@@ -46,8 +46,7 @@ def main() -> None:
         for number in range(args.count):  # a comment makes each a file of its own
             with zipfile.ZipFile(folder / "all" / f"{number:04}_{ZIP_NAME}", "w") as archive:
                 for inside, text in files.items():
-                    comment = f"\n# group {number}\n" if inside.endswith(".py") else ""
-                    archive.writestr(inside, text + comment)
+                    archive.writestr(inside, text + f"# {number}\n" * inside.endswith(".py"))
         command = [sys.executable, ROOT / "course" / "grade.py", folder / "all", "-j", args.j]
         command += ["--out", folder / "out", "--gold", *GOLD]
         begun = time.monotonic()
