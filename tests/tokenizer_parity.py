@@ -17,7 +17,6 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from research.benchmarks.tokenizer_speed import load_rust
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
@@ -70,6 +69,17 @@ def random_strings(count: int, vocab: list[str]) -> Iterable[str]:
                     text += chr(dice.randint(*dice.choice(ranges)))
             text += " " * (dice.random() < 0.3)
         yield text
+
+
+def load_rust(vocab_file: Path, lower_case: bool):
+    """The Rust tokenizer of Hugging Face."""
+    try:
+        from tokenizers import BertWordPieceTokenizer
+    except ImportError as error:
+        raise InputError(
+            "nothing to compare with: install Hugging Face's tokenizers (pip install tokenizers)"
+        ) from error
+    return BertWordPieceTokenizer(str(vocab_file), lowercase=lower_case)
 
 
 def count_differences(name: str, texts: Iterable[str], ours: BertTokenizer, rust) -> int:

@@ -1,274 +1,248 @@
-"""How fast fine-tuning is here, compared with transformers, in turns on the same rows.
+"""How fast fine-tuning is here, compared with transformers, alternating on the same sentences.
 
     python -P research/benchmarks/speed.py --data DIR --model all-MiniLM-L6-v2
-    python -P research/benchmarks/speed.py --data DIR --model all-MiniLM-L6-v2 --only training
+    python -P research/benchmarks/speed.py --random base --use_gpu      # bert-base's shape
 
 Prints Markdown tables, values as median (minimum–maximum) over the repeats:
-    training   fine-tuning on SST: ours with --fast; plain, a loop as many write it with
-               transformers (random batches, tokenized each time, fp32); grouped,
-               transformers.Trainer with grouping by length and bf16
-    frozen     --option pretrain: ours, which encodes once, and plain
-    length     how a step's cost grows with the length of the sentences
-Each contender runs in a process of its own, on the CPU; gpu.py is for a GPU. -P keeps our
-datasets.py from shadowing a library that Trainer looks for.
+    ours            classifier.py; --fast takes PyTorch's kernels
+    plain           a loop as many write it with transformers: random batches, tokenized each time
+    trainer         transformers.Trainer with grouping by length and bf16
+Each contender is a process of its own. Its first steps, evaluation and files are not timed. -P
+keeps our datasets.py from shadowing a library that Trainer looks for.
 Needs: pip install -r requirements-dev.txt accelerate==1.15.0
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
+import json
+import os
+import subprocess
 import sys
 import tempfile
-from functools import partial
+import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+from statistics import median
 from types import SimpleNamespace
+from unittest import mock
 
 import pandas as pd
 import torch
-from torch import Tensor
-from torch.nn import functional as F
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from research.benchmarks import timing
-from research.benchmarks.timing import peak_memory, print_table, ratios, seconds, spread
+import classifier
+from bert import BertModel
+from pretraining.presets import PRESETS, preset
+from research.experiments.results import machine
+from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
-from training.files.hub import find_model
-from training.loop.devices import autocast_for, computes_bf16, keep_freed_memory, speed_up
+from training.files.errors import InputError
+from training.files.hub import OWN_MODEL, find_model
+from training.loop.run import Run
 
-LR = 5e-5
-MAX_LENGTH = 512
-FROZEN_EPOCHS = 3
-LENGTHS = (16, 32, 64, 128, 256, 512)
-STEPS, BATCH, WARM_UP = 8, 8, 2  # of a length
+LR, MAX_LENGTH, WARM_UP = 5e-5, 512, 5  # the first steps are not timed
+DEV = ROOT / "data" / "practice" / "ids-sst-dev.csv"
 
 # ---------------------------------------------------------------------------------------------
-# What is timed, each in a process of its own. A job: file, rows, batch_size, epochs, frozen,
-# model, use_gpu
+# What is timed. A job: contender, model, file, batch, steps, use_gpu. The file has as many rows as
+# all steps read, so that every contender sees the same sentences
 
 
-def sample(job: SimpleNamespace) -> tuple[list[str], list[int]]:
-    """Random sentences of SST and their labels, the same ones every time."""
-    table = pd.read_csv(job.file, sep="\t").sample(job.rows, random_state=0)
-    return table["sentence"].tolist(), table["sentiment"].tolist()
+class Done(Exception):
+    """The last step has been made."""
 
 
-def device_of(job: SimpleNamespace) -> torch.device:
-    """Where a piece of work computes."""
-    return torch.device("cuda" if job.use_gpu else "cpu")
+class Clock:
+    """Counts the sentences and the seconds of all steps but the first WARM_UP ones."""
+
+    def __init__(self, job: SimpleNamespace):
+        self.job, self.step, self.seconds = job, 0, 0.0
+
+    def tick(self) -> None:
+        """Call it after every step.
+
+        Raises:
+            Done: that was the last one.
+        """
+        self.step += 1
+        if self.step in (WARM_UP, WARM_UP + self.job.steps):
+            if self.job.use_gpu:
+                torch.cuda.synchronize()
+            self.seconds = time.perf_counter() - self.seconds
+        if self.step == WARM_UP + self.job.steps:
+            raise Done
 
 
-def our_classifier(job: SimpleNamespace) -> tuple:
-    """Model, optimizer, autocast and the model's flags, as classifier.train has them."""
-    import classifier
+def ours(job: SimpleNamespace, clock: Clock, *flags: str) -> None:
+    """The script itself, with a look at the clock after each of its steps."""
+    end_step = Run.end_step
 
-    keep_freed_memory()
-    option = "pretrain" if job.frozen else "finetune"
-    args = classifier.ClassifierFlags(model=job.model, option=option)
-    model = classifier.new_model(args, num_labels=5)[0].to(device_of(job))
-    optimizer = classifier.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
-    speed_up(model, optimizer)
-    return model, optimizer, autocast_for(device_of(job), "auto"), args
+    def end_step_and_tick(run: Run) -> None:
+        end_step(run)
+        clock.tick()
 
-
-def our_update(model, optimizer, autocast, *batch: Tensor) -> None:
-    """A step of classifier.train, without its options."""
-    device = next(model.parameters()).device
-    ids, mask, labels = (tensor.to(device) for tensor in batch)
-    with autocast():
-        logits = model(ids, mask)
-    F.cross_entropy(logits.float(), labels).backward()
-    optimizer.step()
-    optimizer.zero_grad()
+    options = {"train": job.file, "dev": DEV, "model": job.model, "option": "finetune"}
+    options |= {"epochs": 1, "lr": LR, "batch_size": job.batch}
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    on_gpu = ["--use_gpu", "--trust_device"] if job.use_gpu else []
+    sys.argv = ["classifier.py", *words, *on_gpu, *flags]
+    with mock.patch.object(Run, "end_step", end_step_and_tick):
+        classifier.main()
 
 
-def ours(job: SimpleNamespace) -> dict:
-    """What classifier.train does, without evaluation and files."""
-    from datasets import SentenceClassificationDataset
-    from training.loop.batches import TrainingLoader
-    from training.loop.encoder_outputs import cache_encoder_outputs
-
-    model, optimizer, autocast, args = our_classifier(job)
-    numbered = list(zip(*sample(job), range(job.rows), strict=True))
-    dataset = SentenceClassificationDataset(numbered, args)
-    loader = TrainingLoader(dataset, job.batch_size, seed=0)
-
-    def epoch() -> None:
-        for batch in loader:
-            tensors = (batch[key] for key in ("token_ids", "attention_mask", "labels"))
-            our_update(model, optimizer, autocast, *tensors)
-
-    def train() -> None:
-        if job.frozen:
-            with autocast():
-                cache_encoder_outputs(
-                    model, [model.forward], [dataset], job.batch_size, device_of(job)
-                )
-        model.train()
-        for number in range(job.epochs):
-            loader.set_epoch(number)
-            epoch()
-
-    return timing.timed(train, job.use_gpu)
-
-
-def their_classifier(job: SimpleNamespace) -> tuple:
-    """Tokenizer and classifier of transformers with the same weights."""
+def theirs(job: SimpleNamespace) -> tuple:
+    """Tokenizer and classifier of transformers with the same weights; texts and labels."""
     sys.path[:] = [folder for folder in sys.path if folder != str(ROOT)]  # where datasets.py is
     from transformers import AutoTokenizer, BertForSequenceClassification
 
-    model = BertForSequenceClassification.from_pretrained(job.model, num_labels=5)
-    model.bert.requires_grad_(not job.frozen)
-    return AutoTokenizer.from_pretrained(job.model), model.train().to(device_of(job))
+    model = BertForSequenceClassification.from_pretrained(job.model, num_labels=5).train()
+    table = pd.read_csv(job.file, sep="\t")
+    texts, labels = table["sentence"].tolist(), table["sentiment"].tolist()
+    longest = min(MAX_LENGTH, model.config.max_position_embeddings)
+    tokenizer = AutoTokenizer.from_pretrained(job.model, model_max_length=longest)
+    return tokenizer, model, texts, labels
 
 
-def plain(job: SimpleNamespace) -> dict:
+def plain(job: SimpleNamespace, clock: Clock) -> None:
     """Random batches, tokenized every time, padded to the longest, fp32, torch's AdamW."""
-    tokenizer, model = their_classifier(job)
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=LR)
-    texts, labels = sample(job)
-    labels = torch.tensor(labels)
-
-    def train() -> None:
-        for _ in range(job.epochs):
-            for rows in torch.randperm(len(labels)).split(job.batch_size):
-                batch = tokenizer(
-                    [texts[i] for i in rows], padding=True, truncation=True,
-                    max_length=MAX_LENGTH, return_tensors="pt",
-                )  # fmt: skip
-                batch = batch.to(device_of(job))
-                loss = model(**batch, labels=labels[rows].to(device_of(job))).loss
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-
-    return timing.timed(train, job.use_gpu)
+    tokenizer, model, texts, labels = theirs(job)
+    device = torch.device("cuda" if job.use_gpu else "cpu")
+    model, labels = model.to(device), torch.tensor(labels)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
+    for rows in torch.randperm(len(labels)).split(job.batch):
+        chosen = [texts[i] for i in rows]
+        batch = tokenizer(chosen, padding=True, truncation=True, return_tensors="pt")
+        loss = model(**batch.to(device), labels=labels[rows].to(device)).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        clock.tick()
 
 
-def grouped(job: SimpleNamespace) -> dict:
+def trainer(job: SimpleNamespace, clock: Clock) -> None:
     """transformers.Trainer; texts are tokenized before, outside the time."""
-    tokenizer, model = their_classifier(job)
-    from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
+    tokenizer, model, texts, labels = theirs(job)
+    from transformers import DataCollatorWithPadding, Trainer, TrainerCallback, TrainingArguments
+
+    class Ticks(TrainerCallback):
+        def on_step_end(self, *_: object, **__: object) -> None:
+            clock.tick()
 
     encoded = [
-        {**tokenizer(text, truncation=True, max_length=MAX_LENGTH), "labels": label}
-        for text, label in zip(*sample(job), strict=True)
+        {**tokenizer(text, truncation=True), "labels": label}
+        for text, label in zip(texts, labels, strict=True)
     ]
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = TrainingArguments(
-            folder, per_device_train_batch_size=job.batch_size, num_train_epochs=job.epochs,
-            learning_rate=LR, save_strategy="no", logging_strategy="no", disable_tqdm=True,
-            use_cpu=not job.use_gpu, bf16=True, train_sampling_strategy="group_by_length",
-        )  # fmt: skip
-        collator = DataCollatorWithPadding(tokenizer)
-        trainer = Trainer(
-            model=model, args=arguments, train_dataset=encoded, data_collator=collator
-        )
-        return timing.timed(trainer.train, job.use_gpu)
+    arguments = TrainingArguments(
+        "trainer", per_device_train_batch_size=job.batch, num_train_epochs=1, learning_rate=LR,
+        save_strategy="no", logging_strategy="no", disable_tqdm=True, use_cpu=not job.use_gpu,
+        bf16=True, train_sampling_strategy="group_by_length",
+    )  # fmt: skip
+    collator = DataCollatorWithPadding(tokenizer)
+    Trainer(model, arguments, collator, train_dataset=encoded, callbacks=[Ticks()]).train()
 
 
-def steps(job: SimpleNamespace) -> dict:
-    """Steps of ours on rows of ``length`` random tokens each."""
-    model, optimizer, autocast, _ = our_classifier(job)
-    ids = torch.randint(1, model.bert.config.vocab_size, (BATCH, job.length))  # (B, L)
-    labels = torch.randint(5, (BATCH,))
-    model.train()
-
-    def train(count: int) -> None:
-        for _ in range(count):
-            our_update(model, optimizer, autocast, ids, torch.ones_like(ids), labels)
-
-    train(WARM_UP)
-    return timing.timed(partial(train, STEPS), job.use_gpu)
+def ours_fast(job: SimpleNamespace, clock: Clock) -> None:
+    """The script with --fast."""
+    ours(job, clock, "--fast")
 
 
-WORK = {
-    "ours": ours,
-    "plain": plain,
-    "grouped": grouped,
-    "steps": steps,
-}
+CONTENDERS = {"ours --fast": ours_fast, "ours": ours, "plain": plain, "trainer": trainer}
+
+
+def do_job(job: SimpleNamespace) -> None:
+    """Run a contender, and print its sentences a second."""
+    torch.manual_seed(0)
+    clock = Clock(job)
+    with suppress(Done):
+        CONTENDERS[job.contender](job, clock)
+    print(job.batch * job.steps / clock.seconds)
+
 
 # ---------------------------------------------------------------------------------------------
-# The parts
+# Running, and showing what came out
 
 
-def kind_of_machine(use_gpu: bool) -> str:
-    """The GPU, or what the cores compute in: "x86_64, AVX512, bfloat16, no AMX, 2 threads"."""
-    if use_gpu:
-        return torch.cuda.get_device_name()
-    kinds = [platform.machine(), torch.backends.cpu.get_cpu_capability()]
-    kinds.append("bfloat16" if computes_bf16(torch.device("cpu")) else "no bfloat16")
-    kinds.append("AMX" if torch.cpu._is_amx_tile_supported() else "no AMX")
-    return f"{', '.join(kinds)}, {torch.get_num_threads()} threads"
+def run_alone(job: dict, folder: Path) -> float:
+    """Do a job in a process of its own, whose files go into a folder → sentences a second."""
+    command = [sys.executable, "-P", str(Path(__file__).resolve()), "--job", json.dumps(job)]
+    offline = os.environ | {"HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env=offline
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise InputError(f"{job['contender']!r} failed: {lines[-1]}")
+    print(f"{job['contender']}, batch {job['batch']}: done", file=sys.stderr)
+    return float(done.stdout.split()[-1])
 
 
-def in_turns(a: argparse.Namespace, jobs: dict[object, dict]) -> dict[object, list[dict]]:
-    """Do all jobs, alternating, each with the model and the rows."""
-    shared = {"model": str(a.folder), "use_gpu": False, "file": str(a.file), "rows": a.rows}
-    jobs = {key: shared | job for key, job in jobs.items()}
-    return timing.in_turns(Path(__file__).resolve(), jobs, a.repeats)
+def spread(values: Iterable[float], digits: int) -> str:
+    """Median (minimum–maximum)."""
+    values = list(values)
+    shown = (f"{v:,.{digits}f}" for v in (median(values), min(values), max(values)))
+    return "{} ({}–{})".format(*shown)
 
 
-def training(a: argparse.Namespace, frozen: bool = False) -> None:
-    """One epoch at batch 8 and 32; or a frozen encoder, at batch 8."""
-    names, sizes, epochs = ("ours", "plain", "grouped"), (8, 32), 1
-    if frozen:
-        names, sizes, epochs = ("ours", "plain"), (8,), FROZEN_EPOCHS
-    table = []
-    for size in sizes:
-        job = {"batch_size": size, "frozen": frozen, "epochs": epochs}
-        results = in_turns(a, {name: {**job, "work": name} for name in names})
-        for name, runs in results.items():
-            rates = (a.rows * epochs / time for time in seconds(runs))
-            factor = ratios(seconds(runs), seconds(results["ours"]))
-            table.append((size, name, spread(rates), factor, peak_memory(runs)))
-    title = f"A frozen encoder, {epochs} epochs" if frozen else "Fine-tuning"
-    header = ("batch", "contender", "sentences a second", "ours is … × as fast", "peak MB")
-    print_table(f"{title} on SST, {a.rows:,} sentences", header, table)
+def rows_of(rates: dict[str, list[float]], batch: int) -> Iterable[str]:
+    """Markdown: each contender's rates, and how many times the first one is as fast, by round."""
+    first, *_ = rates.values()
+    for name, own in rates.items():
+        factors = (ahead / rate for ahead, rate in zip(first, own, strict=True))
+        yield f"| {batch} | {name} | {spread(own, 1)} | {spread(factors, 2)} |"
 
 
-def length(a: argparse.Namespace) -> None:
-    """A training step of sentences of 16 to 512 tokens."""
-    jobs = {tokens: {"work": "steps", "frozen": False, "length": tokens} for tokens in LENGTHS}
-    table = []
-    for tokens, runs in in_turns(a, jobs).items():
-        times = [time / STEPS / BATCH for time in seconds(runs)]  # of a sentence
-        shown = spread(1e3 * t for t in times), spread(1e6 * t / tokens for t in times)
-        table.append((tokens, *shown, peak_memory(runs)))
-    header = ("tokens a sentence", "ms a sentence", "µs a token", "peak MB")
-    print_table(f"A training step of ours, {BATCH} sentences of one length", header, table)
-
-
-PARTS = {"training": training, "frozen": partial(training, frozen=True), "length": length}
+def write_inputs(args: argparse.Namespace, folder: Path) -> str:
+    """The sentences of each batch size, and random weights if asked for → the model's folder."""
+    everything = pd.read_csv(data_folder(args.data) / "ids-sst-train.csv", sep="\t", index_col=0)
+    for batch in args.batches:
+        count = batch * (WARM_UP + args.steps)
+        sample = everything.sample(count, replace=count > len(everything), random_state=0)
+        sample["id"] = [f"{number:025x}" for number in range(count)]
+        sample.reset_index(drop=True).to_csv(folder / f"{batch}.csv", sep="\t")
+    if not args.random:
+        return str(find_model(args.model))
+    config, tokenizer = preset(args.random), BertTokenizer.from_pretrained(OWN_MODEL)
+    BertModel(config).save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model", config.max_position_embeddings)
+    return str(folder / "model")
 
 
 def main() -> None:
-    """Measure what is asked for and print tables."""
+    """Measure and print the tables."""
     parser = OneLineParser(prog="research/benchmarks/speed.py", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--data", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--model", help="name or folder of the pretrained BERT")
-    add("--only", type=lambda text: text.split(","), default=[*PARTS], help="training,frozen,…")
-    add("--rows", type=positive_int, default=640, help="of training")
+    add("--random", choices=tuple(PRESETS), help="random weights of this shape instead")
+    add("--use_gpu", action="store_true", help="CUDA")
+    add("--only", nargs="+", choices=tuple(CONTENDERS), default=[*CONTENDERS], metavar="CONTENDER")
+    add("--batches", nargs="+", type=positive_int, default=[8, 32], help="sizes")
+    add("--steps", type=positive_int, default=40, help="that are timed")
     add("--repeats", type=positive_int, default=5)
     add("--job", help="what a process of its own is told; not for people")
-    a = parser.parse_args()
-    if a.job:
-        timing.do_job(WORK, a.job)
+    args = parser.parse_args()
+    if args.job:
+        do_job(SimpleNamespace(**json.loads(args.job)))
         return
-    if unknown := set(a.only) - PARTS.keys():
-        parser.error(f"--only {', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
-    a.file = data_folder(a.data).resolve() / "ids-sst-train.csv"
-    a.folder = find_model(a.model)
-    kind = kind_of_machine(use_gpu=False)
-    print(f"{kind}; torch {torch.__version__}, {a.repeats} repeats, {a.folder.name}")
-    for name in a.only:
-        PARTS[name](a)
+    print(f"{machine(args.use_gpu)}, {args.repeats} repeats\n")
+    print(f"| batch | contender | sentences a second | {args.only[0]} is … × as fast |")
+    print("|" + "---|" * 4, flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shared = {"model": write_inputs(args, folder), "use_gpu": args.use_gpu, "steps": args.steps}
+        for batch in args.batches:
+            job = shared | {"batch": batch, "file": str(folder / f"{batch}.csv")}
+            rates: dict[str, list[float]] = {contender: [] for contender in args.only}
+            for _ in range(args.repeats):
+                for contender, own in rates.items():
+                    own.append(run_alone(job | {"contender": contender}, folder))
+            print(*rows_of(rates, batch), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
 """The results as Markdown tables: scores, and differences to a baseline with intervals.
 
-    python research/experiments/report.py
     python research/experiments/report.py again-sst again-sst-double again-sst-smart
+    python research/experiments/report.py steps steps-rotary
 
-The first name is the baseline. Each score stands twice: of the epoch that dev chose, which flatters
-runs with many epochs, and of the last one. Differences have 95 % intervals (intervals.py).
+The first name is the baseline. Scores are those of the epoch that dev chose, which flatters runs
+with many epochs, and those of the last one. Differences have 95 % intervals (intervals.py).
 results.jsonl has scores, not predictions: how much a difference varies with the dev examples is
-computed once, where the runs' folders are, and kept in example_sd.jsonl.
+computed once, where the runs' folders are, and kept in example_sd.jsonl. For scripts of one task
+(accuracies and losses) it is not: those intervals are over seeds alone.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +33,8 @@ from training.files.errors import InputError
 EXAMPLE_SD = results.FOLDER / "example_sd.jsonl"
 EPOCHS = {"metrics": "", "last": ", last epoch"}  # of which scores are shown, and their titles
 TITLES = {"sst": "SST accuracy", "para": "paraphrase accuracy", "sts": "STS Pearson"}
-SCORES = (*TASKS, "overall")
+TITLES |= {"dev_acc": "accuracy", "dev_f1": "F1", "mlm_loss": "held-out loss"}
+SCORES = (*TASKS, "overall", "dev_acc", "dev_f1", "mlm_loss", "grammar")
 
 Seeds = tuple[int | None, ...]
 
@@ -48,11 +50,15 @@ class Row:
         """Each score that all seeds have, (S,): of the best epoch, or the "last" one."""
         scores = [result.get(epoch) or {} for result in self.by_seed.values()]
         values = {
-            task: np.array([seed[task] for seed in scores])
-            for task in TASKS
-            if all(task in seed for seed in scores)
+            name: np.array([seed[name] for seed in scores])
+            for name in SCORES
+            if all(name in seed for seed in scores)
         }
         return values | ({"overall": overall(values)} if values.keys() == set(TASKS) else {})
+
+    def has_predictions(self) -> bool:
+        """Whether its runs wrote predictions on dev, as those of several tasks do."""
+        return all(result["data"] for result in self.by_seed.values())
 
 
 def rows_of(runs: Sequence[dict]) -> dict[str, Row]:
@@ -122,8 +128,9 @@ def differences(ours: np.ndarray, theirs: np.ndarray, paired: bool) -> list[np.n
 def intervals_of(row: Row, baseline: Row) -> dict[str, dict[str, Interval]]:
     """Epoch, of EPOCHS → score → the difference with its interval."""
     seeds, baseline_seeds = seeds_compared(row, baseline)
-    single = min(len(seeds), len(baseline_seeds)) < 2  # without an interval, whatever the examples
-    sds = dict.fromkeys(SCORES, 0.0) if single else example_sds(row, baseline)
+    sds = dict.fromkeys(SCORES, 0.0)  # a single seed has no interval, whatever the examples
+    if row.has_predictions() and min(len(seeds), len(baseline_seeds)) > 1:
+        sds = example_sds(row, baseline)
     intervals = {}
     for epoch in EPOCHS:
         ours, theirs = (
@@ -164,6 +171,12 @@ def predictions_of(row: Row, seeds: Seeds, files: Mapping[str, Path]) -> dict[st
 # Tables
 
 
+def markdown(header: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
 def columns_of(known: Mapping[str, Sequence[Mapping]]) -> list[tuple[str, str, str]]:
     """(score, epoch, title) of every column that has a value in some row."""
     return [
@@ -190,7 +203,7 @@ def score_table(rows: Sequence[Row]) -> str:
             + ["–" if None in peaks else f"{max(peaks):,.0f}"]
         )
     titles = (title for *_, title in columns)
-    return results.markdown(["run", "seeds", *titles, "min", "MB"], table)
+    return markdown(["run", "seeds", *titles, "min", "MB"], table)
 
 
 def mean_and_sd(values: np.ndarray) -> str:
@@ -208,7 +221,7 @@ def difference_table(base: Row, others: Sequence[Row]) -> str:
         [row.name, *(shown_interval(known[epoch][i].get(score)) for score, epoch, _ in columns)]
         for i, row in enumerate(others)
     ]
-    return results.markdown([f"against {base.name}", *(title for *_, title in columns)], table)
+    return markdown([f"against {base.name}", *(title for *_, title in columns)], table)
 
 
 def shown_interval(difference: Interval | None) -> str:
@@ -223,29 +236,27 @@ def shown_interval(difference: Interval | None) -> str:
 
 
 def main() -> None:
-    """Print a table of scores, and one of differences if rows are named."""
+    """Print a table of scores, and one of differences if several rows are named."""
     parser = OneLineParser(
         prog="research/experiments/report.py", description="Tables of the results."
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="rows, the baseline first (all)")
-    args = parser.parse_args()
-    rows = rows_of([result for result in results.load_results() if result["data"]])
-    missing = [name for name in args.names if name not in rows]
-    if missing or not rows:
-        there = ", ".join(rows) or "none"
+    parser.add_argument("names", nargs="+", metavar="NAME", help="rows, the baseline first")
+    names = parser.parse_args().names
+    rows = rows_of(results.load_results())
+    if missing := [name for name in names if name not in rows]:
         raise InputError(
-            f"no results of {', '.join(missing) or 'several tasks'} in {results.RESULTS}, "
-            f"there are: {there}; python research/experiments/run.py TOML makes them"
+            f"no results of {', '.join(missing)} in {results.RESULTS}; "
+            "python research/experiments/run.py TOML makes them"
         )
-    ordered = [rows[name] for name in args.names or rows]
+    ordered = [rows[name] for name in names]
     print("\n" + score_table(ordered))
-    if len(args.names) > 1:
+    if len(names) > 1:
         print("\n" + difference_table(ordered[0], ordered[1:]))
         print(
             "\nMean (standard deviation over seeds) on dev. Differences: 95 % interval of Student's"
-            "\nt over the seeds that both ran, with the spread over dev examples inside; not"
-            "\nresolved: it includes 0. Of twenty comparisons without any difference, about one is"
-            "\nresolved. A row's runs: python research/experiments/run.py TOML --only NAME"
+            "\nt over the seeds that both ran; for several tasks, the spread over dev examples is"
+            "\nadded. Not resolved: the interval includes 0. Of twenty comparisons without any"
+            "\ndifference, about one is resolved."
         )
 
 

@@ -10,12 +10,11 @@ import hashlib
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -44,33 +43,29 @@ PAIR_LABELS = {"para": "is_duplicate", "sts": "similarity"}  # columns of the da
 # Descriptions of runs
 
 # train: several tasks at once; classify: sentences of one file; tag: names in sentences;
-# pretrain: masked words; probe: a frozen BERT; exam: grammar
+# pretrain: masked words
 SCRIPTS = {
     "train": "extensions/multitask.py",
     "classify": "classifier.py",
     "tag": "lessons/token_classifier.py",
     "pretrain": "pretraining/pretrain.py",
-    "probe": "research/experiments/probe.py",
-    "exam": "research/experiments/exam.py",
     "ensemble": "extensions/ensemble.py",  # of checkpoints that other runs have left
 }
 FAST_KINDS = ("train", "classify", "tag", "pretrain")  # every recorded run was made with --fast
 # What results.jsonl keeps of a run's scores: those that tables show.
-SCORES = (*TASKS, "dev_acc", "dev_f1", "mlm_loss", "mlm_acc", "nsp_acc", "grammar")
+SCORES = (*TASKS, "dev_acc", "dev_f1", "mlm_loss", "mlm_acc", "nsp_acc")
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A TOML: the table [run], and those of flags, of a search and of variants."""
+    """A TOML: the table [run], and those of flags and of variants."""
 
     name: str
     kind: str = "train"  # of SCRIPTS
-    script: str = ""  # in place of the kind's
     seeds: Sequence[int] = ()
     members: Sequence[str] = ()  # of an ensemble: runs
     models: Sequence[str] = ()  # folders of weights: all is run once from each
     flags: dict[str, Any] = field(default_factory=dict)
-    search: dict[str, Any] = field(default_factory=dict)
     variants: dict[str, dict[str, Any]] = field(default_factory=dict)  # further flags, by name
 
     def with_variants(self) -> list[Experiment]:
@@ -189,12 +184,6 @@ def load_results() -> list[dict]:
     return list(results.values())
 
 
-def markdown(header: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
-
-
 def append_result(result: dict) -> None:
     """Add a line to results.jsonl, but never behind a broken one."""
     load_results()
@@ -239,27 +228,16 @@ def fingerprints(files: Mapping[str, Path], tasks: Sequence[str]) -> dict[str, s
 
 
 def call(command: Sequence[str], folder: Path = ROOT) -> tuple[int, bool]:
-    """Run a command in a folder: (exit status, whether a stop was asked for).
+    """Run a command in a folder: (exit status, whether Ctrl-C was pressed).
 
     Ctrl-C reaches the command too, which stops at the end of its step and writes its resume file;
     until it has, we wait.
     """
-    asked = False
-
-    def ask(number: int, frame: object) -> None:
-        nonlocal asked
-        asked = True
-        if number == signal.SIGTERM:  # which a terminal, unlike Ctrl-C, does not send to the child
-            child.terminate()
-
     with subprocess.Popen(command, cwd=folder) as child:
-        before = {sig: signal.signal(sig, ask) for sig in (signal.SIGINT, signal.SIGTERM)}
         try:
-            status = child.wait()
-        finally:
-            for sig, handler in before.items():
-                signal.signal(sig, handler)
-    return status, asked
+            return child.wait(), False
+        except KeyboardInterrupt:
+            return child.wait(), True
 
 
 def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[str]:
@@ -272,7 +250,7 @@ def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[s
     }.get(experiment.kind, ["--out", str(folder)])
     return [
         sys.executable,
-        str(ROOT / (experiment.script or SCRIPTS[experiment.kind])),
+        str(ROOT / SCRIPTS[experiment.kind]),
         *checkpoints,
         *as_arguments(experiment.flags, seed),
         *(["--fast"] if experiment.kind in FAST_KINDS else []),
@@ -310,8 +288,6 @@ def read_metrics(folder: Path, kind: str) -> dict[str, Any]:
                 {key: row[key] for key in ("pieces", "mlm_loss")} for row in metrics["held_out"]
             ]
             return result | {"unigram_entropy": metrics["unigram_entropy"], "held_out": curve}
-        if kind == "exam":
-            return result | {"phenomena": dict(metrics["phenomena"])}
         if metrics.get("epochs"):
             result["last"] = metrics["epochs"][-1]
         if metrics.get("peak_mb"):

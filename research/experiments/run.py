@@ -64,14 +64,14 @@ def run_one(experiment: Experiment, seed: int | None, has_line: bool) -> None:
     working_folder = folder if experiment.kind == "classify" else results.ROOT
     status, stop_asked = results.call(command, working_folder)
     if status:
-        raise InputError(f"{name} ended with status {status}; the same command goes on with it")
+        raise InputError(f"{name} ended with status {status}; the same command resumes it")
     result = {"name": experiment.name, "seed": seed, "flags": experiment.digest()}
     result |= outcome(experiment, folder)
     result |= results.origin(code, bool(experiment.flags.get("use_gpu")))
     if not has_line:
         results.append_result(result)
     if stop_asked:
-        raise InputError(f"stopped after {name}; the same command goes on")
+        raise InputError(f"stopped after {name}; the same command resumes")
 
 
 def check_earlier_runs(experiment: Experiment, seed: int | None) -> None:

@@ -18,4 +18,5 @@ def place(tmp_path, monkeypatch, tiny_data) -> Path:  # noqa: F811
     monkeypatch.setattr(report, "EXAMPLE_SD", tmp_path / "example_sd.jsonl")
     results.gold.cache_clear()
     (tmp_path / "stand_in.py").write_text(STAND_IN)
+    monkeypatch.setitem(results.SCRIPTS, "train", str(tmp_path / "stand_in.py"))
     return tmp_path

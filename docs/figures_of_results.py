@@ -1,0 +1,447 @@
+"""Draw the figures of results, from research/experiments/results.jsonl, and print their numbers.
+
+    python docs/figures_of_results.py
+
+Error bars are 95 % intervals over seeds; those of techniques are over dev examples, too. Scores are
+those of the last epoch on dev, which was not used to select anything. The diagrams of docs/figures/
+are not made here: version 1.6 (commit ee8d231) has the scripts that drew them.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from scipy.stats import t as student_t
+
+from research.experiments import report, results
+from research.experiments.intervals import LEVEL, Interval, interval
+from training.cli.flags import OneLineParser
+from training.cli.scripts import run_script
+from training.files.writing import write_whole
+
+FOLDER = Path(__file__).resolve().parent
+WIDTH, PIXELS = 640, 720  # of a drawing, and of its picture where there is room
+STEPS_OF_TICKS = [1, 2, 5, 10]
+COLOURS = {  # light, dark; blue and orange are told apart by all eyes
+    "ink": ("#1b2430", "#e8ecf2"),
+    "quiet": ("#566273", "#a9b4c2"),
+    "grid": ("#d3d8df", "#3a4552"),
+    "card": ("#ffffff", "#141a22"),
+    "blue": ("#0066ae", "#62b6f2"),
+    "orange": ("#c04a00", "#f5a04e"),
+    "green": ("#00735c", "#4ccfa8"),
+    "purple": ("#8a3d86", "#d995d6"),
+}
+INK, QUIET, GRID, CARD, BLUE, ORANGE, GREEN, PURPLE = (light for light, _ in COLOURS.values())
+STYLE = {
+    "font.size": 18,
+    "axes.titlesize": 18,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": QUIET,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "lines.linewidth": 2,
+    "lines.markersize": 7,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "minbert",
+}
+
+Rows = Mapping[str, report.Row]
+
+# ---------------------------------------------------------------------------------------------
+# Results
+
+
+def scores_of(rows: Rows, name: str, key: str) -> np.ndarray:
+    """A score of each seed of a run, (S,), after the last epoch; empty if there is no such run."""
+    if name not in rows:
+        return np.array([])
+    return (rows[name].scores("last") or rows[name].scores()).get(key, np.array([]))
+
+
+def by_tokens(rows: Rows, name: str, key: str) -> dict[float, np.ndarray]:
+    """Million tokens that BERT had read before → scores, of the runs NAME-pieces-N."""
+    begin = f"{name}-pieces-"
+    counts = sorted(int(run.removeprefix(begin)) for run in rows if run.startswith(begin))
+    return {count / 1e6: scores_of(rows, f"{begin}{count}", key) for count in counts}
+
+
+def mean_and_half(values: np.ndarray) -> tuple[float, float]:
+    """The mean and half of its interval over seeds, which is 0 for a single one."""
+    mean, _, high = interval([values], 0.0)
+    return mean, high - mean if len(values) > 1 else 0.0
+
+
+# ---------------------------------------------------------------------------------------------
+# Drawing
+
+
+def new_figure(height: float, rows: int = 1, columns: int = 1, **more: object) -> tuple:
+    """A figure as wide as a page, and its axes."""
+    figure = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")
+    figure.get_layout_engine().set(w_pad=14 / 72, h_pad=10 / 72)
+    return figure, figure.subplots(rows, columns, **more)
+
+
+def draw_line(axes: Axes, points: Mapping[float, np.ndarray], colour: str, label: str) -> None:
+    """The means of the scores at each x, with their intervals; prints them, too."""
+    middles = {x: mean_and_half(values) for x, values in points.items()}
+    means, halves = zip(*middles.values(), strict=True)
+    axes.errorbar([*middles], means, halves, color=colour, marker="o", label=label)
+    print(f"{label}: " + ", ".join(f"{x:g} {m:.3f}±{half:.3f}" for x, (m, half) in middles.items()))
+
+
+def draw_differences(axes: Axes, marks: Sequence[tuple[str, str, Interval]]) -> None:
+    """A row for each title: differences with intervals in their colours, and a line at 0."""
+    titles = list(dict.fromkeys(title for title, *_ in marks))
+    drawn = dict.fromkeys(titles, 0)
+    for title, colour, (middle, low, high) in marks:
+        aside = 0.15 * (1 if drawn[title] else -1)  # two intervals must not hide each other
+        y = titles.index(title) + aside * (sum(mark[0] == title for mark in marks) > 1)
+        ends = [[middle - low], [high - middle]]
+        axes.errorbar(middle, y, xerr=ends if np.isfinite(high) else None, color=colour, marker="o")
+        drawn[title] += 1
+        print(f"{title}: {middle:+.3f} [{low:+.3f}, {high:+.3f}]")
+    axes.axvline(0, color=QUIET, linewidth=1.5)
+    axes.set_yticks(range(len(titles)), titles, color=INK)
+    axes.tick_params("y", length=0)
+    axes.set_ylim(len(titles) - 0.5, -0.5)
+    axes.grid(axis="y", visible=False)
+    axes.spines["left"].set_visible(False)
+    axes.margins(x=0.1)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=STEPS_OF_TICKS, min_n_ticks=4))
+    axes.xaxis.set_major_formatter(FuncFormatter(signed))
+
+
+def signed(value: float, _: object) -> str:
+    """A tick: −0.01, 0 or +0.01."""
+    return "0" if abs(value) < 1e-9 else f"{value:+.2g}".replace("-", "−")
+
+
+def legend_above(figure: Figure, colours: Mapping[str, str]) -> None:
+    """The names of colours above all axes."""
+    dots = [matplotlib.lines.Line2D([], [], color=c, marker="o") for c in colours.values()]
+    figure.legend(dots, [*colours], loc="outside upper left", ncols=2)
+
+
+def tokens_axis(axes: Axes, first: float, zero: bool) -> None:
+    """Million tokens read to the right, on a log scale, which begins with a place for 0."""
+    axes.set_xscale("symlog", linthresh=first, linscale=0.5) if zero else axes.set_xscale("log")
+    powers = [10.0**power for power in range(round(np.log10(first)), 3)]
+    axes.set_xticks([0.0] * zero + powers, ["0"] * zero + [f"{power:g}" for power in powers])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(-0.3 * first if zero else first, 140)
+
+
+def save(figure: Figure, name: str, title: str, about: str) -> None:
+    """Write docs/NAME.svg, whose colours follow a reader's light or dark setting.
+
+    ``title`` and ``about`` are for screen readers.
+    """
+    file = io.StringIO()
+    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    drawing = file.getvalue()
+    drawing = drawing[drawing.index("<defs>") :]
+    for colour, (light, _) in COLOURS.items():
+        drawing = drawing.replace(light, f"var(--{colour})")
+    drawing = drawing.replace("'DejaVu Sans', 'Bitstream Vera Sans'", "system-ui")
+    light, dark = ("".join(f"--{name}:{c[i]};" for name, c in COLOURS.items()) for i in (0, 1))
+    height = figure.get_figheight() * 72
+    svg = f"""<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"
+ role="img" viewBox="0 0 {WIDTH} {height:g}" width="{PIXELS}" height="{height * PIXELS / WIDTH:g}">
+<title>{escape(title)}</title>
+<desc>{escape(about)}</desc>
+<style>:root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}</style>
+<rect width="{WIDTH}" height="{height:g}" rx="14" style="fill: var(--card)"/>
+"""
+    lines = (svg + drawing).splitlines()
+    write_whole(FOLDER / f"{name}.svg", "".join(f"{line.rstrip()}\n" for line in lines))
+    print(f"wrote docs/{name}.svg\n")
+
+
+# ---------------------------------------------------------------------------------------------
+# Differences
+
+TITLES = {  # of techniques, by what follows the baseline in the names of runs
+    "half": "half of the epochs", "double": "twice the epochs", "tapt": "more pre-training",
+    "simcse": "SimCSE", "smart": "SMART", "r-drop": "R-Drop", "shapes": "shapes of words",
+    "lora": "LoRA", "ranking": "ranking", "cosent": "CoSENT", "nli-before": "SNLI before",
+    "linear": "linear head, no cosine", "annealed": "annealed sampling", "pals": "PALs",
+    "separate-layers": "a top layer for each task", "sum": "sum of gradients",
+    "pcgrad": "PCGrad", "ner": "NER as a further task",
+}  # fmt: skip
+TECHNIQUES = (  # title, score, the baseline's name after that of the model, techniques
+    ("Sentiment, accuracy", "sst", "sst", "double tapt simcse smart r-drop shapes ner lora"),
+    ("Similarity, Pearson's r", "sts", "sts",
+     "double tapt simcse ranking cosent nli-before smart linear"),
+    ("Three tasks, round-robin, overall score", "overall", "three",
+     "half double annealed pals separate-layers sum"),
+    ("Three tasks, gradients summed, overall score", "overall", "three-sum", "pcgrad ner"),
+)  # fmt: skip
+MODELS = {"again": BLUE, "offline": ORANGE}  # how a model's runs begin
+
+
+def techniques(rows: Rows) -> None:
+    """docs/techniques.svg."""
+    heights = [len(variants.split()) + 1.5 for *_, variants in TECHNIQUES]
+    figure, panels = new_figure(1280, len(heights), height_ratios=heights)
+    for axes, (title, score, baseline, variants) in zip(panels, TECHNIQUES, strict=True):
+        marks = []
+        for variant in variants.split():
+            for model, colour in MODELS.items():
+                base = rows[f"{model}-{baseline}"]
+                if row := rows.get(f"{model}-{baseline.removesuffix('-sum')}-{variant}"):
+                    difference = report.intervals_of(row, base)["last"][score]
+                    marks.append((TITLES[variant], colour, difference))
+        print(title)
+        draw_differences(axes, marks)
+        axes.set_title(" ")  # its place; the title begins left of the axes
+        place = {"xycoords": ("figure fraction", "axes fraction"), "textcoords": "offset points"}
+        words = axes.annotate(title, (0.02, 1), (0, 8), weight="bold", **place)
+        words.set_in_layout(False)
+    legend_above(figure, {"from books": BLUE, "from all-MiniLM-L6-v2": ORANGE})
+    about = "A row per technique: its difference to the same training without it, with intervals."
+    save(figure, "techniques", "What the techniques of part 2 bring", about)
+
+
+STEPS = {  # by title, what follows in the name of a run
+    "BERT": "",
+    "+ pre-norm": "-pre-norm",
+    "+ no biases": "-no-bias",
+    "+ rotary positions": "-rotary",
+    "+ GeGLU": "-geglu",
+    "+ local layers": "-local",
+    "+ Muon": "-muon",
+}
+
+
+def steps(rows: Rows) -> None:
+    """docs/steps.svg."""
+    marks = []
+    for (_, before), (title, end) in pairwise(STEPS.items()):
+        for run, colour in (("steps", BLUE), ("steps-512", ORANGE)):
+            differences = report.intervals_of(rows[run + end], rows[run + before])["metrics"]
+            marks.append((title, colour, differences["mlm_loss"]))
+    figure, axes = new_figure(400)
+    draw_differences(axes, marks)
+    axes.set_xlabel("loss on held-out text against the step before, nats", fontsize=18)
+    legend_above(figure, {"rows of 128 tokens": BLUE, "rows of 512 tokens": ORANGE})
+    about = (
+        "A row per step: the difference of its held-out loss to the step before. Left is better."
+    )
+    save(figure, "steps", "What each step from BERT to ModernBERT is worth in equal time", about)
+
+
+# ---------------------------------------------------------------------------------------------
+# Curves
+
+SST2 = {"200": "books-sst2-200", "2,000": "books-sst2-2000", "67,349 labels": "books-sst2-all"}
+IMDB = {"500": "books-imdb-500", "33,750 labels": "books-imdb-all"}
+FROZEN = {
+    "2,000": "books-probe-2000",
+    "67,349": "books-probe-all",
+    "2,000, mean": "books-probe-mean",
+}
+STS = {"no training": "books-sts-untrained", "6,040 pairs": "books-sts"}
+SCORE_PANELS = (
+    ("SST-2, accuracy", "dev_acc", SST2, (ORANGE, BLUE, GREEN)),
+    ("IMDB, first 128 tokens", "dev_acc", IMDB, (ORANGE, GREEN)),
+    ("SST-2, BERT frozen", "dev_acc", FROZEN, (BLUE, GREEN, ORANGE)),
+    ("Similarity, Pearson's r", "sts", STS, (ORANGE, GREEN)),
+    ("NER, F1 of entities", "dev_f1", {"5,000 sentences": "books-names"}, (GREEN,)),
+)
+
+
+def books_scores(rows: Rows) -> None:
+    """docs/books-scores.svg."""
+    figure, grid = new_figure(960, 3, 2)
+    for axes, (title, key, lines, colours) in zip(grid.flat, SCORE_PANELS, strict=False):
+        print(title)
+        for (label, name), colour in zip(lines.items(), colours, strict=True):
+            draw_line(axes, by_tokens(rows, name, key), colour, label)
+            controls = [scores_of(rows, f"{name}-{end}", key) for end in ("control-cut", "control")]
+            for value in np.concatenate(controls)[:1]:  # the one that reads what BERT reads
+                axes.axhline(value, color=colour, linestyle="--", linewidth=1.5)
+        tokens_axis(axes, 1, zero=True)
+        axes.grid(axis="x", visible=False)
+        axes.yaxis.set_major_locator(MaxNLocator(4, steps=STEPS_OF_TICKS, min_n_ticks=3))
+        axes.set_title(title, pad=36)
+        legend = axes.legend(
+            loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderpad=0, columnspacing=0.6,
+            handlelength=0.3, handletextpad=0.3, labelcolor="linecolor",
+        )  # fmt: skip
+        legend.set_in_layout(False)
+    grid.flat[-1].axis("off")
+    figure.supxlabel("million tokens that BERT has read before (0: random weights)", fontsize=18)
+    about = "Scores after fine-tuning against the tokens read before; a line per number of labels."
+    save(figure, "books-scores", "What pre-training buys", about)
+
+
+def books_loss(rows: Rows) -> None:
+    """docs/books-loss.svg."""
+    (run,) = rows["books"].by_seed.values()
+    tokens, losses = ([row[key] for row in run["held_out"]] for key in ("pieces", "mlm_loss"))
+    figure, axes = new_figure(400)
+    axes.plot(np.divide(tokens, 1e6), losses, color=BLUE, linewidth=4)
+    entropy = run["unigram_entropy"]
+    axes.axhline(entropy, color=ORANGE, linestyle="--")
+    axes.text(130, entropy + 0.1, f"unigram entropy {entropy:.2f}", ha="right", color=ORANGE)
+    axes.text(130, losses[-1] - 0.45, f"{losses[-1]:.2f}", ha="right", color=BLUE)
+    tokens_axis(axes, 1, zero=False)
+    axes.set_ylim(2, 7)
+    axes.set_title("loss of masked words on held-out text, nats")
+    axes.set_xlabel("million tokens read")
+    about = "The held-out loss of masked words against the tokens read, and the unigram entropy."
+    save(figure, "books-loss", "The long run's loss", about)
+
+
+PHENOMENA = {  # of the exam: colour and kind of line, name in the figure
+    "agreement_determiner_noun": (BLUE, "-", "determiner, noun"),
+    "agreement_subject_verb": (GREEN, "-", "subject, verb"),
+    "filler-gap": (PURPLE, "-", "filler, gap"),
+    "island-effects": (ORANGE, "-", "islands"),
+    "npi_licensing": (ORANGE, "--", "ever (NPI)"),
+    "all": (INK, "-", "all 13 phenomena"),
+}
+
+
+def grammar_learned(rows: Rows) -> None:
+    """docs/figures/grammar-learned.svg, which the playground shows, too."""
+    tokens = [*by_tokens(rows, "grammar", "grammar")]
+    runs = [rows[f"grammar-pieces-{round(count * 1e6)}"].by_seed[0] for count in tokens]
+    figure, (above, below) = new_figure(720, 2, height_ratios=(2, 1))
+    for name, (colour, kind, label) in PHENOMENA.items():
+        values = [(run["phenomena"] | {"all": run["metrics"]["grammar"]})[name] for run in runs]
+        width = 4 if name == "all" else 2
+        above.plot(tokens, values, kind, color=colour, linewidth=width, label=label)
+        print(f"{label}: " + ", ".join(f"{value:.3f}" for value in values))
+    above.axhline(0.5, color=QUIET, linestyle=":")
+    below.plot(tokens, [run["metrics"]["mlm_loss"] for run in runs], color=INK, linewidth=4)
+    for axes in (above, below):
+        tokens_axis(axes, 0.1, zero=True)
+    above.set_title("grammatical sentence preferred, fraction of pairs")
+    below.set_title("loss of masked words on held-out text, nats")
+    below.set_xlabel("million tokens read (0: random weights)")
+    figure.legend(loc="outside upper left", ncols=2)
+    about = "Accuracy on minimal pairs by phenomenon, and the held-out loss, against tokens read."
+    save(figure, "figures/grammar-learned", "When grammar is learned", about)
+
+
+RATES = {1e-5: "-1e-5", 3e-5: "-3e-5", 1e-4: "", 3e-4: "-3e-4", 1e-3: "-1e-3"}
+SIZES = {100: "", 300: "-300", 1000: "-1000", 3000: "-3000"}
+SST_LINES = (  # label, colour, how runs are named, the run with all 8,544 labels
+    ("from books", BLUE, "{}-books{}", "rates-books-3e-4"),
+    ("from MiniLM", ORANGE, "{}-minilm{}", "rates-minilm"),
+    ("TF-IDF", GREEN, "{}-books{}-control", "rates-books-control"),
+)
+
+
+def sst(rows: Rows) -> None:
+    """docs/figures/sst-rates.svg and sst-sizes.svg."""
+    for kind, axis, places, lines in (
+        ("rates", "learning rate, three epochs", RATES, SST_LINES[:2]),
+        ("sizes", "labels", SIZES, SST_LINES),
+    ):
+        figure, axes = new_figure(420)
+        for label, colour, name, whole in lines:
+            runs = {x: name.format(kind, end) for x, end in places.items()}
+            runs |= {8544: whole} if kind == "sizes" else {}
+            scores = {x: scores_of(rows, run, "dev_acc") for x, run in runs.items()}
+            draw_line(axes, scores, colour, label)
+        ticks = [f"{x:,}" if x >= 1 else f"{x:.0e}".replace("e-0", "e-") for x in runs]
+        axes.set_xscale("log")
+        axes.set_xticks([*runs], ticks)
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_title("accuracy on SST's dev set, five classes")
+        axes.set_xlabel(axis)
+        figure.legend(loc="outside upper left", ncols=3)
+        about = f"Means of the last epoch and 95 % intervals over seeds, against {axis}."
+        save(figure, f"figures/sst-{kind}", "SST, five classes: accuracy on dev", about)
+
+
+# ---------------------------------------------------------------------------------------------
+# Power
+
+COMPARISONS = (  # what is compared, its baseline and score, a colour
+    ("SST from books", "again-sst", "sst", ORANGE),
+    ("SST from MiniLM", "offline-sst", "sst", BLUE),
+    ("three tasks, books", "again-three", "overall", GREEN),
+)
+SEEDS, TRIALS = range(2, 21), 40_000
+
+
+def power(seeds: int, over_seeds: float, over_examples: float) -> float:
+    """How often the interval of a comparison with that many seeds excludes 0, of TRIALS.
+
+    The true difference is 0.01.
+
+    Args:
+        seeds: of each of both methods, in pairs.
+        over_seeds: the standard deviation of a pair's difference.
+        over_examples: that of the mean difference over dev sets; 0 for this dev set alone.
+    """
+    rng = np.random.default_rng(0)
+    means = rng.normal(0.01, (over_seeds**2 / seeds + over_examples**2) ** 0.5, TRIALS)
+    variance = over_seeds**2 / seeds * rng.chisquare(seeds - 1, TRIALS) / (seeds - 1)
+    total = variance + over_examples**2  # and Satterthwaite's degrees of freedom, as intervals.py
+    half = student_t.ppf((1 + LEVEL) / 2, total**2 / variance**2 * (seeds - 1)) * total**0.5
+    return float((np.abs(means) > half).mean())
+
+
+def seeds(rows: Rows) -> None:
+    """docs/figures/seeds.svg; spreads are medians over the techniques."""
+    figure, axes = new_figure(460)
+    for title, baseline, score, colour in COMPARISONS:
+        spreads = []
+        for (base, name, ours, theirs), sds in report.read_example_sds().items():
+            if base == baseline and ours == theirs and score in sds and len(ours) > 1:
+                pair = [scores_of(rows, of, score) for of in (name, base)]
+                spreads.append((np.subtract(*pair).std(ddof=1), sds[score]))
+        over_seeds, over_examples = np.median(spreads, axis=0)
+        print(f"{title}: sd over seeds {over_seeds:.4f}, over examples {over_examples:.4f}")
+        for examples, kind in ((0.0, "-"), (over_examples, "--")):
+            found = {n: power(n, over_seeds, examples) for n in SEEDS}
+            axes.plot([*found], [*found.values()], kind, color=colour)
+            print(", ".join(f"{n} seeds {found[n]:.2f}" for n in (3, 5, 10, 20)))
+    axes.set_ylim(0, 1.02)
+    axes.set_xticks([2, 3, 5, 7, 10, 15, 20])
+    axes.set_xlabel("seeds of each method (solid: this dev set; dashed: any)")
+    legend_above(figure, {title: colour for title, _, _, colour in COMPARISONS})
+    about = "Number of seeds against the fraction of comparisons whose 95 % interval excludes 0."
+    save(figure, "figures/seeds", "How often a true difference of 0.01 is resolved", about)
+
+
+FIGURES = (techniques, steps, books_scores, books_loss, grammar_learned, sst, seeds)
+
+
+def main() -> None:
+    """Draw all figures."""
+    OneLineParser(description="Draw the figures of results.").parse_args()
+    rows = report.rows_of(results.load_results())
+    with matplotlib.rc_context(STYLE):
+        for draw in FIGURES:
+            draw(rows)
+
+
+if __name__ == "__main__":
+    run_script(main)
