@@ -126,5 +126,5 @@ def runs_of(entry: GradedTask) -> dict[str, tuple[str, dict[str, Any]]]:
     if entry.id == LAYER:
         return {ALONE: (ALONE, {"alone": True}), TOGETHER: (TOGETHER, {"alone": False})}
     if entry.id == "classifier.forward":
-        return {TOGETHER: (TOGETHER, {}), SOLVED: (TOGETHER, {"solved": True})}
+        return {TOGETHER: (TOGETHER, {}), SOLVED: (TOGETHER, {})}
     return {TOGETHER: (TOGETHER, {})}

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from torch import Tensor
 
 from checks.findings import ROOT, Finding, Mistake
 from checks.fingerprints import Fingerprint, fingerprint_of
 from checks.graded_tasks import GRADED_TASKS, GradedTask
-from checks.part1 import compare, references, runners
+from checks.part1 import compare, runners
+from checks.part1.references import known_mistakes, load_references, under
 from checks.part3 import tasks as part3_tasks
 from course.grading.judging.hidden import SOLVED, Hidden, runs_of
 from course.grading.sandbox.runs import DTYPES
@@ -26,13 +25,12 @@ from course.grading.types import NOT_COUNTED, RIGHT, STATUSES, WRONG, Verdict
 
 PUBLIC = "public"
 INIT, OPTIMIZER = "classifier.init", "optimizer.step"
-RATES = "values/dropout probabilities that are it"
 KEYS_FIRST = " (keys first)"  # dropout as it falls where scores are (B, H, keys, queries)
-OPTIONAL = ("values/embeddings with token_type_ids",)  # an argument that embed may have
-UPDATE, DECAY = "the update", "weight decay"
+OPTIONAL = "values/embeddings with token_type_ids"  # an argument that embed may have
+DECAY = "weight decay"
 # The optimizer's rows: what each is about, and the cases that show it, all but DECAY without decay
 OPTIMIZER_ROWS = {
-    UPDATE: ("plain", "large_eps", "tiny_gradients", "long"),
+    "the update": ("plain", "large_eps", "tiny_gradients", "long"),
     DECAY: ("decay",),
     "correct_bias=False": ("uncorrected",),
     "parameter groups, schedules": ("groups", "schedule"),
@@ -48,12 +46,11 @@ ROWS = {
     INIT: ("values",),
     **part3_tasks.KINDS,
 }
-# What code can tell about itself without doing it
-CAN_BE_FORGED = {INIT: "sizes and flags of layers are read in the process of the student's code"}
+CAN_BE_FORGED = (INIT,)  # sizes and flags of layers are read in the process of the student's code
 
 
 def rows_of(entry: GradedTask) -> tuple[str, ...]:
-    """The names of a task's rows, the one first on which the others depend."""
+    """The names of a task's rows; the others depend on the first one."""
     return ROWS.get(entry.id, compare.KINDS)
 
 
@@ -66,54 +63,46 @@ def costs() -> dict[str, dict[str, float]]:
 def verdict_of(
     entry: GradedTask,
     is_right: Mapping[str, bool],
-    messages: list[str],
-    mistakes: list[Mistake],
+    messages: Sequence[str] = (),
+    mistakes: Sequence[Mistake] = (),
+    status: str = "wrong",
 ) -> Verdict:
-    """The verdict on a task that was run, from what is right about it."""
+    """The verdict on a task, from which of its rows are right."""
     first, *rest = rows_of(entry)
     if is_right[first]:
         rows = {row: RIGHT if is_right[row] else WRONG for row in (first, *rest)}
-        status = "right" if all(is_right.values()) else "wrong"
-        return Verdict(status, rows, tuple(messages[:4]), tuple(mistakes))
-    known = costs().get(entry.id, {})
-    cost = known.get(mistakes[0].name) if len(mistakes) == 1 else None
-    rows = {first: WRONG} | dict.fromkeys(rest, NOT_COUNTED)
-    return Verdict("wrong", rows, tuple(messages[:4]), tuple(mistakes), cost)
+        status, cost = "right" if all(is_right.values()) else status, None
+    else:
+        rows = {first: WRONG} | dict.fromkeys(rest, NOT_COUNTED)
+        known = costs().get(entry.id, {})
+        cost = known.get(mistakes[0].name) if len(mistakes) == 1 else None
+    return Verdict(status, rows, tuple(messages[:4]), tuple(mistakes), cost)
 
 
 def without_results(entry: GradedTask, status: str, message: str = "") -> Verdict:
     """The verdict where there is nothing to judge."""
-    first, *rest = rows_of(entry)
-    rows = {first: WRONG} | dict.fromkeys(rest, NOT_COUNTED)
-    return Verdict(status, rows, (message or STATUSES[status],))
+    nothing = dict.fromkeys(rows_of(entry), False)
+    return verdict_of(entry, nothing, [message or STATUSES[status]], status=status)
 
 
-def not_started(entry: GradedTask, title: str) -> Verdict:
-    """The verdict where a stub was called: the task's own, or another one's, which it waits for.
-
-    Args:
-        title: what the stub's error says.
-    """
-    others = [task.number for task in GRADED_TASKS if task.title == title and task != entry]
-    if others and title != entry.title:
-        return without_results(entry, "waits", f"waits for Task {others[0]}")
-    return without_results(entry, "not started")
-
-
-def of_run(outputs: Mapping[str, Any], run: str) -> dict[str, Any]:
-    """The outputs of one run."""
-    return references.under(f"{run}|", outputs)
-
-
-def errors_in(outputs: Mapping[str, Any]) -> list[Finding]:
+def error_in(outputs: Mapping[str, Any]) -> Finding | None:
     """The exception that a run ended with, if any."""
     if "error kind" not in outputs:
-        return []
+        return None
+    kind = "crashed" if "error at import" in outputs else "error"
     if outputs["error kind"] == "not started":
         kind = "not started"
-    else:
-        kind = "crashed" if "error at import" in outputs else "error"
-    return [Finding(kind, str(outputs.get("error", "")), "error slight" in outputs)]
+    return Finding(kind, str(outputs.get("error", "")), "error slight" in outputs)
+
+
+def stopped(entry: GradedTask, error: Finding) -> Verdict | None:
+    """The verdict on what could not be run: an unwritten task, or a file that is not imported."""
+    titles = {task.title: task.number for task in GRADED_TASKS if task != entry}
+    if error.kind == "not started" and error.text in titles:
+        return without_results(entry, "waits", f"waits for Task {titles[error.text]}")
+    if error.kind in ("not started", "crashed"):
+        return without_results(entry, error.kind, error.text * (error.kind == "crashed"))
+    return None
 
 
 def judge_part_1(
@@ -137,17 +126,14 @@ def judge_part_1(
         if name != SOLVED or not init_is_right
     }
     if not all(by_run.values()):
-        return Verdict("right", dict.fromkeys(rows_of(entry), RIGHT))
+        return verdict_of(entry, dict.fromkeys(rows_of(entry), True))
     findings = by_run.get(SOLVED) or next(iter(by_run.values()))
-    if findings[0].kind == "not started":
-        return not_started(entry, findings[0].text)
-    if findings[0].kind == "crashed":
-        return without_results(entry, "crashed", findings[0].text)
+    if verdict := stopped(entry, findings[0]):
+        return verdict
     kinds = {finding.kind for finding in findings}
     is_right = {row: row not in kinds for row in rows_of(entry)}
     is_right["values"] = kinds <= {*compare.KINDS[1:]}
-    public = f"{PUBLIC} {SOLVED}" if SOLVED in by_run else PUBLIC
-    mistakes = mistakes_in(entry, outputs, public)
+    mistakes = mistakes_in(entry, outputs, f"{PUBLIC} {SOLVED}" if SOLVED in by_run else PUBLIC)
     return verdict_of(entry, is_right, [finding.text for finding in findings], mistakes)
 
 
@@ -158,53 +144,24 @@ def findings_of(
 
     There it has ten times the tolerance of the students' check, whose inputs do not change.
     """
+    right = under(f"{entry.id}/", inputs.expected)
+    names = [n for n in right if not n.endswith(KEYS_FIRST)]
     findings: list[Finding] = []
-    for dtype in DTYPES:
-        run_outputs = of_run(outputs, f"{name} {dtype}")
-        findings = errors_in(run_outputs)
-        if not findings:
-            wanted = wanted_of(entry, run_outputs, inputs)
-            if entry.id == INIT and not init_is_readable(wanted, inputs):
+    for dtype, slack in zip(DTYPES, (1, 10), strict=True):
+        got = under(f"{name} {dtype}|", outputs)
+        wanted = {n: got.get(n) for n in names if n in got or n != OPTIONAL}
+        if error := error_in(got):
+            findings = [error]
+        else:
+            try:
+                findings = compare.compare(
+                    entry.id, wanted, DTYPES[dtype], inputs.inputs | inputs.expected, False, slack
+                )
+            except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
                 return [Finding("values", STATUSES["invalid answer"])]
-            right, slack = inputs.inputs | inputs.expected, 10 if dtype == "float32" else 1
-            findings = compare.compare(
-                entry.id, wanted, DTYPES[dtype], right, reveal=False, slack=slack
-            )
         if any(not finding.slight for finding in findings):
             return findings
     return findings
-
-
-def wanted_of(entry: GradedTask, run_outputs: Mapping[str, Any], inputs: Hidden) -> dict[str, Any]:
-    """The outputs that a right function has, None where they are missing; others are left out."""
-    right = references.under(f"{entry.id}/", inputs.expected)
-    names = [n for n in right if not n.endswith(KEYS_FIRST)]
-    wanted = {n: run_outputs.get(n) for n in names if n in run_outputs or n not in OPTIONAL}
-    for name, got in wanted.items():
-        if name.startswith("padding") and not same_form(got, right[name]):
-            wanted[name] = None
-    return wanted
-
-
-def same_form(got: Any, right: Tensor) -> bool:
-    """Whether an output is a tensor of the right shape and kind of numbers."""
-    return (
-        isinstance(got, Tensor)
-        and got.shape == right.shape
-        and got.is_floating_point() == right.is_floating_point()
-    )
-
-
-def init_is_readable(wanted: Mapping[str, Any], inputs: Hidden) -> bool:
-    """Whether what is told about the layers is a table with a row for each."""
-    right = {name: inputs.expected[f"{INIT}/{name}"] for name in wanted}
-    tensors = all(isinstance(got, Tensor) for got in wanted.values())
-    forms = tensors and all(
-        got.dim() == right[n].dim() and got.shape[1:] == right[n].shape[1:]
-        for n, got in wanted.items()
-    )
-    tables = (("sizes", "values/Linear layers: with a bias"), ("rates", RATES))
-    return forms and all(len(wanted[a]) == len(wanted[b]) for a, b in tables)
 
 
 def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any], public: str) -> list[Mistake]:
@@ -214,10 +171,9 @@ def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any], public: str) -> l
         public: the runs on these, without the name of the group of fingerprints.
     """
     for group in runners.groups_of(entry.id):
-        run_outputs = of_run(outputs, f"{public} {group}")
-        shown = str(run_outputs.get("error", "")) if "error kind" in run_outputs else run_outputs
-        known = references.known_mistakes(group)
-        mistakes, _ = known.find(shown, "values", right_fingerprint(entry.id))
+        got = under(f"{public} {group}|", outputs)
+        shown = str(got.get("error", "")) if "error kind" in got else got
+        mistakes, _ = known_mistakes(group).find(shown, "values", right_fingerprint(entry.id))
         if mistakes:
             return mistakes
     return []
@@ -226,4 +182,4 @@ def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any], public: str) -> l
 @functools.cache
 def right_fingerprint(task_id: str) -> Fingerprint:
     """That of the right outputs: a mistake that changes one which is right is not made."""
-    return fingerprint_of(references.under(f"{task_id}/", references.load_references()))
+    return fingerprint_of(under(f"{task_id}/", load_references()))

@@ -16,6 +16,7 @@ from course.grading.judging.judge import INIT, OPTIMIZER, PUBLIC
 from course.grading.sandbox import protocol
 from course.grading.sandbox.context import GradingContext
 from course.grading.sandbox.protocol import Reply
+from course.grading.sandbox.runs import DTYPES
 from course.grading.types import Submission, Verdict
 from prepare_submit import CODE
 
@@ -46,12 +47,12 @@ def runs_for(entry: GradedTask) -> Iterator[list]:
     """The runs of a task, see runs.part_1: on hidden inputs, and on the published ones."""
     ways = hidden.runs_of(entry)
     for name, (inputs, options) in ways.items():
-        for dtype in judge.DTYPES:
+        for dtype in DTYPES:
             yield [f"{name} {dtype}", inputs, dtype, options, name == SOLVED]
-    for solved in (False, True)[: 1 + (SOLVED in ways)]:
-        public = f"{PUBLIC} {SOLVED}" if solved else PUBLIC
-        for group, options in groups_of(entry.id).items():
-            yield [f"{public} {group}", PUBLIC, "float64", options, solved]
+    for group, options in groups_of(entry.id).items():
+        yield [f"{PUBLIC} {group}", PUBLIC, "float64", options, False]
+        if SOLVED in ways:
+            yield [f"{PUBLIC} {SOLVED} {group}", PUBLIC, "float64", options, True]
 
 
 def grade(
@@ -62,7 +63,6 @@ def grade(
     seed = context.seed(*whose)
     optimizer_seed = context.seed(*whose, "optimizer")  # the sandbox knows this one
     entries = [entry for entry in context.tasks if entry.file in submission.files]
-    jobs = [job_for(entry, submission, optimizer_seed) for entry in entries]
     ids = {entry.id for entry in entries}
     sets, expected, tensors = {}, {}, {}
     with context.lock:
@@ -72,6 +72,7 @@ def grade(
             sets = hidden.make(seed, context.part)
             tensors = {f"{PUBLIC}/{k}": t for k, t in public_inputs().items()}
     tensors |= {f"{name}/{k}": t for name, inputs in sets.items() for k, t in inputs.inputs.items()}
+    jobs = [job_for(entry, submission, optimizer_seed) for entry in entries]
     replies = protocol.ask(context, jobs, tensors)
     verdicts: dict[str, Verdict] = {}
     for entry in context.tasks:
@@ -79,9 +80,8 @@ def grade(
         if reply.status != "ran":
             verdicts[entry.id] = judge.without_results(entry, reply.status)
         elif entry.id == OPTIMIZER:
-            verdicts[entry.id] = adamw.judge_optimizer(
-                entry, reply.outputs, expected, optimizer_seed
-            )
+            verdict = adamw.judge_optimizer(entry, reply.outputs, expected, optimizer_seed)
+            verdicts[entry.id] = verdict
         else:
             init_is_right = INIT not in verdicts or verdicts[INIT].status == "right"
             verdicts[entry.id] = judge.judge_part_1(entry, reply.outputs, sets, init_is_right)

@@ -20,7 +20,7 @@ from course.grading.types import Score, Submission
 from datasets import load_data, load_pairs
 from prepare_submit import PART_1_FILES
 from training.files.errors import InputError
-from training.files.predictions import parse_predictions
+from training.files.predictions import mismatches, parse_predictions
 
 SPLITS = ("dev", "test")
 # Stem of the labelled file, column of predictions, column of labels, number of classes
@@ -123,26 +123,10 @@ def read(path: str, content: bytes, gold: Gold) -> np.ndarray:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
-    predicted, wanted = parse_predictions(text, gold.column, path), set(gold.ids)
-    faults = []
-    if missing := wanted - predicted.keys():
-        faults.append(f"{len(missing)} ids of {gold.file} are missing: {some(missing)}")
-    if unknown := predicted.keys() - wanted:
-        faults.append(f"{len(unknown)} ids are not in {gold.file}: {some(unknown)}")
-    if gold.classes:
-        wrong = [f"{k}={v:g}" for k, v in predicted.items() if v not in range(gold.classes)]
-        if wrong:
-            last = gold.classes - 1
-            faults.append(f"{len(wrong)} values are not classes 0 to {last}: {some(wrong)}")
-    if faults:
-        raise InputError(f"{path}: " + "; ".join(faults))
+    predicted = parse_predictions(text, gold.column, path)
+    if faults := mismatches(predicted, gold.ids, gold.file, gold.classes, path):
+        raise InputError("; ".join(faults))
     return np.array([predicted[key] for key in gold.ids])
-
-
-def some(items: Iterable[str]) -> str:
-    """The first three of them."""
-    items = sorted(item[:60] for item in items)
-    return ", ".join(items[:3]) + (" …" if len(items) > 3 else "")
 
 
 def odd(predicted: np.ndarray, gold: Gold) -> Iterator[str]:
@@ -151,7 +135,8 @@ def odd(predicted: np.ndarray, gold: Gold) -> Iterator[str]:
     differ = [rows for rows in gold.twins if np.ptp(values[list(rows)]) > ODD * np.std(values)]
     if len(differ) > 0.1 * len(gold.twins):
         yield f"{len(differ)} of {len(gold.twins)} texts that occur twice have two answers"
-    if not gold.classes and len(set(predicted)) > 1 and (predicted == predicted.round(1)).all():
+    one_decimal = all(float(value) == round(float(value), 1) for value in predicted)
+    if not gold.classes and len(set(predicted)) > 1 and one_decimal:
         yield "all similarities have one decimal at most"
 
 

@@ -140,7 +140,7 @@ def solved_init() -> Iterator[None]:
         heads = [part for part in layers if isinstance(part, nn.Linear)][-1:] or [nn.Linear(1, 1)]
         dropouts = [part for part in layers if isinstance(part, nn.Dropout)] or [nn.Dropout()]
         for layer in {*layers} - {*heads, *dropouts}:
-            layer.forward = lambda x: x
+            layer.__class__ = nn.Identity
         nn.Linear.__init__(heads[0], config.hidden_size, config.num_labels)
         for dropout in dropouts:
             dropout.p = config.hidden_dropout_prob
