@@ -208,7 +208,10 @@ def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Ver
         (LAYERS.replace("config.num_labels", "5"), LOGITS),
         ("        self.dropout = nn.Dropout(0.1)\n" + LAYERS.splitlines()[1] + "\n", LOGITS),
         ("        raise RuntimeError('what is this?')\n", LOGITS),
-        ("        raise NotImplementedError('Task 1.6 · BertSentimentClassifier.__init__')\n", LOGITS),
+        (
+            "        raise NotImplementedError('Task 1.6 · BertSentimentClassifier.__init__')\n",
+            LOGITS,
+        ),
         (
             "        self.drop = nn.Dropout(0.1)\n        self.layers = [nn.Linear(768, 5)]\n",
             "        return self.layers[-1](self.drop(pooled))",

@@ -21,14 +21,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from checks import jobs
 from checks.errors import describe
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import graded_task
 from checks.part1 import adamw_cases, adamw_checks, adamw_mistakes, runners
 from checks.part1.references import in_dtype, under
-from checks.quiz import generate
-from checks.report import Report
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 MOST_TEXT = 20_000  # bytes of what the checks print about one task
@@ -36,12 +33,13 @@ CASE_FAILS = (  # a step that fails in one case: the others are run still
     ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError,
     adamw_cases.CheckFailed,
 )  # fmt: skip
-RECORDED = {  # of torch's own functions, by their full names
-    "attention": re.compile(r".*(scaled_dot_product|multi_head_attention|flex_attention).*"),
-    "Transformer layers": re.compile(r"torch\.nn\.modules\.transformer\..*|.*_encoder_layer_fwd.*"),
-    "optimizers": re.compile(
-        r"torch\.optim\.(?!optimizer\.|lr_scheduler\.|swa_utils\.).*|.*_fused_(ada|sgd).*"
-    ),
+RECORDED = {  # of torch's own functions, by their names, those in Python after their files'
+    "attention": re.compile(r"(^|\.|/torch/.*:)(_?scaled_dot_pro|\w*multi_head_att|flex_att)"),
+    "Transformer layers": re.compile(r"/torch/nn/modules/transformer\.py:|^_transformer_enc"),
+    "optimizers": re.compile(r"/torch/optim/(?!optimizer|lr_sch|swa_)\w+\.py:(?!<)|^_fused_"),
+}
+OPERATORS = {
+    kind.__call__.__code__ for kind in (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 }
 
 
@@ -63,26 +61,25 @@ def warm_up(gradients: bool) -> None:
 
 @contextlib.contextmanager
 def recorded(results: dict[str, Any]) -> Iterator[None]:
-    """Put into ``calls`` how often what RECORDED names is called, however it was got hold of."""
-    counts = dict.fromkeys(RECORDED, 0)
+    """Put into ``calls`` whether what RECORDED names is called, however it was got hold of."""
+    codes, names = set(), set()  # of functions written in Python and in C
 
     def note(frame: FrameType, event: str, called: Any) -> None:
-        module, name = frame.f_globals.get("__name__") or "", frame.f_code.co_name
         if event == "c_call":
-            name = called.__name__
-        elif event != "call" or module[:5] != "torch" or name == "<module>":
-            return
-        elif module == "torch._ops" and name == "__call__":
-            name = str(frame.f_locals["self"])
-        for kind, pattern in RECORDED.items():
-            counts[kind] += bool(pattern.fullmatch(f"{module}.{name}"))
+            names.add(called.__name__)
+        elif event == "call":
+            codes.add(frame.f_code)
+            if frame.f_code in OPERATORS:
+                names.add(str(frame.f_locals["self"]))
 
     sys.setprofile(note)
     try:
         yield
     finally:
         sys.setprofile(None)
-        results["calls"] = torch.tensor([*counts.values()])
+        names |= {f"{code.co_filename}:{code.co_name}" for code in codes}
+        ran = [any(map(pattern.search, names)) for pattern in RECORDED.values()]
+        results["calls"] = torch.tensor(ran)
 
 
 def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[str, Any]:
@@ -202,9 +199,11 @@ def checks(_: dict[str, Tensor], name: str) -> dict[str, Any]:
     """What the students' own sanity_check.py prints about one task or job, as a text's bytes."""
     printed, text = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(printed):
-        outcome = jobs.run(name)
+        outcome = importlib.import_module("checks.jobs").run(name)
     with contextlib.redirect_stdout(text):
-        Report().end(outcome, printed.getvalue().splitlines())
+        importlib.import_module("checks.report").Report().end(
+            outcome, printed.getvalue().splitlines()
+        )
     content = bytearray(text.getvalue().encode(errors="replace")[:MOST_TEXT])
     return {"text": torch.frombuffer(content, dtype=torch.uint8)}
 
@@ -213,5 +212,5 @@ def viva(
     _: dict[str, Tensor], seed: str, count: int, tasks: list[str], room: float
 ) -> dict[str, Any]:
     """Questions about a group's functions, as the bytes of a JSON text."""
-    text = generate.as_json(seed, count, tasks, room)
+    text = importlib.import_module("checks.quiz.generate").as_json(seed, count, tasks, room)
     return {"questions": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
