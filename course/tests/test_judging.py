@@ -1,4 +1,4 @@
-"""Judging (course/grading/judging): what is right gets all, a known mistake its cost, tricks none."""
+"""Judging (course/grading/judging): what is right gets all, known mistakes cost, tricks fail."""
 
 import contextlib
 import dataclasses
@@ -20,7 +20,7 @@ from checks.graded_tasks import GRADED_TASKS, graded_task
 from course.answers import MISTAKES, VARIANTS, installed_source, put, read, read_all
 from course.grading.judging import canaries, hidden, judge, predictions
 from course.grading.judging.predictions import Gold, load_gold, score
-from course.grading.judging.submission import Judged, grade_submission
+from course.grading.judging.submission import Judged, checks_text, grade_submission
 from course.grading.sandbox import protocol, runs
 from course.grading.sandbox.context import GradingContext, open_context
 from course.grading.types import NOT_COUNTED, RIGHT, WRONG, Submission, Verdict
@@ -435,10 +435,8 @@ def test_a_cause_that_several_tasks_share_is_said_once():
     }
     replies["checks 2"] = protocol.Reply("timeout")
     replies["checks 3"] = protocol.Reply("ran", {"text": torch.ones(2)})
-    from course.grading.judging.submission import checks_text
-
-    with mock.patch.object(protocol, "ask", lambda *_: replies):
-        text = checks_text(context_of("1.1"), submission({}), map(str, range(4)))
+    with mock.patch.object(protocol, "ask", return_value=replies):
+        text = checks_text(context_of("1.1"), submission({}), dict.fromkeys("0123", ""))
     assert text.count("bert.py is bad") == 1
     assert text.count("waits") == 2
     assert "did not end" in text

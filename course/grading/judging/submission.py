@@ -33,12 +33,14 @@ class Judged:
 def grade_submission(context: GradingContext, submission: Submission) -> Judged:
     """Run a submission's code in the sandbox, and judge it."""
     if context.part == 2:  # people judge the code, the scores of its predictions count
-        names = [*(entry.id for entry in context.tasks), LOOP]
-        return Judged({}, checks=checks_text(context, submission, names))
+        file = context.tasks[0].file
+        files = dict.fromkeys([*(entry.id for entry in context.tasks), LOOP], file)
+        return Judged({}, checks=checks_text(context, submission, files))
     verdicts, replies = part1.grade(context, submission)
-    names = [task_id for task_id, verdict in verdicts.items() if verdict.status in SAYS_MORE]
+    more = [entry for entry in context.tasks if verdicts[entry.id].status in SAYS_MORE]
+    files = {entry.id: entry.file for entry in more}
     calls = tuple(calls_in(context.tasks, replies))
-    return Judged(verdicts, calls, checks_text(context, submission, names))
+    return Judged(verdicts, calls, checks_text(context, submission, files))
 
 
 def calls_in(tasks: Iterable[GradedTask], replies: Mapping[str, Reply]) -> Iterator[str]:
@@ -51,10 +53,16 @@ def calls_in(tasks: Iterable[GradedTask], replies: Mapping[str, Reply]) -> Itera
                 yield f"Task {entry.number} ran torch's own {kind}"
 
 
-def checks_text(context: GradingContext, submission: Submission, names: Iterable[str]) -> str:
-    """What sanity_check.py prints about some tasks, or LOOP; a cause that several share once."""
-    files = submission.sources()
-    jobs = [protocol.job(f"checks {name}", "checks", {"name": name}, files) for name in names]
+def checks_text(context: GradingContext, submission: Submission, files: Mapping[str, str]) -> str:
+    """What sanity_check.py prints about some jobs; a cause that several share is said once.
+
+    Args:
+        files: of each job the file that it is about.
+    """
+    jobs = [
+        protocol.job(f"checks {name}", "checks", {"name": name, "file": file}, submission.sources())
+        for name, file in files.items()
+    ]
     replies = protocol.ask(context, jobs, {}) if jobs else {}
     texts, causes = [], set()
     for job in jobs:

@@ -195,15 +195,19 @@ def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
         return {f"hidden|{name}": value for name, value in outputs.items()}
 
 
-def checks(_: dict[str, Tensor], name: str) -> dict[str, Any]:
-    """What the students' own sanity_check.py prints about one task or job, as a text's bytes."""
+def checks(_: dict[str, Tensor], name: str, file: str) -> dict[str, Any]:
+    """What the students' own sanity_check.py prints about one task or job, as a text's bytes.
+
+    Args:
+        file: which it is about; the job would not look for it where the student's is here.
+    """
+    jobs, report = (importlib.import_module(f"checks.{module}") for module in ("jobs", "report"))
     printed, text = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(printed):
-        outcome = importlib.import_module("checks.jobs").run(name)
+        jobs.fault_of_import(file)
+        outcome = jobs.run(name)
     with contextlib.redirect_stdout(text):
-        importlib.import_module("checks.report").Report().end(
-            outcome, printed.getvalue().splitlines()
-        )
+        report.Report().end(outcome, printed.getvalue().splitlines())
     content = bytearray(text.getvalue().encode(errors="replace")[:MOST_TEXT])
     return {"text": torch.frombuffer(content, dtype=torch.uint8)}
 
