@@ -16,15 +16,8 @@ from checks.graded_tasks import GradedTask
 from checks.part1 import adamw_mistakes
 from checks.part1.adamw_cases import TOLERANCE, make_cases
 from checks.part1.references import under
-from course.grading.judging.judge import (
-    DECAY,
-    OPTIMIZER_ROWS,
-    PUBLIC,
-    error_in,
-    stopped,
-    verdict_of,
-    without_results,
-)
+from course.grading.judging import judge
+from course.grading.judging.judge import DECAY, OPTIMIZER_ROWS, PUBLIC
 from course.grading.sandbox.runs import without_decay
 from course.grading.types import Verdict
 
@@ -43,8 +36,8 @@ def judge_optimizer(
         seed: of the hidden cases.
     """
     got = under("hidden|", outputs)
-    if error := error_in(got):
-        return stopped(entry, error) or without_results(entry, "wrong", error.text)
+    if error := judge.error_in(got):
+        return judge.stopped(entry, error) or judge.without_results(entry, "wrong", error.text)
     cases = {case.name: case for case in make_cases(seed)}
     plain = {name: without_decay(case).name for name, case in cases.items()}
     plain["gradient"] = "gradient"
@@ -62,7 +55,7 @@ def judge_optimizer(
     messages += [f"wrong weight decay: {about[name]}" for name in min(off, key=len)]
     public, known = under(f"{PUBLIC}|", outputs), adamw_mistakes.known_mistakes()
     mistakes = adamw_mistakes.mistakes_in(public, known)[0] if messages else []
-    return verdict_of(entry, is_right, messages, mistakes)
+    return judge.verdict_of(entry, is_right, messages, mistakes)
 
 
 def close(got: Any, wanted: Tensor) -> bool:
