@@ -385,6 +385,8 @@ KERNEL = "torch.nn.functional.scaled_dot_product_attention"
     [
         KERNEL,
         "torch.ops.aten.scaled_dot_product_attention",
+        "torch.ops.aten.scaled_dot_product_attention.default",
+        "torch._C._nn.scaled_dot_product_attention",
         "getattr(torch.nn.functional, 'scaled_dot' + '_product_attention')",
         "torch.nn.MultiheadAttention.__init__.__globals__['F'].scaled_dot_product_attention",
     ],

@@ -38,9 +38,6 @@ RECORDED = {  # of torch's own functions, by their names, those in Python after 
     "Transformer layers": re.compile(r"/torch/nn/modules/transformer\.py:|^_transformer_enc"),
     "optimizers": re.compile(r"/torch/optim/(?!optimizer|lr_sch|swa_)\w+\.py:(?!<)|^_fused_"),
 }
-OPERATORS = {
-    kind.__call__.__code__ for kind in (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
-}
 
 
 def warm_up(gradients: bool) -> None:
@@ -69,7 +66,7 @@ def recorded(results: dict[str, Any]) -> Iterator[None]:
             names.add(called.__name__)
         elif event == "call":
             codes.add(frame.f_code)
-            if frame.f_code in OPERATORS:
+            if frame.f_code is torch._ops.OpOverload.__call__.__code__:
                 names.add(str(frame.f_locals["self"]))
 
     sys.setprofile(note)
