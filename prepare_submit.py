@@ -34,7 +34,7 @@ from training.cli.sentiment_flags import not_as_asked
 from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.files.imports import with_imported
-from training.files.predictions import read_predictions
+from training.files.predictions import mismatches, read_predictions
 from training.files.texts import read_json, read_text
 from training.files.writing import write_whole
 
@@ -182,22 +182,8 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str, str]:
         rows = wanted.rows()
     except InputError as error:
         return [str(error)], "", ""
-    ids = {row[-1] for row in rows}
-    faults = []
-    if missing := ids - predicted.keys():
-        count = f"{len(missing)} of the ids in {wanted.data_file}"
-        faults.append(f"{path} lacks {count}: {_first(missing)}")
-    if unknown := predicted.keys() - ids:
-        faults.append(
-            f"{path}: {len(unknown)} of its ids are not in {wanted.data_file}: {_first(unknown)}"
-        )
-    if wanted.classes:
-        wrong = [key for key, value in predicted.items() if value not in range(wanted.classes)]
-        if wrong:
-            faults.append(
-                f"{path}: {len(wrong)} of its values are not classes 0 to {wanted.classes - 1}: "
-                f"{_first(f'{key}={predicted[key]:g}' for key in wrong)}"
-            )
+    ids = [row[-1] for row in rows]
+    faults = mismatches(predicted, ids, str(wanted.data_file), wanted.classes, str(path))
     if faults:
         return faults, "", ""
     return [], *describe(wanted, rows, predicted)
@@ -231,11 +217,6 @@ def judge(gold: list, values: list[float], classes: int | None) -> tuple[str, st
     score, most = accuracy(gold, values), max(Counter(gold).values()) / len(gold)
     doubt = f"an accuracy of {score:.3f} is not above the most frequent class's, {most:.3f}"
     return f"accuracy {score:.3f}", doubt if score <= most else ""
-
-
-def _first(items) -> str:
-    items = sorted(items)
-    return ", ".join(items[:3]) + (" …" if len(items) > 3 else "")
 
 
 def build_zip(files: Sequence[Path], target: Path, part: int) -> None:

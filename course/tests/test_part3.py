@@ -10,18 +10,13 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file
-from support import ROOT, needs_sandbox
+from support import ROOT
 from test_handout import built, written
 
 from checks import jobs
 from checks.graded_tasks import GRADED_TASKS
 from checks.part1.references import DATA_FILES, FINGERPRINTS
-from course import table
-from course.answers import MARKER, MISTAKES, installed, put, read, read_all
-from course.grading.intake import intake
-from course.grading.judging.submission import grade_tasks, task_result
-from course.grading.judging.types import Submission
-from course.grading.sandbox.context import open_context
+from course.answers import MISTAKES, installed, read_all
 from course.handout_checks import write_files
 
 FILE = "lessons/modern_bert.py"
@@ -86,50 +81,6 @@ def test_without_its_handout_a_line_says_so(tmp_path):
     command = [sys.executable, "sanity_check.py", "--part", "3"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8")
     assert "invalid choice: 3 (choose from 1, 2)" in done.stderr
-
-
-def source_with(*mistakes: str) -> str:
-    """Our file without markers, with these mistakes in it."""
-    text = MARKER.sub("", (ROOT / FILE).read_text(encoding="utf-8"))
-    for name in mistakes:
-        text = put(read(MISTAKES, name), source=text)
-    return text
-
-
-@pytest.mark.parametrize("name", [FILE, "modern_bert.py", f"group/{FILE}"])
-def test_a_submission_is_its_file_wherever_it_lies(tmp_path, name):
-    path = tmp_path / "submission" / name
-    path.parent.mkdir(parents=True)
-    path.write_text(source_with())
-    taken = intake.take("student", tmp_path / "submission", 3)
-    assert taken.files == {FILE: source_with().encode()}
-    assert not taken.refused
-
-
-@needs_sandbox
-def test_grading_as_part_1_s():
-    settings = table.read_settings(ROOT)
-    wrong = (
-        "modern.rotary/positions_from_one",
-        "modern.local_mask/off_by_one",
-        "modern.geglu/silu",
-    )
-    with open_context(3, "secret") as context:
-
-        def graded(text: str) -> dict[str, dict]:
-            submission = Submission("student", 3, {FILE: text.encode()}, sha256="0")
-            verdicts = grade_tasks(context, submission)
-            return {t.number: task_result(t, verdicts[t.id], settings) for t in context.tasks}
-
-        right, mistaken = graded(source_with()), graded(source_with(*wrong))
-        stubs = graded(built("3").text(FILE))
-    assert [task["points"] for task in right.values()] == [task.points for task in TASKS]
-    assert [task["mistakes"] for task in mistaken.values()] == [[w.split("/")[1]] for w in wrong]
-    lost = {number: task["rows"][0]["points"] for number, task in mistaken.items()}
-    assert lost == {"3.1": 0, "3.2": 0, "3.3": 0}
-    dropout = {row["what"]: row["points"] for row in mistaken["3.3"]["rows"]}["dropout"]
-    assert dropout > 0  # it acts as it should but for the one known mistake
-    assert {task["status"] for task in stubs.values()} == {"not started"}
 
 
 def test_references_are_those_of_transformers(tmp_path):

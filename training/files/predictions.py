@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from training.files.errors import InputError
@@ -63,3 +64,33 @@ def parse_predictions(text: str, column: str, name: str, fold: bool = True) -> d
             listed.append(f"… and {len(faults) - MOST_FAULTS} more faults")
         raise InputError(f"{name}: {'; '.join(listed)}")
     return values
+
+
+def mismatches(
+    values: Mapping[str, float], ids: Iterable[str], data_file: str, classes: int | None, name: str
+) -> list[str]:
+    """What predictions lack, or have too much, for a data file: ids, values that are not classes.
+
+    Args:
+        values: predictions by id.
+        ids: of the data file.
+        classes: how many; None: any number will do.
+        name: what the faults call the file of predictions.
+    """
+    wanted, faults = set(ids), []
+    if missing := wanted - values.keys():
+        faults.append(f"{name} lacks {len(missing)} of the ids in {data_file}: {first(missing)}")
+    if unknown := values.keys() - wanted:
+        count = f"{len(unknown)} of its ids are not in {data_file}"
+        faults.append(f"{name}: {count}: {first(unknown)}")
+    wrong = [f"{k}={v:g}" for k, v in values.items() if classes and v not in range(classes)]
+    if wrong:
+        count = f"{len(wrong)} of its values are not classes 0 to {classes - 1}"
+        faults.append(f"{name}: {count}: {first(wrong)}")
+    return faults
+
+
+def first(items: Iterable[str]) -> str:
+    """The first three, in order."""
+    items = sorted(item[:60] for item in items)
+    return ", ".join(items[:3]) + (" …" if len(items) > 3 else "")

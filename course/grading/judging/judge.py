@@ -1,34 +1,33 @@
 """Compare what came out of the sandbox with the right answers, in the grader's own process.
 
 Only numbers count, and only where they are there: nothing that a submission says about itself is
-evidence. A task has rows (values, gradients, padding, dropout; for the optimizer its cases), each
-with its share of the task's points; a wrong value fails them all, since the others cannot be right
-then. Right values are never shown.
+evidence. A task has rows (values, gradients, padding, dropout; for the optimizer its cases). Where
+the first row is wrong, the others are not counted, and what is lost is what costs.toml says of the
+one known mistake that the results show, or all. Right values are never shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import functools
+import tomllib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
-
-from checks.findings import Finding, Mistake
+from checks.findings import ROOT, Finding, Mistake
+from checks.fingerprints import Fingerprint, fingerprint_of
 from checks.graded_tasks import GRADED_TASKS, GradedTask
-from checks.part1 import compare, references, runners
-from checks.part2 import tasks as part2_tasks
+from checks.part1 import compare, runners
+from checks.part1.references import known_mistakes, load_references, under
 from checks.part3 import tasks as part3_tasks
-from course.grading.judging.hidden import Hidden, runs_of
-from course.grading.sandbox.protocol import LACKING
+from course.grading.judging.hidden import SOLVED, Hidden, runs_of
 from course.grading.sandbox.runs import DTYPES
+from course.grading.types import NOT_COUNTED, RIGHT, STATUSES, WRONG, Verdict
 
 PUBLIC = "public"
-INIT = "classifier.init"
-RATES = "values/dropout probabilities that are it"
+INIT, OPTIMIZER = "classifier.init", "optimizer.step"
 KEYS_FIRST = " (keys first)"  # dropout as it falls where scores are (B, H, keys, queries)
-OPTIONAL = ("values/embeddings with token_type_ids",)  # an argument that embed may have
-DECAY, KEPT = "weight decay", "gradients left as they are"
+OPTIONAL = "values/embeddings with token_type_ids"  # an argument that embed may have
+DECAY = "weight decay"
 # The optimizer's rows: what each is about, and the cases that show it, all but DECAY without decay
 OPTIMIZER_ROWS = {
     "the update": ("plain", "large_eps", "tiny_gradients", "long"),
@@ -37,169 +36,150 @@ OPTIMIZER_ROWS = {
     "parameter groups, schedules": ("groups", "schedule"),
     "parameters without gradients": ("missing_gradients",),
     "resuming": ("resume",),
-    KEPT: ("gradient",),
+    "gradients left as they are": ("gradient",),
 }
 WITHOUT_PADDING = tuple(kind for kind in compare.KINDS if kind != "padding")  # nothing is masked
 ROWS = {
     "bert.add_norm": WITHOUT_PADDING,
     "classifier.forward": WITHOUT_PADDING,
-    "optimizer.step": tuple(OPTIMIZER_ROWS),
-    "classifier.init": ("values",),
-    **part2_tasks.KINDS,
+    OPTIMIZER: tuple(OPTIMIZER_ROWS),
+    INIT: ("values",),
     **part3_tasks.KINDS,
 }
-# What code can tell about itself without doing it, and why the points stay
-CAN_BE_FORGED = {
-    INIT: "sizes and flags of layers are read in the process of the student's code",
-    "multitask.init": "which parameters train, and which layers there are, is read in the process "
-    "of the student's code; that BERT and the layers count is seen in 2.2 to 2.5",
-}
-
-
-@dataclass
-class Verdict:
-    """What is right and wrong about one task."""
-
-    status: str
-    rows: dict[str, bool] = field(default_factory=dict)
-    messages: list[str] = field(default_factory=list)
-    mistakes: list[Mistake] = field(default_factory=list)
-    flags: list[str] = field(default_factory=list)  # for staff to look at
+CAN_BE_FORGED = (INIT,)  # sizes and flags of layers are read in the process of the student's code
 
 
 def rows_of(entry: GradedTask) -> tuple[str, ...]:
-    """The names of a task's rows."""
+    """The names of a task's rows; the others depend on the first one."""
     return ROWS.get(entry.id, compare.KINDS)
 
 
-def nothing(entry: GradedTask, status: str, message: str = "") -> Verdict:
-    """The verdict where there is no answer to judge."""
-    text = message or LACKING.get(status, "")
-    return Verdict(status, dict.fromkeys(rows_of(entry), False), [text] if text else [])
+@functools.cache
+def costs() -> dict[str, dict[str, float]]:
+    """What a known mistake that makes results wrong costs, by task and by the mistake's name."""
+    return tomllib.loads((ROOT / "course" / "costs.toml").read_text(encoding="utf-8"))
 
 
-def not_started(entry: GradedTask, title: str) -> Verdict:
-    """The verdict where a stub was called: the task's own, or another one's, which it waits for.
+def verdict_of(
+    entry: GradedTask,
+    is_right: Mapping[str, bool],
+    messages: Sequence[str] = (),
+    mistakes: Sequence[Mistake] = (),
+    status: str = "wrong",
+) -> Verdict:
+    """The verdict on a task, from which of its rows are right."""
+    first, *rest = rows_of(entry)
+    if is_right[first]:
+        rows = {row: RIGHT if is_right[row] else WRONG for row in (first, *rest)}
+        status, cost = "right" if all(is_right.values()) else status, None
+    else:
+        rows = {first: WRONG} | dict.fromkeys(rest, NOT_COUNTED)
+        known = costs().get(entry.id, {})
+        cost = known.get(mistakes[0].name) if len(mistakes) == 1 else None
+    return Verdict(status, rows, tuple(messages[:4]), tuple(mistakes), cost)
 
-    Args:
-        title: what the stub's error says.
-    """
-    others = [task.number for task in GRADED_TASKS if task.title == title and task != entry]
-    if others and title != entry.title:
-        return nothing(entry, "waits", f"waits for Task {others[0]}")
-    return nothing(entry, "not started", title)
+
+def without_results(entry: GradedTask, status: str, message: str = "") -> Verdict:
+    """The verdict where there is nothing to judge."""
+    nothing = dict.fromkeys(rows_of(entry), False)
+    return verdict_of(entry, nothing, [message or STATUSES[status]], status=status)
 
 
-def of_run(outputs: Mapping[str, Any], run: str) -> dict[str, Any]:
-    """The outputs of one run."""
-    return references.under(f"{run}|", outputs)
-
-
-def errors_in(outputs: Mapping[str, Any]) -> list[Finding]:
+def error_in(outputs: Mapping[str, Any]) -> Finding | None:
     """The exception that a run ended with, if any."""
     if "error kind" not in outputs:
-        return []
+        return None
+    kind = "crashed" if "error at import" in outputs else "error"
     if outputs["error kind"] == "not started":
         kind = "not started"
-    else:
-        kind = "crashed" if "error at import" in outputs else "error"
-    return [Finding(kind, str(outputs.get("error", "")), "error slight" in outputs)]
+    return Finding(kind, str(outputs.get("error", "")), "error slight" in outputs)
+
+
+def stopped(entry: GradedTask, error: Finding) -> Verdict | None:
+    """The verdict on what could not be run: an unwritten task, or a file that is not imported."""
+    titles = {task.title: task.number for task in GRADED_TASKS if task != entry}
+    if error.kind == "not started" and error.text in titles:
+        return without_results(entry, "waits", f"waits for Task {titles[error.text]}")
+    if error.kind in ("not started", "crashed"):
+        return without_results(entry, error.kind, error.text * (error.kind == "crashed"))
+    return None
 
 
 def judge_part_1(
     entry: GradedTask,
     outputs: Mapping[str, Any],
     hidden: Mapping[str, Hidden],
-    earlier: Mapping[str, Verdict],
+    init_is_right: bool = True,
 ) -> Verdict:
-    """A task of bert.py or classifier.py; the first way of running it that is right counts.
+    """A task of bert.py, classifier.py or modern_bert.py.
 
-    What puts __init__ right counts only where that is wrong, and has cost its points already.
+    One way of running it that is right is enough. If none is, the first one tells what is wrong.
+
+    Args:
+        outputs: of runs.part_1.
+        hidden: sets of inputs by name.
+        init_is_right: if not, the classifier's forward is judged with our __init__.
     """
-    best: list[Finding] | None = None
-    init_is_right = INIT not in earlier or earlier[INIT].status == "right"
-    for name, (inputs, options) in runs_of(entry).items():
-        if "mended" in options and init_is_right:
-            continue
-        findings = findings_of(entry, outputs, name, hidden[inputs])
-        if not findings:
-            return Verdict("right", dict.fromkeys(rows_of(entry), True))
-        best = best or findings
-    if best[0].kind == "not started":
-        return not_started(entry, best[0].text)
-    if best[0].kind == "crashed":
-        return nothing(entry, "crashed", best[0].text)
-    rows = {row: not fails(row, best) for row in rows_of(entry)}
-    return Verdict("wrong", rows, [f.text for f in best][:4], mistakes_in(entry, outputs))
-
-
-def fails(row: str, findings: list[Finding]) -> bool:
-    """Whether a row is lost: its own kind is wrong, or the values are, or there is an error."""
-    return any(finding.kind not in compare.KINDS[1:] or finding.kind == row for finding in findings)
+    by_run = {
+        name: findings_of(entry, outputs, name, hidden[inputs])
+        for name, (inputs, _) in runs_of(entry).items()
+        if name != SOLVED or not init_is_right
+    }
+    if not all(by_run.values()):
+        return verdict_of(entry, dict.fromkeys(rows_of(entry), True))
+    findings = by_run.get(SOLVED) or next(iter(by_run.values()))
+    if verdict := stopped(entry, findings[0]):
+        return verdict
+    kinds = {finding.kind for finding in findings}
+    is_right = {row: row not in kinds for row in rows_of(entry)}
+    is_right["values"] = kinds <= {*compare.KINDS[1:]}
+    mistakes = mistakes_in(entry, outputs, f"{PUBLIC} {SOLVED}" if SOLVED in by_run else PUBLIC)
+    return verdict_of(entry, is_right, [finding.text for finding in findings], mistakes)
 
 
 def findings_of(
     entry: GradedTask, outputs: Mapping[str, Any], name: str, inputs: Hidden
 ) -> list[Finding]:
-    """Sharply in float64, then as it will be used, in float32.
+    """What is wrong with a run: sharply in float64, then as it will be used, in float32.
 
     There it has ten times the tolerance of the students' check, whose inputs do not change.
     """
+    right = under(f"{entry.id}/", inputs.expected)
+    names = [n for n in right if not n.endswith(KEYS_FIRST)]
     findings: list[Finding] = []
-    for dtype in DTYPES:
-        run_outputs = of_run(outputs, f"{name} {dtype}")
-        findings = errors_in(run_outputs)
-        if not findings:
-            wanted = wanted_of(entry, run_outputs, inputs)
-            if entry.id == INIT and not init_is_readable(wanted, inputs):
-                return [Finding("values", LACKING["invalid answer"])]
-            references, slack = inputs.inputs | inputs.expected, 10 if dtype == "float32" else 1
-            findings = compare.compare(
-                entry.id, wanted, DTYPES[dtype], references, reveal=False, slack=slack
-            )
+    for dtype, slack in zip(DTYPES, (1, 10), strict=True):
+        got = under(f"{name} {dtype}|", outputs)
+        wanted = {n: got.get(n) for n in names if n in got or n != OPTIONAL}
+        if error := error_in(got):
+            findings = [error]
+        else:
+            try:
+                findings = compare.compare(
+                    entry.id, wanted, DTYPES[dtype], inputs.inputs | inputs.expected, False, slack
+                )
+            except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+                return [Finding("values", STATUSES["invalid answer"])]
         if any(not finding.slight for finding in findings):
             return findings
     return findings
 
 
-def wanted_of(entry: GradedTask, run_outputs: Mapping[str, Any], inputs: Hidden) -> dict[str, Any]:
-    """The outputs that a right function has, None where they are lacking; others are left out."""
-    right = references.under(f"{entry.id}/", inputs.expected)
-    names = [n for n in right if not n.endswith(KEYS_FIRST)]
-    wanted = {n: run_outputs.get(n) for n in names if n in run_outputs or n not in OPTIONAL}
-    for name, got in wanted.items():
-        if name.startswith("padding") and not same_form(got, right[name]):
-            wanted[name] = None
-    return wanted
+def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any], public: str) -> list[Mistake]:
+    """The known mistakes, by what the function makes of the published inputs.
 
-
-def same_form(got: Any, right: Tensor) -> bool:
-    """Whether an output is a tensor of the right shape and kind of numbers."""
-    return (
-        isinstance(got, Tensor)
-        and got.shape == right.shape
-        and got.is_floating_point() == right.is_floating_point()
-    )
-
-
-def init_is_readable(wanted: Mapping[str, Any], inputs: Hidden) -> bool:
-    """Whether what is told about the layers is a table with a row for each."""
-    right = {name: inputs.expected[f"{INIT}/{name}"] for name in wanted}
-    tensors = all(isinstance(got, Tensor) for got in wanted.values())
-    forms = tensors and all(
-        got.dim() == right[n].dim() and got.shape[1:] == right[n].shape[1:]
-        for n, got in wanted.items()
-    )
-    tables = (("sizes", "values/Linear layers: with a bias"), ("rates", RATES))
-    return forms and all(len(wanted[a]) == len(wanted[b]) for a, b in tables)
-
-
-def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any]) -> list[Mistake]:
-    """The known mistakes, by what the function makes of the published inputs."""
+    Args:
+        public: the runs on these, without the name of the group of fingerprints.
+    """
     for group in runners.groups_of(entry.id):
-        run_outputs = of_run(outputs, f"{PUBLIC} {group}")
-        shown = str(run_outputs.get("error", "")) if "error kind" in run_outputs else run_outputs
-        mistakes, _ = references.known_mistakes(group).find(shown, decisive="values")
+        got = under(f"{public} {group}|", outputs)
+        shown = str(got.get("error", "")) if "error kind" in got else got
+        mistakes, _ = known_mistakes(group).find(shown, "values", right_fingerprint(entry.id))
         if mistakes:
             return mistakes
     return []
+
+
+@functools.cache
+def right_fingerprint(task_id: str) -> Fingerprint:
+    """That of the right outputs: a mistake that changes one which is right is not made."""
+    return fingerprint_of(under(f"{task_id}/", load_references()))

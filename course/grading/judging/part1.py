@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from torch import Tensor
 
 from checks.graded_tasks import GradedTask
 from checks.part1.references import load_references
 from checks.part1.runners import groups_of
 from checks.part1.stand_ins import STAND_INS
-from course.grading.judging import adamw, hidden, judge, partial
-from course.grading.judging.types import Submission
+from course.grading.judging import adamw, hidden, judge
+from course.grading.judging.hidden import SOLVED
+from course.grading.judging.judge import INIT, OPTIMIZER, PUBLIC
 from course.grading.sandbox import protocol
 from course.grading.sandbox.context import GradingContext
-from course.grading.sandbox.protocol import OPTIMIZER, Reply
+from course.grading.sandbox.protocol import Reply
+from course.grading.sandbox.runs import DTYPES
+from course.grading.types import Submission, Verdict
 from prepare_submit import CODE
 
 
@@ -34,25 +39,30 @@ def job_for(entry: GradedTask, submission: Submission, optimizer_seed: int) -> p
     files = submission.sources(CODE) | {entry.file: submission.files[entry.file].decode()}
     if entry.id == OPTIMIZER:
         return protocol.job(entry.id, "optimizer", {"seed": optimizer_seed}, files)
-    runs = [
-        [f"{name} {dtype}", inputs, dtype, options]
-        for name, (inputs, options) in hidden.runs_of(entry).items()
-        for dtype in judge.DTYPES
-    ]
-    runs += [
-        [f"{judge.PUBLIC} {group}", judge.PUBLIC, "float64", options]
-        for group, options in groups_of(entry.id).items()
-    ]
+    runs = list(runs_for(entry))
     return protocol.job(entry.id, "part_1", {"task_id": entry.id, "runs": runs}, files)
 
 
-def grade(context: GradingContext, submission: Submission) -> dict[str, judge.Verdict]:
-    """The verdict on each task, by its id."""
+def runs_for(entry: GradedTask) -> Iterator[list]:
+    """The runs of a task, see runs.part_1: on hidden inputs, and on the published ones."""
+    ways = hidden.runs_of(entry)
+    for name, (inputs, options) in ways.items():
+        for dtype in DTYPES:
+            yield [f"{name} {dtype}", inputs, dtype, options, name == SOLVED]
+    for group, options in groups_of(entry.id).items():
+        yield [f"{PUBLIC} {group}", PUBLIC, "float64", options, False]
+        if SOLVED in ways:
+            yield [f"{PUBLIC} {SOLVED} {group}", PUBLIC, "float64", options, True]
+
+
+def grade(
+    context: GradingContext, submission: Submission
+) -> tuple[dict[str, Verdict], Mapping[str, Reply]]:
+    """The verdict on each task by its id, and what the sandbox replied."""
     whose = (submission.student, submission.sha256)
     seed = context.seed(*whose)
     optimizer_seed = context.seed(*whose, "optimizer")  # the sandbox knows this one
     entries = [entry for entry in context.tasks if entry.file in submission.files]
-    jobs = [job_for(entry, submission, optimizer_seed) for entry in entries]
     ids = {entry.id for entry in entries}
     sets, expected, tensors = {}, {}, {}
     with context.lock:
@@ -60,21 +70,19 @@ def grade(context: GradingContext, submission: Submission) -> dict[str, judge.Ve
             expected = hidden.trajectories(optimizer_seed)
         if ids - {OPTIMIZER}:
             sets = hidden.make(seed, context.part)
-            tensors = {f"{judge.PUBLIC}/{k}": t for k, t in public_inputs().items()}
+            tensors = {f"{PUBLIC}/{k}": t for k, t in public_inputs().items()}
     tensors |= {f"{name}/{k}": t for name, inputs in sets.items() for k, t in inputs.inputs.items()}
+    jobs = [job_for(entry, submission, optimizer_seed) for entry in entries]
     replies = protocol.ask(context, jobs, tensors)
-    verdicts: dict[str, judge.Verdict] = {}
+    verdicts: dict[str, Verdict] = {}
     for entry in context.tasks:
         reply = replies.get(entry.id, Reply("missing"))
         if reply.status != "ran":
-            verdicts[entry.id] = judge.nothing(entry, reply.status)
+            verdicts[entry.id] = judge.without_results(entry, reply.status)
         elif entry.id == OPTIMIZER:
-            with context.lock:
-                verdicts[entry.id] = adamw.judge_optimizer(
-                    entry, reply.outputs, expected, optimizer_seed
-                )
+            verdict = adamw.judge_optimizer(entry, reply.outputs, expected, optimizer_seed)
+            verdicts[entry.id] = verdict
         else:
-            verdicts[entry.id] = judge.judge_part_1(entry, reply.outputs, sets, verdicts)
-            with context.lock:
-                partial.add(entry, verdicts[entry.id], reply.outputs, sets)
-    return verdicts
+            init_is_right = INIT not in verdicts or verdicts[INIT].status == "right"
+            verdicts[entry.id] = judge.judge_part_1(entry, reply.outputs, sets, init_is_right)
+    return verdicts, replies

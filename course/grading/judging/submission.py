@@ -1,50 +1,85 @@
-"""Grade one submission: the verdict on each of its tasks, and the points that follow."""
+"""Judge one submission: its tasks, what of torch its code ran, what the students' checks print."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
 
 from checks.graded_tasks import GradedTask
-from course.grading.judging import judge, part1, part2
-from course.grading.judging.types import Submission
+from course.grading.judging import part1
+from course.grading.sandbox import protocol
 from course.grading.sandbox.context import GradingContext
+from course.grading.sandbox.protocol import Reply
+from course.grading.sandbox.runs import RECORDED
+from course.grading.types import STATUSES, Submission, Verdict
+
+SAYS_MORE = ("wrong", "waits", "crashed")  # statuses of tasks whose checks are run
+LOOP = "loop"  # of part 2, a job of the students' checks
+UNDER_CAUSE = "  waits "  # what the checks print of a task after the cause, which is in its file
 
 
-def grade_tasks(context: GradingContext, submission: Submission) -> dict[str, judge.Verdict]:
-    """The verdict on each task of the context's part, by its id."""
-    part = part2 if context.part == 2 else part1  # part 3 is judged as part 1 is
-    return part.grade(context, submission)
+@dataclass(frozen=True)
+class Judged:
+    """All that is found out about a submission's code."""
+
+    verdicts: Mapping[str, Verdict]  # by the task's id; of part 2 there are none
+    calls: tuple[str, ...] = ()  # of torch's own attention, layers, optimizers: for staff
+    checks: str = ""  # what the students' own sanity_check.py prints of what is not right
 
 
-def row_points(entry: GradedTask, settings: Mapping[str, Any]) -> dict[str, float]:
-    """How many of a task's points each of its rows is worth."""
-    configured = settings["grading"]["shares"]
-    rows = judge.rows_of(entry)
-    shares = {row: configured.get(row, 1.0) for row in rows}
-    return {row: entry.points * share / sum(shares.values()) for row, share in shares.items()}
+def grade_submission(context: GradingContext, submission: Submission) -> Judged:
+    """Run a submission's code in the sandbox, and judge it."""
+    if context.part == 2:  # people judge the code, the scores of its predictions count
+        file = context.tasks[0].file
+        files = dict.fromkeys([*(entry.id for entry in context.tasks), LOOP], file)
+        return Judged({}, checks=checks_text(context, submission, files))
+    verdicts, replies = part1.grade(context, submission)
+    more = [entry for entry in context.tasks if verdicts[entry.id].status in SAYS_MORE]
+    files = {entry.id: entry.file for entry in more}
+    calls = tuple(calls_in(context.tasks, replies))
+    return Judged(verdicts, calls, checks_text(context, submission, files))
 
 
-def task_result(
-    entry: GradedTask, verdict: judge.Verdict, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A task's part of the result; with ``whole_tasks`` it gives all its points or none."""
-    worth = row_points(entry, settings)
-    if settings["grading"]["whole_tasks"] and not all(verdict.rows.values()):
-        verdict.rows = dict.fromkeys(verdict.rows, False)
-    rows = [
-        {"what": row, "points": round(worth[row] * right, 2), "of": round(worth[row], 2)}
-        for row, right in verdict.rows.items()
+def grade_tasks(context: GradingContext, submission: Submission) -> dict[str, Verdict]:
+    """The verdicts alone, which need one sandbox only; of part 2 there are none."""
+    return {} if context.part == 2 else part1.grade(context, submission)[0]
+
+
+def calls_in(tasks: Iterable[GradedTask], replies: Mapping[str, Reply]) -> Iterator[str]:
+    """A sentence for each task that ran something of torch's own that it asks students to write."""
+    for entry in tasks:
+        counts = replies[entry.id].outputs.get("calls") if entry.id in replies else None
+        readable = isinstance(counts, Tensor) and counts.shape == (len(RECORDED),)
+        for kind, count in zip(RECORDED, counts.tolist() if readable else (), strict=False):
+            if count:
+                yield f"Task {entry.number} ran torch's own {kind}"
+
+
+def checks_text(context: GradingContext, submission: Submission, files: Mapping[str, str]) -> str:
+    """What sanity_check.py prints about some jobs; a cause that several share is said once.
+
+    Args:
+        files: of each job the file that it is about.
+    """
+    jobs = [
+        protocol.job(f"checks {name}", "checks", {"name": name, "file": file}, submission.sources())
+        for name, file in files.items()
     ]
-    return {
-        "number": entry.number,
-        "title": entry.title,
-        "status": verdict.status,
-        "points": round(sum(worth[row] for row, right in verdict.rows.items() if right), 2),
-        "of": entry.points,
-        "rows": rows,
-        "messages": verdict.messages,
-        "mistakes": [mistake.name for mistake in verdict.mistakes],
-        "hints": [mistake.text for mistake in verdict.mistakes],
-        "can_be_forged": judge.CAN_BE_FORGED.get(entry.id, ""),
-    }
+    replies = protocol.ask(context, jobs, {}) if jobs else {}
+    texts, causes = [], set()
+    for job in jobs:
+        cause, waits, task = text_in(replies[job["name"]]).rpartition(UNDER_CAUSE)
+        texts.append(("" if waits and cause in causes else cause) + waits + task)
+        causes.add(cause)
+    return "".join(texts)
+
+
+def text_in(reply: Reply) -> str:
+    """The text that came back, of which anything may be true."""
+    content = reply.outputs.get("text")
+    if isinstance(content, Tensor) and content.dtype == torch.uint8 and content.dim() == 1:
+        return bytes(content.numpy()).decode(errors="replace")
+    return f"  {STATUSES.get(reply.status, STATUSES['invalid answer'])}\n"

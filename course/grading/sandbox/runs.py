@@ -1,17 +1,19 @@
 """What the program in the sandbox runs for each task: a student's function on given inputs.
 
-Each function returns outputs by name, ``run|output``: tensors, or under ``run|error`` a text. Right
-answers are not known here; judge.py compares. It uses the same runners as the checks that students
-have.
+Each function returns outputs by name, ``run|output``: tensors, or under ``run|error`` a text. The
+right answers are not known here; judge.py compares. The runners are those of the students' checks.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import io
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 from unittest import mock
 
@@ -23,16 +25,19 @@ from checks.errors import describe
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import graded_task
 from checks.part1 import adamw_cases, adamw_checks, adamw_mistakes, runners
-from checks.part1.references import CLASSIFIER_DROPOUT, in_dtype, under
-from checks.part2 import calls, models
-from checks.quiz import generate
+from checks.part1.references import in_dtype, under
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
+MOST_TEXT = 20_000  # bytes of what the checks print about one task
 CASE_FAILS = (  # a step that fails in one case: the others are run still
     ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError,
     adamw_cases.CheckFailed,
 )  # fmt: skip
-HEAD = {nn.Linear: "classifier", nn.Dropout: "dropout"}  # names for what __init__ does not make
+RECORDED = {  # of torch's own functions, by their names, those in Python after their files'
+    "attention": re.compile(r"(^|\.|/torch/.*:)(_?scaled_dot_pro|\w*multi_head_att|flex_att)"),
+    "Transformer layers": re.compile(r"/torch/nn/modules/transformer\.py:|^_transformer_enc"),
+    "optimizers": re.compile(r"/torch/optim/(?!optimizer|lr_sch|swa_)\w+\.py:(?!<)|^_fused_"),
+}
 
 
 def warm_up(gradients: bool) -> None:
@@ -42,21 +47,36 @@ def warm_up(gradients: bool) -> None:
         gradients: whether tasks take them; the first one loads five hundred modules.
     """
     torch.set_num_threads(1)
-    spare_compiler()
+    # Optimizers' methods load torch.compile, which takes a second, only to be left out of it
+    for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):
+        inner = getattr(Optimizer, name).__wrapped__
+        inner.__dynamo_disable = inner
     if gradients:
         weight = torch.ones(2, requires_grad=True)
         torch.autograd.grad(weight.sum(), weight, torch.ones(()))
 
 
-def spare_compiler() -> None:
-    """Let optimizers do without torch.compile, which takes more than a second to load.
+@contextlib.contextmanager
+def recorded(results: dict[str, Any]) -> Iterator[None]:
+    """Put into ``calls`` whether what RECORDED names is called, however it was got hold of."""
+    codes, names = set(), set()  # of functions written in Python and in C
 
-    Their methods are wrapped so that it never compiles them, and the first call of one loads it for
-    that. A torch that keeps the unwrapped ones elsewhere is as slow as before, nothing else.
-    """
-    for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):
-        inner = getattr(Optimizer, name).__wrapped__
-        inner.__dynamo_disable = inner
+    def note(frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call":
+            names.add(called.__name__)
+        elif event == "call":
+            codes.add(frame.f_code)
+            if frame.f_code is torch._ops.OpOverload.__call__.__code__:
+                names.add(str(frame.f_locals["self"]))
+
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+        names |= {f"{code.co_filename}:{code.co_name}" for code in codes}
+        ran = [any(map(pattern.search, names)) for pattern in RECORDED.values()]
+        results["calls"] = torch.tensor(ran)
 
 
 def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[str, Any]:
@@ -65,22 +85,22 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
     Args:
         tensors: ``set/name``.
         task_id: of the task.
-        runs: of each run its name, set of inputs, floating-point type and options of the runner;
-            the option ``mended`` puts right what the classifier's __init__ may have got wrong.
+        runs: of each run its name, set of inputs, floating-point type, options of the runner, and
+            whether the classifier's __init__ is ours.
     """
     results: dict[str, Any] = {}
-    for name, inputs, dtype, options in runs:
-        others = {key: value for key, value in options.items() if key != "mended"}
-        mended = mended_classifier() if "mended" in options else contextlib.nullcontext()
-        try:
-            with default_dtype(DTYPES[dtype]), FixedDropout(), mended:
-                values = in_dtype(under(f"{inputs}/", tensors), DTYPES[dtype])
-                outputs = runners.run_of(task_id)(values, **others)
-        except MemoryError:
-            raise
-        except (Exception, SystemExit) as error:
-            outputs = error_outputs(error, task_id)
-        results |= {f"{name}|{output}": value for output, value in outputs.items()}
+    with recorded(results):
+        for name, inputs, dtype, options, solved in runs:
+            values = in_dtype(under(f"{inputs}/", tensors), DTYPES[dtype])
+            init = solved_init() if solved else contextlib.nullcontext()
+            try:
+                with default_dtype(DTYPES[dtype]), FixedDropout(), init:
+                    outputs = runners.run_of(task_id)(values, **options)
+            except MemoryError:
+                raise
+            except (Exception, SystemExit) as error:
+                outputs = error_outputs(error, task_id)
+            results |= {f"{name}|{output}": value for output, value in outputs.items()}
     return results
 
 
@@ -95,50 +115,52 @@ def error_outputs(error: BaseException, task_id: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def mended_classifier() -> Iterator[None]:
-    """While active, the student's classifier has one linear layer and dropout, both as asked.
+def solved_init() -> Iterator[None]:
+    """While active, the student's classifier has the two layers that Task 1.6 asks for.
 
-    The linear layer takes the place of the student's last one; all other layers do nothing.
+    Its last linear layer and its dropouts become as asked, and its other layers do nothing. Names
+    that forward looks for in vain mean BERT, dropout or the linear layer.
     """
-    inner = runners.student_classifier
+    classifier = importlib.import_module("classifier").BertSentimentClassifier
+    begin = classifier.__init__
 
-    def student_classifier(
-        references: dict[str, Tensor], option: str
-    ) -> tuple[nn.Module, nn.Module, list[nn.Module]]:
-        model, encoder, own = inner(references, option)
-        weight = references["weights/head.weight"]  # (labels, D)
-        linear = nn.Linear(weight.shape[1], weight.shape[0]).to(weight.dtype)
-        dropout = nn.Dropout(CLASSIFIER_DROPOUT)
-        linears, dropouts = [], []
-        for container, key in layers_in(model, encoder, own):
-            linears += [(container, key)] * isinstance(container[key], nn.Linear)
-            dropouts += [(container, key)] * isinstance(container[key], nn.Dropout)
-            container[key] = nn.Identity()
-        for right, places in ((linear, linears[-1:]), (dropout, dropouts)):
-            for container, key in places or [(model._modules, HEAD[type(right)])]:
-                container[key] = right
-        return model.eval(), encoder, [linear]
+    def init(model: nn.Module, config: Any) -> None:
+        nn.Module.__init__(model)
+        with contextlib.suppress(Exception):
+            begin(model, config)
+        encoder = importlib.import_module("bert").BertModel.from_pretrained("")  # the runner's
+        own = set(modules_kept(model)) - {*encoder.modules(), model}
+        layers = [part for part in modules_kept(model) if part in own and not [*part.children()]]
+        heads = [part for part in layers if isinstance(part, nn.Linear)][-1:] or [nn.Linear(1, 1)]
+        dropouts = [part for part in layers if isinstance(part, nn.Dropout)] or [nn.Dropout()]
+        for layer in {*layers} - {*heads, *dropouts}:
+            layer.__class__ = nn.Identity
+        nn.Linear.__init__(heads[0], config.hidden_size, config.num_labels)
+        for dropout in dropouts:
+            dropout.p = config.hidden_dropout_prob
+        model.solved = nn.ModuleList([*heads, *dropouts])  # those in a plain list, too, move
+        vars(model)["meant"] = {"bert": encoder, "drop": dropouts[0], "": heads[0]}
 
-    with mock.patch.object(runners, "student_classifier", student_classifier):
+    def lookup(model: nn.Module, name: str) -> Any:
+        try:
+            return nn.Module.__getattr__(model, name)
+        except AttributeError:
+            meant = [part for word, part in vars(model).get("meant", {}).items() if word in name]
+            if name.startswith("_") or not meant:
+                raise
+            return meant[0]
+
+    change = mock.patch.multiple(classifier, create=True, __init__=init, __getattr__=lookup)
+    with change:
         yield
 
 
-def layers_in(
-    model: nn.Module, encoder: nn.Module, own: list[nn.Module]
-) -> list[tuple[dict | list, Any]]:
-    """Where the innermost layers outside the encoder are kept, in a plain list or dict as well."""
-    containers: list[dict | list] = [part._modules for part in own]
-    for name, held in vars(model).items():
-        if isinstance(held, dict | list) and not name.startswith("_"):
-            containers.append(held)
-    return [
-        (container, key)
-        for container in containers
-        for key in (list(container) if isinstance(container, dict) else range(len(container)))
-        if isinstance(part := container[key], nn.Module)
-        and part is not encoder
-        and not [*part.children()]
-    ]
+def modules_kept(model: nn.Module) -> list[nn.Module]:
+    """All modules of a model, those in plain lists and dicts as well."""
+    roots = [model]
+    for kept in vars(model).values():
+        roots += kept.values() if isinstance(kept, dict) else kept if isinstance(kept, list) else ()
+    return [part for root in roots if isinstance(root, nn.Module) for part in root.modules()]
 
 
 def without_decay(case: adamw_cases.Case) -> adamw_cases.Case:
@@ -147,35 +169,19 @@ def without_decay(case: adamw_cases.Case) -> adamw_cases.Case:
     return replace(case, name=f"{case.name} without decay", groups=groups)
 
 
-def plain_run(case: adamw_cases.Case, index: int) -> adamw_cases.Case:
-    """A case without its events, on which one of its parameters moves as it should in the case.
-
-    There is one group, with the parameter's settings, and only steps on which it has a gradient.
-    """
-    group = [g for g in case.groups for _ in g.shapes][index]
-    settings = {**group.settings, "weight_decay": 0.0, "correct_bias": True}
-    groups = (adamw_cases.Group(tuple(case.shapes), settings),)
-    order = tuple(s for s in range(1, case.steps + 1) if (s, index) not in case.missing)
-    name = f"{case.name}, plain run {index}"
-    return adamw_cases.Case(name, "", groups, len(order), case.scale, order=order)
-
-
 def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
-    """Task 1.5 on prescribed gradients: trajectories by the cases' names.
-
-    Each case comes as it is, without weight decay, and with each parameter's plain run.
-    """
+    """Task 1.5 on prescribed gradients: trajectories by the cases' names, also without decay."""
+    results: dict[str, Any] = {}
     try:
         opt_class = importlib.import_module("optimizer").AdamW
         if not adamw_checks.is_started(opt_class):
             return {"hidden|error": "", "hidden|error kind": "not started"}
-        results: dict[str, Any] = {}
-        for case in adamw_cases.make_cases(seed):
-            runs = [plain_run(case, index) for index in range(len(case.shapes))]
-            for each in (case, without_decay(case), *runs):
+        cases = adamw_cases.make_cases(seed)
+        with recorded(results):
+            for case in (*cases, *map(without_decay, cases)):
                 with contextlib.suppress(*CASE_FAILS):
-                    trajectory = adamw_cases.run_case(opt_class, each, seed=seed)
-                    results[f"hidden|{each.name}"] = torch.from_numpy(trajectory)
+                    trajectory = adamw_cases.run_case(opt_class, case, seed=seed)
+                    results[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
         outputs = adamw_mistakes.outputs_of(opt_class)
         results["hidden|gradient"] = outputs["gradient"]
         return results | {f"public|{name}": output for name, output in outputs.items()}
@@ -186,85 +192,26 @@ def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
         return {f"hidden|{name}": value for name, value in outputs.items()}
 
 
-def tests(_: dict[str, Tensor], task_id: str, tests: str, sources: list[str]) -> dict[str, Any]:
-    """What a student's test of a task's function says to each of some sources of the task's file.
+def checks(_: dict[str, Tensor], name: str, file: str) -> dict[str, Any]:
+    """What the students' own sanity_check.py prints about one task or job, as a text's bytes.
 
     Args:
-        task_id: of the task.
-        tests: the source of my_tests.py.
-        sources: of which the student does not know which are right.
+        file: which it is about; the job would not look for it where the student's is here.
     """
-    hunting = importlib.import_module("checks.hunt.jobs")  # only where tests are graded
-    codes = {"exit": -2, "not started": -1}
-    failures = [hunting.failure_of(graded_task(task_id), tests, source) for source in sources]
-    return {"failed": torch.tensor([codes.get(f.kind, 1) if f else 0 for f in failures])}
+    jobs, report = (importlib.import_module(f"checks.{module}") for module in ("jobs", "report"))
+    printed, text = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        jobs.fault_of_import(file)
+        outcome = jobs.run(name)
+    with contextlib.redirect_stdout(text):
+        report.Report().end(outcome, printed.getvalue().splitlines())
+    content = bytearray(text.getvalue().encode(errors="replace")[:MOST_TEXT])
+    return {"text": torch.frombuffer(content, dtype=torch.uint8)}
 
 
 def viva(
     _: dict[str, Tensor], seed: str, count: int, tasks: list[str], room: float
 ) -> dict[str, Any]:
     """Questions about a group's functions, as the bytes of a JSON text."""
-    text = generate.as_json(seed, count, tasks, room)
+    text = importlib.import_module("checks.quiz.generate").as_json(seed, count, tasks, room)
     return {"questions": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
-
-
-def part_2(
-    tensors: dict[str, Tensor],
-    task_id: str,
-    seed: int,
-    repaired: bool,
-    attempt: int = 0,
-    asked: dict[str, dict[str, Any]] | None = None,
-) -> dict[str, Any]:
-    """A task of multitask_classifier.py, as checks/part2/calls.py measures it.
-
-    Args:
-        tensors: what the requests name.
-        task_id: of the task.
-        seed: of the words and weights.
-        repaired: whether what other tasks may have got wrong is put right.
-        attempt: which of the student's own weights.
-        asked: requests, instead of those that are made from the seed.
-    """
-    with repaired_model(task_id) if repaired else contextlib.nullcontext():
-        if asked is None:
-            outputs = calls.measure(task_id, seed)
-            imported = "multitask_classifier" in sys.modules  # Python forgets one that could not be
-            return outputs if imported else outputs | {"error at import": "yes"}
-        requests = {name: request_from(fields, tensors) for name, fields in asked.items()}
-        return calls.perform(task_id, requests, seed, attempt)
-
-
-def request_from(fields: dict[str, Any], tensors: dict[str, Tensor]) -> calls.Request:
-    """A request from JSON, which names its tensors."""
-    batch = [tuple(tensors[name] for name in pair) for pair in fields["batch"]]
-    weights = {name: tensors[known] for name, known in fields["weights"].items()}
-    return calls.Request(**{**fields, "batch": batch, "weights": weights})
-
-
-@contextlib.contextmanager
-def repaired_model(task_id: str) -> Iterator[None]:
-    """While active, all layers are in the student's model, and train as they should.
-
-    For a prediction, its forward returns BERT's pooled output besides.
-    """
-    inner = calls.student_model
-
-    def student_model(
-        option: str, seed: int = 0, attempt: int = 0
-    ) -> tuple[nn.Module, list[nn.Module]]:
-        model, encoders = inner(option, seed, attempt)
-        for name in calls.loose_layers(model, encoders):
-            held = getattr(model, name)
-            layers = held.values() if isinstance(held, dict) else held
-            modules = nn.ModuleList(layer for layer in layers if isinstance(layer, nn.Module))
-            model.add_module(f"found in {name}", modules)
-        model.requires_grad_(True)
-        for encoder in encoders:
-            encoder.requires_grad_(option == "finetune")
-        if task_id != models.FORWARD:
-            model.forward = lambda ids, mask, *_, **__: encoders[0](ids, mask)["pooler_output"]
-        return model, encoders
-
-    with mock.patch.object(calls, "student_model", student_model):
-        yield
