@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import io
+import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from course.grading.sandbox import packages, sandbox
+from course.grading.sandbox import sandbox
 from course.grading.sandbox.context import GradingContext
-from course.grading.sandbox.worker import HEAD, MOST_NUMBERS, MOST_TEXT, Frame, frame, read_frame
+from course.grading.sandbox.worker import ENDS, HEAD, MOST_NUMBERS, OTHERS
 
 # What the program in the sandbox loads once for all tasks: always, and what scripts import
 IMPORTS = ("utils", "base_bert")
@@ -30,20 +30,13 @@ SCRIPTS = {"classifier.py", "multitask_classifier.py"}
 OPTIMIZER = "optimizer.step"  # the one task without gradients of its own
 NUMBERS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NUMBERS += (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+MOST_HEADER = 2**20  # bytes of the names and shapes in an answer, which cost more once they are read
 Job = dict[str, Any]
-LACKING = {  # statuses without an answer, in words for the student
-    "timeout": "it did not end within the time limit, and was stopped",
-    "memory": "it needed more memory than the limit",
-    "disk": "it wrote more, or more files, than the limit",
-    "crashed": "the program ended before it gave an answer",
-    "missing": "the file was not handed in",
-    "invalid answer": "what it gave back cannot be read",
-}
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back for one job."""
+    """What came back for one job: "ran" and outputs, or why there are none, of types.STATUSES."""
 
     status: str
     outputs: Mapping[str, Any] = field(default_factory=dict)
@@ -63,80 +56,73 @@ def ask(
         RuntimeError: the sandbox did not start, which is not the student's fault.
     """
     replies: dict[str, Reply] = {}
-    data = save({name: tensor.detach().clone() for name, tensor in tensors.items()})
-    while waiting := {job["name"]: job for job in jobs if job["name"] not in replies}:
-        ended = run_worker(context, [*waiting.values()], data)
-        ready, *frames = frames_in(ended.answer) or [({}, b"")]
-        if "ready" not in ready[0]:
-            raise RuntimeError(
-                f"the sandbox did not start ({ended.status}): {ended.printed[-500:]}"
-            )
-        for header, content in frames:
-            if header.get("job") in waiting and header["job"] not in replies:
-                replies[header["job"]] = decode(header, content)
-        if replies.keys().isdisjoint(waiting):
-            status = "timeout" if ended.status == "timeout" else "crashed"
-            replies[next(iter(waiting))] = Reply(status)
+    while waiting := [job for job in jobs if job["name"] not in replies]:
+        ended = run_worker(context, waiting, tensors)
+        ready, *answers = records(ended.answer) or [None]
+        if ready != (0, b""):
+            raise RuntimeError(f"the sandbox did not start ({ended.status}): {ended.printed}")
+        for asked, (number, content) in zip(waiting, answers, strict=False):
+            replies[asked["name"]] = decode(number, content)
+        if len(answers) < len(waiting):
+            status = ended.status if ended.status in ENDS else "crashed"
+            replies[waiting[len(answers)]["name"]] = Reply(status)
     return replies
 
 
-def run_worker(context: GradingContext, jobs: Sequence[Job], data: bytes) -> sandbox.Ended:
+def run_worker(
+    context: GradingContext, jobs: Sequence[Job], tensors: Mapping[str, Tensor]
+) -> sandbox.Ended:
     """Send jobs to the program in a new sandbox."""
     limits = replace(context.limits, quiet_s=context.limits.quiet_s + context.seconds)
     # what the program does before its tasks pays where several of them need it
     scripts = any(SCRIPTS & job["files"].keys() for job in jobs)
     request = {
-        "limits": asdict(limits),
         "jobs": jobs,
         "seconds": context.seconds,
-        "folders": [str(path) for path in (context.stage / "solution",) if path.is_dir()],
         "imports": [*IMPORTS, *IMPORTS_OF_SCRIPTS * scripts],
         "gradients": any(job["name"] != OPTIMIZER for job in jobs),
-        "hidden": packages.hidden(packages.allowed_by(context.settings)),
     }
+    text = torch.frombuffer(bytearray(json.dumps(request).encode()), dtype=torch.uint8)
+    data = {name: tensor.detach().clone() for name, tensor in tensors.items()}
     staff, course = (context.stage / name for name in ("staff", "handout"))
     worker = staff / "course" / "grading" / "sandbox" / "worker.py"
     command = [sys.executable, "-s", "-B", str(worker), str(staff), str(course)]
-    return sandbox.run(command, frame(request, data), [context.stage], limits, context.isolation)
+    message = save({**data, "request": text})
+    return sandbox.run(command, message, [context.stage], limits, context.isolation)
 
 
-def frames_in(answer: bytes) -> list[Frame]:
-    """All whole frames of what the sandbox wrote."""
-    stream, frames = io.BytesIO(answer), []
-    while len(answer) - stream.tell() >= HEAD.size and (part := read_frame(stream, MOST_TEXT)):
-        frames.append(part)
-    return frames
+def records(answer: bytes) -> list[tuple[int, bytes]]:
+    """How each job ended and what it left: all whole records of what the sandbox wrote."""
+    whole, place = [], 0
+    while place + HEAD.size <= len(answer):
+        number, size = HEAD.unpack_from(answer, place)
+        start, place = place + HEAD.size, place + HEAD.size + size
+        if place <= len(answer):
+            whole.append((number, answer[start:place]))
+    return whole
 
 
-def decode(header: Mapping[str, Any], content: bytes) -> Reply:
-    """One frame as a reply: arrays, texts, and stand-ins for what was not a tensor."""
-    status = header.get("status")
-    if status != "ran":
-        known = isinstance(status, str) and status in LACKING
-        return Reply(status if known else "invalid answer")
-    others, texts = header.get("others"), header.get("texts")
-    readable = isinstance(others, dict) and isinstance(texts, dict)
-    # each tensor's name, and each of its numbers, costs many times its bytes once it is read
-    if not readable or int.from_bytes(content[:8], "little") > MOST_TEXT:
-        return Reply("invalid answer")
+def decode(number: int, content: bytes) -> Reply:
+    """One record as a reply: tensors, texts, and stand-ins for what was neither."""
+    invalid = Reply("invalid answer")
+    if number:
+        return Reply(ENDS[number]) if number < len(ENDS) else invalid
+    if int.from_bytes(content[:8], "little") > MOST_HEADER:
+        return invalid
     try:
         tensors = load(content)
     except Exception:  # of safetensors, of torch: whatever it is, it is no answer
-        return Reply("invalid answer")
+        return invalid
     if sum(tensor.numel() for tensor in tensors.values()) > MOST_NUMBERS:
-        return Reply("invalid answer")
-    outputs: dict[str, Any] = {
-        name: tensor if tensor.dtype in NUMBERS else stand_in(str(tensor.dtype))
-        for name, tensor in tensors.items()
-    }
-    # no file can hold halves of characters
-    speakable = {n: str(text).encode(errors="replace").decode() for n, text in texts.items()}
-    outputs |= {name: text[:2000] for name, text in speakable.items()}
-    outputs |= {n: None if kind == "NoneType" else stand_in(kind) for n, kind in others.items()}
+        return invalid
+    outputs: dict[str, Any] = {}
+    for key, tensor in tensors.items():
+        kind, _, name = key.partition("/")
+        if kind == "tensor":
+            outputs[name] = tensor if tensor.dtype in NUMBERS else OTHERS[-1]
+        elif kind == "text" and tensor.dtype == torch.uint8:
+            outputs[name] = tensor.numpy().tobytes().decode(errors="replace")[:2000]
+        else:
+            known = tensor.dtype == torch.uint8 and tensor.numel() == 1
+            outputs[name] = OTHERS[min(tensor.item(), len(OTHERS) - 1) if known else -1]
     return Reply("ran", outputs)
-
-
-def stand_in(kind: Any) -> Any:
-    """Something whose type has that name; judge.py tells the student."""
-    known = isinstance(kind, str) and kind.replace(".", "_").isidentifier()
-    return type(kind[:40] if known else "object", (), {})()

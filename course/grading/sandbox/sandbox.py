@@ -1,25 +1,24 @@
 """Run one program that runs foreign code, inside what isolation.py puts around it.
 
-Here are the limits that are watched from outside: a wall clock, silence, the size of the answer.
-The limits of each process, and of the memory of all of them, are set and watched inside
-(confine.py, worker.py). This module does not know what the program computes.
+Here are the limits that are watched from outside: the clock, silence, the size of the answer, the
+memory. This module does not know what the program computes.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
+import signal
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from course.grading.sandbox.confine import MIB, Limits
-from course.grading.sandbox.isolation import ENVIRONMENT, Bubblewrap, Isolation, stop
+from course.grading.sandbox.confine import MIB, Limits, in_group, memory_group, needs_too_much
+from course.grading.sandbox.isolation import ENVIRONMENT, Bubblewrap, Isolation, new_user
 
 STOP = threading.Event()  # set where this grader is asked to end: all sandboxes end, too
 
@@ -28,7 +27,7 @@ STOP = threading.Event()  # set where this grader is asked to end: all sandboxes
 class Ended:
     """How a program ended."""
 
-    status: str  # "ended", "timeout", "too much output"
+    status: str  # "ended", "timeout", "memory", "too much output"
     returncode: int
     answer: bytes  # what it wrote to its standard output
     printed: str  # the end of its standard error
@@ -41,7 +40,7 @@ def run(
     limits: Limits | None = None,
     isolation: Isolation | None = None,
 ) -> Ended:
-    """Run a program of ours that runs foreign code, and calls ``confine`` before it does.
+    """Run a program of ours that runs foreign code.
 
     Args:
         command: what to run.
@@ -52,40 +51,49 @@ def run(
 
     Raises:
         KeyboardInterrupt: this grader was asked to end.
+        RuntimeError: this machine has hardly any memory left.
     """
-    limits, isolation = limits or Limits(), isolation or Bubblewrap()
+    limits, isolation, user = limits or Limits(), isolation or Bubblewrap(), new_user()
     with contextlib.ExitStack() as opened:
-        wrapped = opened.enter_context(isolation.around(command, readable, limits))
-        given, answer, printed = (
-            opened.enter_context(tempfile.TemporaryFile()) for _ in range(3)
-        )  # files, not pipes: nobody has to read on, or waits for who holds an end
-        given.write(request)
-        given.seek(0)
-        fcntl.lockf(given, fcntl.LOCK_EX)  # until this process ends, which worker.py looks for
+        # files, not pipes: nobody has to read on, or waits for who holds an end
+        asked, answer, printed = (opened.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        asked.write(request)
+        asked.seek(0)
+        group = opened.enter_context(memory_group(limits))
+        wrapped = opened.enter_context(isolation.around(command, readable, limits, user))
         process = subprocess.Popen(
-            wrapped,
-            stdin=given,
+            [*in_group(group), *wrapped],
+            stdin=asked,
             stdout=answer,
             stderr=printed,
             cwd="/tmp",
             env=ENVIRONMENT,
             start_new_session=True,
         )
+
+        def is_too_large() -> bool:
+            return needs_too_much(group, limits, process.pid, user)
+
         try:
-            status = watch(process, answer.fileno(), limits)
+            status = watch(process, answer.fileno(), limits, is_too_large)
         finally:
-            stop(process)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         answer.seek(0)
         printed.seek(max(0, os.fstat(printed.fileno()).st_size - limits.output_kib * 1024))
         text = printed.read().decode("utf-8", "replace")
         return Ended(status, process.returncode, answer.read(limits.answer_mib * MIB), text)
 
 
-def watch(process: subprocess.Popen, answer: int, limits: Limits) -> str:
+def watch(
+    process: subprocess.Popen, answer: int, limits: Limits, is_too_large: Callable[[], bool]
+) -> str:
     """Wait until the program ends or has met a limit, and say which.
 
     Args:
         answer: the descriptor of the file that it answers into.
+        is_too_large: whether it needs too much memory.
     """
     start = heard = time.monotonic()
     size = 0
@@ -93,10 +101,12 @@ def watch(process: subprocess.Popen, answer: int, limits: Limits) -> str:
         if STOP.is_set():
             raise KeyboardInterrupt
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.05)
+            process.wait(0.1)
         before, size = size, os.fstat(answer).st_size
         if size > limits.answer_mib * MIB:
             return "too much output"
+        if is_too_large():
+            return "memory"
         if process.returncode is not None:
             return "ended"
         if size != before:
