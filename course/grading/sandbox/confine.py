@@ -1,14 +1,15 @@
-"""What a sandboxed program may use: limits of each process, and of the memory of them all.
+"""What a sandboxed program may use. All of it is set or watched from outside the program.
 
-All of it is set or watched from outside, since a program is not asked about its own limits. Memory
-is what the kernel counts for a group of processes (a control group, which root can make): also
-memory without a process or a mapping. Elsewhere it is the sum of what processes hold, looked at ten
-times a second, and nothing goes on where the machine itself has hardly any left.
+Memory is what the kernel counts for a control group, where this user can make one: also memory that
+belongs to no process. Elsewhere it is the sum of what the processes hold, looked at ten times a
+second, and all runs end where the machine itself has hardly any memory left.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -16,14 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MIB = 2**20
-RESERVE = 512 * MIB  # of the machine, which no run may take
-# Where control groups are, in versions 2 and 1: limits of memory and swap, and who was killed
+RESERVE_KIB = 512 * 1024  # of the machine's memory
+# Where groups are, in versions 2 and 1: the limits of memory and swap, and whether it has killed
 GROUPS = {
     Path("/sys/fs/cgroup"): ("memory.max", "memory.swap.max", "memory.events"),
     Path("/sys/fs/cgroup/memory"): (
-        "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.oom_control",
+        *("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+        "memory.oom_control",
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,6 @@ class Limits:
     """What a sandboxed program may use."""
 
     wall_s: float = 180.0
-    quiet_s: float = 60.0  # without a byte of an answer
     cpu_s: int = 100  # of each process
     memory_mib: int = 3072  # address space of each process
     total_mib: int = 4096  # memory of all of them
@@ -39,7 +40,6 @@ class Limits:
     processes: int = 24  # and threads
     open_files: int = 256
     answer_mib: int = 64  # what it may send back
-    output_kib: int = 64  # what is kept of what it prints
 
     def command(self) -> list[str]:
         """What starts a program, and all that it starts, under the limits of each process."""
@@ -56,66 +56,46 @@ class Limits:
 
 @contextlib.contextmanager
 def memory_group(limits: Limits) -> Iterator[Path | None]:
-    """A new control group with a limit of memory; None where this user cannot make one."""
-    for top, (*names, _) in GROUPS.items():
+    """A control group with a limit of memory; None where this user cannot make one."""
+    for top, (limit, swap, _) in GROUPS.items():
         group = top / f"minbert-grading-{secrets.token_hex(8)}"
-        try:
+        with contextlib.suppress(OSError):
             group.mkdir()
-        except OSError:
-            continue
         try:
-            if (group / names[0]).exists():
-                for name in filter(lambda name: (group / name).exists(), names):
-                    (group / name).write_text(str(limits.total_mib * MIB))
+            if (group / limit).exists():
+                for path in filter(Path.exists, (group / limit, group / swap)):
+                    path.write_text(str(limits.total_mib * MIB))
                 yield group
                 return
         finally:
-            remove(group)
+            end = time.monotonic() + 10
+            while group.exists() and time.monotonic() < end:  # until its last process is gone
+                with contextlib.suppress(OSError):
+                    group.rmdir()
+                time.sleep(0.01)
     yield None
 
 
-def remove(group: Path) -> None:
-    """Remove a control group once its last process is gone, which takes a moment."""
-    end = time.monotonic() + 10
-    while group.is_dir() and time.monotonic() < end:
-        with contextlib.suppress(OSError):
-            return group.rmdir()
-        time.sleep(0.02)
+def has_too_much(group: Path | None, limits: Limits, first: int, user: int | None) -> bool:
+    """Whether a run, from its first process on, has met its limit of memory.
 
-
-def in_group(group: Path | None) -> list[str]:
-    """What starts a program in a control group."""
-    join = 'echo $$ >"$0" && exec "$@"'
-    return ["sh", "-c", join, str(group / "cgroup.procs")] if group else []
-
-
-def needs_too_much(group: Path | None, limits: Limits, first: int, user: int | None) -> bool:
-    """Whether a run needs more memory than it may: the kernel has killed, or the sum is too large.
-
-    Args:
-        first: the process with which the run began.
-        user: whose processes belong to it, too.
-
-    Raises:
-        RuntimeError: this machine has hardly any memory left.
+    RuntimeError: this machine has hardly any memory left.
     """
     if group:
-        *_, events = GROUPS[group.parent]
-        return "oom_kill 0\n" not in (group / events).read_text()
-    available = fields(Path("/proc/meminfo"))["MemAvailable"]
-    if kib(available) * 1024 < RESERVE:
+        return "oom_kill 0\n" not in (group / GROUPS[group.parent][-1]).read_text()
+    available = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
+    if available and int(available[1]) < RESERVE_KIB:
         raise RuntimeError("this machine has hardly any memory left: grade fewer at a time")
     return held(first, user) > limits.total_mib * MIB
 
 
 def held(first: int, user: int | None) -> int:
     """Bytes that a process, all that descend from it and all others of a user hold."""
-    rows = {}  # number of a process → (its parent, its user, what it holds)
-    for path in Path("/proc").glob("[0-9]*/status"):
+    rows = {}  # process → its parent, its user, its pages
+    for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended
-            row = fields(path)
-            of_user = int(row["Uid"].split()[0])
-            rows[int(row["Pid"])] = (int(row["PPid"]), of_user, kib(row.get("VmRSS", "0 kB")))
+            line = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            rows[int(folder.name)] = (int(line[1]), folder.stat().st_uid, int(line[21]))
     family = {first}
     while more := {
         number
@@ -123,15 +103,5 @@ def held(first: int, user: int | None) -> int:
         if number not in family and (parent in family or owner == user)
     }:
         family |= more
-    return sum(rows[number][2] for number in family & rows.keys()) * 1024
-
-
-def fields(path: Path) -> dict[str, str]:
-    """The lines ``name: value`` of a file of the kernel's."""
-    lines = path.read_text(errors="replace").splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line)
-
-
-def kib(text: str) -> int:
-    """The number in "12 kB"."""
-    return int(text.split()[0])
+    pages = sum(rows[number][2] for number in family & rows.keys())
+    return pages * os.sysconf("SC_PAGE_SIZE")

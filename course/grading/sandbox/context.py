@@ -56,18 +56,9 @@ def open_context(
     isolation: Isolation | None = None,
     handout: Path | None = None,
 ) -> Iterator[GradingContext]:
-    """Lay out what the sandbox may read, in a folder that is gone afterwards.
+    """Lay out what the sandbox may read: the code of a handout, from this repository or a folder.
 
-    Args:
-        part: of the assignment.
-        secret: of the assignment.
-        limits: of a run; without any, the usual ones.
-        seconds: wall time of one task.
-        isolation: what is put around the code; without one, bubblewrap.
-        handout: a folder to take the handout from; without one, this repository.
-
-    Raises:
-        InputError: the settings or the files of this repository are not what they have to be.
+    InputError: the settings or files of this repository are not what they have to be.
     """
     settings, isolation = table.read_settings(ROOT), isolation or Bubblewrap()
     tasks = tuple(task for task in table.course_tasks(settings) if task.part == part)
