@@ -1,6 +1,5 @@
-"""The fixtures of tests/support.py, for the tests of this folder, and an option of CI's."""
+"""The fixtures of tests/support.py, for the tests of this folder."""
 
-import pytest
 from support import (  # noqa: F401
     browser,
     check_here,
@@ -11,6 +10,3 @@ from support import (  # noqa: F401
 )
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """What CI asks for besides, see test_attacks.py."""
-    parser.addoption("--all-attacks", action="store_true", help="grade all of course/attacks")

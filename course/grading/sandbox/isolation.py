@@ -34,9 +34,9 @@ def new_user() -> int | None:
 
 
 def as_user(user: int) -> list[str]:
-    """What runs a command as a user without any rights, and ends it when its parent ends."""
-    ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-    return ["setpriv", *ids, "--no-new-privs", "--pdeathsig", "KILL"]
+    """What runs a command as a user without any rights."""
+    ids = [f"--reuid={user}", f"--regid={user}"]
+    return ["setpriv", *ids, "--clear-groups", "--no-new-privs"]
 
 
 class Bubblewrap:

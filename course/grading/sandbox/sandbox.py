@@ -7,6 +7,7 @@ the program computes.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -50,6 +51,7 @@ def run(
         asked, answer, printed = (opened.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         asked.write(request)
         asked.seek(0)
+        fcntl.lockf(asked, fcntl.LOCK_EX)  # until this process ends, which worker.py looks for
         group = opened.enter_context(memory_group(limits))
         wrapped = opened.enter_context(isolation.around(command, readable, limits, user))
         process = subprocess.Popen(

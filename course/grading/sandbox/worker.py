@@ -12,6 +12,8 @@ safetensors bytes that follow. An empty record before them says that the jobs be
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import importlib
 import json
 import os
@@ -36,11 +38,12 @@ FULL = 64 << 10  # bytes that are left of a full folder
 def main() -> None:
     """Answer one request."""
     sys.path[:1] = sys.argv[1:]  # instead of this file's own
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the first process gets none without a handler
     from safetensors.torch import load
 
     tensors = load(sys.stdin.buffer.read())
     request = json.loads(tensors.pop("request").numpy().tobytes())
-    answers = os.fdopen(os.dup(1), "wb")
+    request["asked"], answers = os.dup(0), os.fdopen(os.dup(1), "wb")
     for number in (0, 1):  # what foreign code prints is not an answer
         os.dup2(os.open(os.devnull, os.O_RDWR), number)
     for name in request["imports"]:  # before the fork, once for all tasks
@@ -74,7 +77,7 @@ def in_child(place: Path, job: dict, tensors: dict, request: dict) -> tuple[int,
                 status = ENDS.index("memory")
             finally:
                 os._exit(status)
-        ended = wait(child, deadline, place, free)
+        ended = wait(child, deadline, place, free, request["asked"])
         end_all()
         result.seek(0)
         content = b"" if ended else result.read()
@@ -83,9 +86,15 @@ def in_child(place: Path, job: dict, tensors: dict, request: dict) -> tuple[int,
     return ended, content
 
 
-def wait(child: int, deadline: float, place: Path, free: int) -> int:
-    """Wait until the child ends or has met a limit; the number of how it ended."""
+def wait(child: int, deadline: float, place: Path, free: int, asked: int) -> int:
+    """Wait until the child ends or has met a limit; the number of how it ended.
+
+    Where the grader is gone, and so its lock on the request, this process leaves: with it all do.
+    """
     while True:
+        with contextlib.suppress(OSError):
+            fcntl.lockf(asked, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            os._exit(1)
         has_ended, status = os.waitpid(child, os.WNOHANG)
         if has_ended and not status:
             return ENDS.index("ran")
@@ -102,12 +111,10 @@ def wait(child: int, deadline: float, place: Path, free: int) -> int:
 
 def end_all() -> None:
     """End whatever a task has started, and wait until it is gone; orphans are children of ours."""
-    try:
+    with contextlib.suppress(OSError):  # nothing is left
         os.kill(-1, signal.SIGKILL)  # all that we may kill but ourselves: the student's
         while os.waitpid(-1, 0)[0]:
             pass
-    except OSError:  # nothing is left
-        return
 
 
 # ---------------------------------------------------------------------------------------------
