@@ -8,5 +8,3 @@ from support import (  # noqa: F401
     run_script_here,
     tiny_data,
 )
-
-
