@@ -12,6 +12,5 @@ from support import (  # noqa: F401
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What CI asks for besides, see test_attacks.py."""
-    parser.addoption("--all-attacks", action="store_true", help="grade all of course/attacks")
+    """What CI asks for besides."""
     parser.addoption("--all-mistakes", action="store_true", help="judge all of course/mistakes")

@@ -1,41 +1,31 @@
-"""What a program of ours gives up, for itself and its children, before it runs foreign code.
+"""What a sandboxed program may use. All of it is set or watched from outside the program.
 
-It runs inside the sandbox, called by worker.py: limits of each process, and a filter of system
-calls, by their names: libseccomp knows the numbers. Namespaces keep a program from other processes
-and from the network. What is forbidden here is what they leave: memory that no limit counts,
-namespaces of its own, the parts of the kernel that a program without rights rarely needs; and
-sockets, since on Gradescope there are no namespaces. The kernel keeps limits and filter for all
-children, and nobody can take them off again.
+Memory is what the kernel counts for a control group, where this user can make one: also memory that
+belongs to no process. Elsewhere it is the sum of what the processes hold, looked at ten times a
+second, and all runs end where the machine itself has hardly any memory left.
 """
 
 from __future__ import annotations
 
-import ctypes
-import errno
-import math
+import contextlib
 import os
-import resource
+import re
+import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 MIB = 2**20
-LIBRARY = "libseccomp.so.2"
-FORBIDDEN = (
-    "socket", "socketpair", "io_uring_setup",
-    # memory that no process need hold
-    "memfd_create", "memfd_secret", "shmget", "msgget", "semget", "mq_open",
-    # namespaces, and what is done with them
-    "unshare", "setns", "mount", "fsopen", "open_tree", "move_mount", "chroot", "pivot_root",
-    # other processes
-    "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp", "perf_event_open",
-    # keys outlive who made them; the rest is for programs with rights
-    "add_key", "request_key", "keyctl", "bpf", "userfaultfd", "open_by_handle_at",
-    "init_module", "finit_module", "kexec_load", "settimeofday", "clock_settime", "adjtimex",
-)  # fmt: skip
-CLONE_NEWUSER = 0x10000000
-MAP_SHARED_ANONYMOUS, MAP_HUGETLB = 0x21, 0x40000
-ALLOW, FAIL = 0x7FFF0000, 0x00050000  # SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(0)
-MASKED_EQUAL = 7  # SCMP_CMP_MASKED_EQ
+RESERVE_KIB = 512 * 1024  # of the machine's memory
+# Where groups are, in versions 2 and 1: the limits of memory and swap, and whether it has killed
+GROUPS = {
+    Path("/sys/fs/cgroup"): ("memory.max", "memory.swap.max", "memory.events"),
+    Path("/sys/fs/cgroup/memory"): (
+        *("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+        "memory.oom_control",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -43,86 +33,75 @@ class Limits:
     """What a sandboxed program may use."""
 
     wall_s: float = 180.0
-    quiet_s: float = 60.0  # without a byte of an answer
     cpu_s: int = 100  # of each process
     memory_mib: int = 3072  # address space of each process
-    total_mib: int = 4096  # memory that all of them hold
+    total_mib: int = 4096  # memory of all of them
     file_mib: int = 64  # of each file, and of the temporary folder
     processes: int = 24  # and threads
     open_files: int = 256
     answer_mib: int = 64  # what it may send back
-    output_kib: int = 64  # what is kept of what it prints
+
+    def command(self) -> list[str]:
+        """What starts a program, and all that it starts, under the limits of each process."""
+        return [
+            "prlimit",
+            f"--cpu={self.cpu_s}:{self.cpu_s + 1}",  # first a signal that says why
+            f"--as={self.memory_mib * MIB}",
+            f"--fsize={self.file_mib * MIB}",
+            f"--nproc={self.processes}",
+            f"--nofile={self.open_files}",
+            "--core=1",  # with 0, core(5) still starts a program of the machine's
+        ]
 
 
-def confine(limits: Limits) -> None:
-    """Give up, in this process and for ever, what foreign code must not have.
+@contextlib.contextmanager
+def memory_group(limits: Limits) -> Iterator[Path | None]:
+    """A control group with a limit of memory; None where this user cannot make one."""
+    for top, (limit, swap, _) in GROUPS.items():
+        group = top / f"minbert-grading-{secrets.token_hex(8)}"
+        with contextlib.suppress(OSError):
+            group.mkdir()
+        try:
+            if (group / limit).exists():
+                for path in filter(Path.exists, (group / limit, group / swap)):
+                    path.write_text(str(limits.total_mib * MIB))
+                yield group
+                return
+        finally:
+            end = time.monotonic() + 10
+            while group.exists() and time.monotonic() < end:  # until its last process is gone
+                with contextlib.suppress(OSError):
+                    group.rmdir()
+                time.sleep(0.01)
+    yield None
 
-    Raises:
-        OSError: it cannot be given up; then nothing foreign may run.
+
+def has_too_much(group: Path | None, limits: Limits, first: int, user: int | None) -> bool:
+    """Whether a run, from its first process on, has met its limit of memory.
+
+    RuntimeError: this machine has hardly any memory left.
     """
-    used = math.ceil(time.process_time())  # by this program before, which a child does not inherit
-    for kind, value in (
-        (resource.RLIMIT_CPU, limits.cpu_s + used),
-        (resource.RLIMIT_AS, limits.memory_mib * MIB),
-        (resource.RLIMIT_FSIZE, limits.file_mib * MIB),
-        (resource.RLIMIT_NPROC, limits.processes),
-        (resource.RLIMIT_NOFILE, limits.open_files),
-        (resource.RLIMIT_CORE, 1),  # with 0, core(5) still starts a program of the machine's
-    ):
-        _, hard = resource.getrlimit(kind)
-        # a second before the last one there is a signal that says why
-        wanted = (value, value + (kind == resource.RLIMIT_CPU))
-        allowed = math.inf if hard == resource.RLIM_INFINITY else hard
-        resource.setrlimit(kind, tuple(min(number, allowed) for number in wanted))
-    forbid()
+    if group:
+        return "oom_kill 0\n" not in (group / GROUPS[group.parent][-1]).read_text()
+    available = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
+    if available and int(available[1]) < RESERVE_KIB:
+        raise RuntimeError("this machine has hardly any memory left: grade fewer at a time")
+    return held(first, user) > limits.total_mib * MIB
 
 
-class _Comparison(ctypes.Structure):
-    _fields_ = (
-        ("argument", ctypes.c_uint),
-        ("operator", ctypes.c_int),
-        ("bits", ctypes.c_uint64),
-        ("value", ctypes.c_uint64),
-    )
-
-
-def problems() -> list[str]:
-    """Why calls cannot be filtered on this machine."""
-    try:
-        ctypes.CDLL(LIBRARY)
-    except OSError:
-        return ["libseccomp is not installed: apt install libseccomp2"]
-    return []
-
-
-def forbid() -> None:
-    """Put the filter in place, for this process and its children.
-
-    Raises:
-        OSError: it cannot be put in place.
-    """
-    library = ctypes.CDLL(LIBRARY)
-    library.seccomp_init.restype = ctypes.c_void_p
-    context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(ALLOW)))
-
-    def fails(name: str, error: int, argument: int = 0, bits: int = 0) -> None:
-        """A call fails; with bits, only where an argument has them all."""
-        number = library.seccomp_syscall_resolve_name(name.encode())
-        if number == -1:  # newer than this libseccomp
-            return
-        where = _Comparison(argument, MASKED_EQUAL, bits, bits)
-        rule = library.seccomp_rule_add_array(
-            context, ctypes.c_uint32(FAIL | error), number, int(bits != 0), ctypes.byref(where)
-        )
-        if rule < 0:
-            raise OSError(-rule, f"seccomp: no rule for {name}: {os.strerror(-rule)}")
-
-    for name in FORBIDDEN:
-        fails(name, errno.EPERM)
-    fails("clone3", errno.ENOSYS)  # its flags are in memory; the C library then takes clone
-    fails("clone", errno.EPERM, 0, CLONE_NEWUSER)
-    for bits in (MAP_SHARED_ANONYMOUS, MAP_HUGETLB):
-        fails("mmap", errno.EPERM, 3, bits)
-    if (failure := library.seccomp_load(context)) < 0:
-        raise OSError(-failure, f"seccomp: {os.strerror(-failure)}")
-    library.seccomp_release(context)
+def held(first: int, user: int | None) -> int:
+    """Bytes that a process, all that descend from it and all others of a user hold."""
+    rows = {}  # process → its parent, its user, its pages
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            line = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            rows[int(folder.name)] = (int(line[1]), folder.stat().st_uid, int(line[21]))
+    family = {first}
+    while more := {
+        number
+        for number, (parent, owner, _) in rows.items()
+        if number not in family and (parent in family or owner == user)
+    }:
+        family |= more
+    pages = sum(rows[number][2] for number in family & rows.keys())
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import GradedTask
-from course import handout, table
+from course import regions, table
 from course.grading.sandbox.confine import Limits
-from course.grading.sandbox.isolation import Bubblewrap, Isolation
-from course.handout_checks import write_files
+from course.grading.sandbox.isolation import Bubblewrap, ChangeOfUser, Isolation
+from training.files.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
-# Of this folder, what the sandbox needs
-INSIDE = ("__init__", "confine", "runs", "worker")
+STAGED = (".py", ".toml", ".data", ".npy")  # code and what checks read
 SECONDS = 20.0  # wall time of one task
 
 
@@ -36,9 +35,8 @@ class GradingContext:
     limits: Limits
     seconds: float  # wall time of one task
     isolation: Isolation
-    lock: threading.Lock = field(
-        default_factory=threading.Lock
-    )  # torch's default type is one for all
+    # torch's default type is one for all threads
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def seed(self, student: str, sha256: str, purpose: str = "") -> int:
         """The number from which a submission's hidden inputs are made.
@@ -56,43 +54,43 @@ def open_context(
     limits: Limits | None = None,
     seconds: float = SECONDS,
     isolation: Isolation | None = None,
+    handout: Path | None = None,
 ) -> Iterator[GradingContext]:
-    """Lay out the staff's files: the handout, for part 2 also our part 1, and the worker."""
-    settings = table.read_settings(ROOT)
-    tasks = tuple(t for t in table.course_tasks(settings) if t.part == part)
-    with new_stage() as stage:
-        write_files(stage / "handout", handout.build(ROOT, "3" if part == 3 else "2").files)
-        if part == 2:
-            solved = handout.build(ROOT, "2", with_solution=True).files
-            names = {t.file for t in table.course_tasks(settings) if t.part == 1}
-            write_files(stage / "solution", {name: solved[name] for name in names})
+    """Lay out what the sandbox may read: the code of a handout, from this repository or a folder.
+
+    InputError: the settings or files of this repository are not what they have to be.
+    """
+    settings, isolation = table.read_settings(ROOT), isolation or Bubblewrap()
+    tasks = tuple(task for task in table.course_tasks(settings) if task.part == part)
+    with tempfile.TemporaryDirectory(prefix="minbert-grading-") as name:
+        stage = Path(name, "stage")
+        lay_out(stage / "handout", part, handout)
         inside = stage / "staff" / "course" / "grading" / "sandbox"
         inside.mkdir(parents=True)
-        for name in INSIDE:
-            shutil.copy(Path(__file__).with_name(f"{name}.py"), inside)
-        open_to_others(stage)
+        for path in Path(__file__).parent.glob("*.py"):
+            shutil.copy(path, inside)
+        for path in (stage, *stage.rglob("*")):  # whatever the umask is
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        if isinstance(isolation, ChangeOfUser):
+            Path(name).chmod(0o711)
         yield GradingContext(
-            part,
-            settings,
-            tasks,
-            secret,
-            stage,
-            limits or Limits(),
-            seconds,
-            isolation or Bubblewrap(),
+            part, settings, tasks, secret, stage, limits or Limits(), seconds, isolation
         )
 
 
-@contextlib.contextmanager
-def new_stage() -> Iterator[Path]:
-    """A folder for what the sandbox may see, in one that nobody else can enter; gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="minbert-grading-") as name:
-        stage = Path(name) / "stage"
-        stage.mkdir()
-        yield stage
-
-
-def open_to_others(folder: Path) -> None:
-    """Let the sandbox's user read a folder, whatever the umask is."""
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+def lay_out(target: Path, part: int, handout: Path | None) -> None:
+    """Write the code of a handout: from a folder, or our files with stubs in solutions' places."""
+    files = table.files_of(ROOT, table.read_table(ROOT), 3 if part == 3 else 2)
+    if handout:
+        files = ((path.relative_to(handout).as_posix(), path) for path in handout.rglob("*"))
+    for name, path in files:
+        if path.suffix not in STAGED or not path.is_file():
+            continue
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix != ".py":
+            shutil.copy(path, target / name)
+            continue
+        pieces, faults = regions.parse(name, path.read_text(encoding="utf-8"))
+        if faults:
+            raise InputError(str(faults[0]))
+        (target / name).write_text(regions.render(pieces, ()), encoding="utf-8")

@@ -2,48 +2,32 @@
 
 from __future__ import annotations
 
-import io
+import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from course.grading.sandbox import packages, sandbox
+from course.grading.sandbox import sandbox
 from course.grading.sandbox.context import GradingContext
-from course.grading.sandbox.worker import HEAD, MOST_NUMBERS, MOST_TEXT, Frame, frame, read_frame
+from course.grading.sandbox.worker import ENDS, HEAD, MOST_NUMBERS, OTHERS
 
-# What the program in the sandbox loads once for all tasks: always, and what scripts import
-IMPORTS = ("utils", "base_bert")
-IMPORTS_OF_SCRIPTS = (
-    "tokenizer",
-    "datasets",
-    "evaluation",
-    "training.loop.run",
-    "training.loop.encoder_outputs",
-    "training.cli.flags",
-)
-SCRIPTS = {"classifier.py", "multitask_classifier.py"}
-OPTIMIZER = "optimizer.step"  # the one task without gradients of its own
+# What the program in the sandbox loads once for all tasks
+IMPORTS = ["utils", "base_bert", "tokenizer", "datasets", "evaluation"]
+IMPORTS += ["training.loop.run", "training.loop.encoder_outputs", "training.cli.flags"]
 NUMBERS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NUMBERS += (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+MOST_NAMES = 2**20  # bytes of an answer's names and shapes, which cost much more once they are read
 Job = dict[str, Any]
-LACKING = {  # statuses without an answer, in words for the student
-    "timeout": "it did not end within the time limit, and was stopped",
-    "memory": "it needed more memory than the limit",
-    "disk": "it wrote more, or more files, than the limit",
-    "crashed": "the program ended before it gave an answer",
-    "missing": "the file was not handed in",
-    "invalid answer": "what it gave back cannot be read",
-}
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back for one job."""
+    """What came back for one job: "ran" and its outputs, or a status of types.STATUSES."""
 
     status: str
     outputs: Mapping[str, Any] = field(default_factory=dict)
@@ -62,81 +46,60 @@ def ask(
     Raises:
         RuntimeError: the sandbox did not start, which is not the student's fault.
     """
-    replies: dict[str, Reply] = {}
-    data = save({name: tensor.detach().clone() for name, tensor in tensors.items()})
-    while waiting := {job["name"]: job for job in jobs if job["name"] not in replies}:
-        ended = run_worker(context, [*waiting.values()], data)
-        ready, *frames = frames_in(ended.answer) or [({}, b"")]
-        if "ready" not in ready[0]:
-            raise RuntimeError(
-                f"the sandbox did not start ({ended.status}): {ended.printed[-500:]}"
-            )
-        for header, content in frames:
-            if header.get("job") in waiting and header["job"] not in replies:
-                replies[header["job"]] = decode(header, content)
-        if replies.keys().isdisjoint(waiting):
-            status = "timeout" if ended.status == "timeout" else "crashed"
-            replies[next(iter(waiting))] = Reply(status)
-    return replies
-
-
-def run_worker(context: GradingContext, jobs: Sequence[Job], data: bytes) -> sandbox.Ended:
-    """Send jobs to the program in a new sandbox."""
-    limits = replace(context.limits, quiet_s=context.limits.quiet_s + context.seconds)
-    # what the program does before its tasks pays where several of them need it
-    scripts = any(SCRIPTS & job["files"].keys() for job in jobs)
-    request = {
-        "limits": asdict(limits),
-        "jobs": jobs,
-        "seconds": context.seconds,
-        "folders": [str(path) for path in (context.stage / "solution",) if path.is_dir()],
-        "imports": [*IMPORTS, *IMPORTS_OF_SCRIPTS * scripts],
-        "gradients": any(job["name"] != OPTIMIZER for job in jobs),
-        "hidden": packages.hidden(packages.allowed_by(context.settings)),
-    }
     staff, course = (context.stage / name for name in ("staff", "handout"))
     worker = staff / "course" / "grading" / "sandbox" / "worker.py"
     command = [sys.executable, "-s", "-B", str(worker), str(staff), str(course)]
-    return sandbox.run(command, frame(request, data), [context.stage], limits, context.isolation)
+    inputs = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+    replies: dict[str, Reply] = {}
+    while waiting := [job for job in jobs if job["name"] not in replies]:
+        request = {"jobs": waiting, "seconds": context.seconds, "imports": IMPORTS}
+        text = torch.frombuffer(bytearray(json.dumps(request).encode()), dtype=torch.uint8)
+        message = save({**inputs, "request": text})
+        status, answer, printed = sandbox.run(
+            command, message, [context.stage], context.limits, context.isolation
+        )
+        started, *answers = records(answer) or [None]
+        if started != (0, b""):
+            raise RuntimeError(f"the sandbox did not start ({status}): {printed[-500:]}")
+        for asked, (number, content) in zip(waiting, answers, strict=False):
+            replies[asked["name"]] = decode(number, content)
+        for asked in waiting[len(answers) :][:1]:
+            replies[asked["name"]] = Reply(status if status in ENDS else "crashed")
+    return replies
 
 
-def frames_in(answer: bytes) -> list[Frame]:
-    """All whole frames of what the sandbox wrote."""
-    stream, frames = io.BytesIO(answer), []
-    while len(answer) - stream.tell() >= HEAD.size and (part := read_frame(stream, MOST_TEXT)):
-        frames.append(part)
-    return frames
+def records(answer: bytes) -> list[tuple[int, bytes]]:
+    """All whole records of what the sandbox wrote: how each job ended, and what it left."""
+    whole, start = [], HEAD.size
+    while start <= len(answer):
+        number, size = HEAD.unpack_from(answer, start - HEAD.size)
+        if start + size > len(answer):
+            break
+        whole.append((number, answer[start : start + size]))
+        start += size + HEAD.size
+    return whole
 
 
-def decode(header: Mapping[str, Any], content: bytes) -> Reply:
-    """One frame as a reply: arrays, texts, and stand-ins for what was not a tensor."""
-    status = header.get("status")
-    if status != "ran":
-        known = isinstance(status, str) and status in LACKING
-        return Reply(status if known else "invalid answer")
-    others, texts = header.get("others"), header.get("texts")
-    readable = isinstance(others, dict) and isinstance(texts, dict)
-    # each tensor's name, and each of its numbers, costs many times its bytes once it is read
-    if not readable or int.from_bytes(content[:8], "little") > MOST_TEXT:
-        return Reply("invalid answer")
+def decode(number: int, content: bytes) -> Reply:
+    """A record as a reply: tensors, texts, and stand-ins for what was neither."""
+    if 0 < number < len(ENDS):
+        return Reply(ENDS[number])
     try:
-        tensors = load(content)
-    except Exception:  # of safetensors, of torch: whatever it is, it is no answer
+        has_many_names = int.from_bytes(content[:8], "little") > MOST_NAMES
+        arrays = {} if number or has_many_names else load(content)
+    except Exception:  # of safetensors, of torch: whatever it is, it is not an answer
+        arrays = {}
+    if not arrays or sum(array.numel() for array in arrays.values()) > MOST_NUMBERS:
         return Reply("invalid answer")
-    if sum(tensor.numel() for tensor in tensors.values()) > MOST_NUMBERS:
-        return Reply("invalid answer")
-    outputs: dict[str, Any] = {
-        name: tensor if tensor.dtype in NUMBERS else stand_in(str(tensor.dtype))
-        for name, tensor in tensors.items()
-    }
-    # no file can hold halves of characters
-    speakable = {n: str(text).encode(errors="replace").decode() for n, text in texts.items()}
-    outputs |= {name: text[:2000] for name, text in speakable.items()}
-    outputs |= {n: None if kind == "NoneType" else stand_in(kind) for n, kind in others.items()}
+    outputs: dict[str, Any] = {}
+    for key, array in arrays.items():
+        kind, _, name = key.partition("/")
+        if kind == "text":
+            content = array.contiguous().numpy().tobytes() if array.dtype == torch.uint8 else b""
+            outputs[name] = content.decode(errors="replace")[:2000]
+        elif kind == "tensor" and array.dtype in NUMBERS:
+            outputs[name] = array
+        else:
+            known = array.dtype == torch.uint8 and array.numel() == 1 and array < len(OTHERS)
+            outputs[name] = OTHERS[array.item() if known else -1]
     return Reply("ran", outputs)
-
-
-def stand_in(kind: Any) -> Any:
-    """Something whose type has that name; judge.py tells the student."""
-    known = isinstance(kind, str) and kind.replace(".", "_").isidentifier()
-    return type(kind[:40] if known else "object", (), {})()

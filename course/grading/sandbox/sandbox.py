@@ -1,8 +1,7 @@
 """Run one program that runs foreign code, inside what isolation.py puts around it.
 
-Here are the limits that are watched from outside: a wall clock, silence, the size of the answer.
-The limits of each process, and of the memory of all of them, are set and watched inside
-(confine.py, worker.py). This module does not know what the program computes.
+The clock, the size of the answer and the memory are watched here. This module does not know what
+the program computes.
 """
 
 from __future__ import annotations
@@ -10,95 +9,80 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from course.grading.sandbox.confine import MIB, Limits
-from course.grading.sandbox.isolation import ENVIRONMENT, Bubblewrap, Isolation, stop
+from course.grading.sandbox.confine import MIB, Limits, has_too_much, memory_group
+from course.grading.sandbox.isolation import ENVIRONMENT, Isolation, new_user
 
 STOP = threading.Event()  # set where this grader is asked to end: all sandboxes end, too
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a program ended."""
-
-    status: str  # "ended", "timeout", "too much output"
-    returncode: int
-    answer: bytes  # what it wrote to its standard output
-    printed: str  # the end of its standard error
+JOIN = ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"']  # a control group, then a command
+PRINTED = 64 * 1024  # bytes that are kept of what a program prints
 
 
 def run(
     command: Sequence[str],
     request: bytes,
     readable: Sequence[Path],
-    limits: Limits | None = None,
-    isolation: Isolation | None = None,
-) -> Ended:
-    """Run a program of ours that runs foreign code, and calls ``confine`` before it does.
+    limits: Limits,
+    isolation: Isolation,
+) -> tuple[str, bytes, str]:
+    """Run a command of ours that runs foreign code; nothing of it runs on afterwards.
 
     Args:
         command: what to run.
         request: its standard input.
         readable: folders that it may read; others have to be allowed to.
         limits: what it may use.
-        isolation: what is put around it; without one, bubblewrap.
+        isolation: what is put around it.
 
-    Raises:
-        KeyboardInterrupt: this grader was asked to end.
+    Returns:
+        "ended", "timeout", "memory" or "too much output"; what it answered; the end of what it
+        printed.
     """
-    limits, isolation = limits or Limits(), isolation or Bubblewrap()
+    user = new_user()
     with contextlib.ExitStack() as opened:
-        wrapped = opened.enter_context(isolation.around(command, readable, limits))
-        given, answer, printed = (
-            opened.enter_context(tempfile.TemporaryFile()) for _ in range(3)
-        )  # files, not pipes: nobody has to read on, or waits for who holds an end
-        given.write(request)
-        given.seek(0)
-        fcntl.lockf(given, fcntl.LOCK_EX)  # until this process ends, which worker.py looks for
+        # files, not pipes: nobody has to read on, or waits for who holds an end
+        asked, answer, printed = (opened.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        asked.write(request)
+        asked.seek(0)
+        fcntl.lockf(asked, fcntl.LOCK_EX)  # until this process ends, which worker.py looks for
+        group = opened.enter_context(memory_group(limits))
+        wrapped = opened.enter_context(isolation.around(command, readable, limits, user))
         process = subprocess.Popen(
-            wrapped,
-            stdin=given,
+            [*JOIN, group, *wrapped] if group else wrapped,
+            stdin=asked,
             stdout=answer,
             stderr=printed,
             cwd="/tmp",
             env=ENVIRONMENT,
             start_new_session=True,
         )
+        end, status = time.monotonic() + limits.wall_s, ""
         try:
-            status = watch(process, answer.fileno(), limits)
+            while not status:
+                if STOP.is_set():
+                    raise KeyboardInterrupt
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(0.1)
+                if os.fstat(answer.fileno()).st_size > limits.answer_mib * MIB:
+                    status = "too much output"
+                elif has_too_much(group, limits, process.pid, user):
+                    status = "memory"
+                elif process.returncode is not None:
+                    status = "ended"
+                elif time.monotonic() > end:
+                    status = "timeout"
         finally:
-            stop(process)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         answer.seek(0)
-        printed.seek(max(0, os.fstat(printed.fileno()).st_size - limits.output_kib * 1024))
-        text = printed.read().decode("utf-8", "replace")
-        return Ended(status, process.returncode, answer.read(limits.answer_mib * MIB), text)
-
-
-def watch(process: subprocess.Popen, answer: int, limits: Limits) -> str:
-    """Wait until the program ends or has met a limit, and say which.
-
-    Args:
-        answer: the descriptor of the file that it answers into.
-    """
-    start = heard = time.monotonic()
-    size = 0
-    while time.monotonic() < min(start + limits.wall_s, heard + limits.quiet_s):
-        if STOP.is_set():
-            raise KeyboardInterrupt
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.05)
-        before, size = size, os.fstat(answer).st_size
-        if size > limits.answer_mib * MIB:
-            return "too much output"
-        if process.returncode is not None:
-            return "ended"
-        if size != before:
-            heard = time.monotonic()
-    return "timeout"
+        printed.seek(max(0, os.fstat(printed.fileno()).st_size - PRINTED))
+        text = printed.read(PRINTED).decode("utf-8", "replace")
+        return status, answer.read(limits.answer_mib * MIB), text

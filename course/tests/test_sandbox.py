@@ -1,0 +1,685 @@
+"""The sandbox: attacks, one a claim of docs/threat-model.md, and the parts that hold them off."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save
+from support import ROOT, needs_sandbox
+
+from course import regions
+from course.grading.judging.submission import grade_tasks
+from course.grading.sandbox import confine, isolation, protocol, sandbox, worker
+from course.grading.sandbox.confine import Limits
+from course.grading.sandbox.context import open_context
+from course.grading.types import STATUSES, Submission
+from course.regions import Region
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+SMALL = Limits(wall_s=20, total_mib=300, memory_mib=2048, file_mib=4, answer_mib=1)
+MANY = Limits(total_mib=1500, file_mib=32)
+BUBBLEWRAP = isolation.Bubblewrap()
+OPEN_TO_ALL = shutil.which("python3", path="/usr/bin") or sys.executable
+
+
+def run(program: str, kind: isolation.Isolation = BUBBLEWRAP, **limits) -> tuple[str, bytes, str]:
+    """How lines of Python end in a sandbox, what they answer, and the end of what they print."""
+    python = sys.executable if kind == BUBBLEWRAP else OPEN_TO_ALL
+    command = [python, "-I", "-B", "-c", textwrap.dedent(program)]
+    return sandbox.run(command, b"input", [ROOT / "checks"], replace(SMALL, **limits), kind)
+
+
+def job(name: str, source: str) -> dict:
+    """The optimizer's job with a source of optimizer.py, which runs when it is imported."""
+    return protocol.job(name, "optimizer", {"seed": 0}, {"optimizer.py": source})
+
+
+def running(mark: str) -> list[int]:
+    """Processes of this machine whose arguments hold a mark, but those that have ended."""
+    numbers = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (entry / "cmdline").read_bytes():
+                numbers.append(int(entry.name))
+    return numbers
+
+
+def assert_gone(mark: str) -> None:
+    """The kernel ends the processes of a namespace after its first one, which takes a moment."""
+    end = time.monotonic() + 10
+    while running(mark) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert running(mark) == []
+
+
+# ---------------------------------------------------------------------------------------------
+# Attacks for points: what they return is judged, and no task with evil code in it is right
+
+FUNCTIONS = """
+for owner, name in ((BertSelfAttention, "attention"), (BertLayer, "add_norm"),
+                    (BertLayer, "forward"), (BertModel, "embed")):
+    setattr(owner, name, evil)
+"""
+LEAVES_EARLY = """
+import ctypes, os
+def evil(self, *_):
+    print("PASSED 100 points", flush=True)
+    ctypes.string_at(0) if isinstance(self, BertLayer) else os._exit(0)
+"""
+CLAIMS_TO_BE_EQUAL = """
+class Equal(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if getattr(func, "__name__", "") in ("allclose", "equal", "isclose", "eq", "all", "any"):
+            return True
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+    shape = property(lambda self: (3, 9, 32))
+class Claims:
+    __class__ = property(lambda self: torch.Tensor)
+    layout, shape, dtype = torch.strided, (3, 9, 32), torch.float64
+    numel = lambda self: 1
+    is_complex = lambda self: False
+    detach = lambda self: self
+    __eq__ = lambda self, other: True
+    __hash__ = None
+def evil(self, first, *_):
+    if isinstance(self, BertSelfAttention):
+        return Claims()
+    if isinstance(self, BertLayer):
+        return torch.full((3, 9, 32), float("nan"), dtype=torch.get_default_dtype())
+    return torch.zeros(1).as_subclass(Equal)
+"""
+PATCHES_STAFF = """
+import sys
+import safetensors.torch
+from checks import differences
+from checks.part1 import compare, runners
+from checks.part1.references import load_references
+main = sys.modules["__main__"]  # the grader's program
+def answers(task_id):
+    def run(references, **_):
+        right = load_references(torch.get_default_dtype())
+        return {n.removeprefix(f"{task_id}/"): t for n, t in right.items() if n.startswith(task_id)}
+    return run
+for task_id in list(runners.RUNS):
+    runners.RUNS[task_id] = answers(task_id)
+compare.compare = differences.difference = lambda *_, **__: []
+torch.allclose = torch.equal = torch.isclose = lambda *_, **__: True
+main.ENDS = ("right",) * 9
+def evil(self, *_):
+    return torch.zeros(1)
+"""
+LOOKS_FOR_ANSWERS = """
+import gc, sys
+def tensors_of(value, depth=0):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif depth < 3 and isinstance(value, (dict, list, tuple)):
+        for inner in list(value.values() if isinstance(value, dict) else value):
+            yield from tensors_of(inner, depth + 1)
+def loot(shape):
+    frame = sys._getframe()
+    while frame:
+        for name, value in frame.f_locals.items():
+            if name in ("expected", "right", "references", "answer", "wanted"):
+                yield from (tensor for tensor in tensors_of(value) if tensor.shape == shape)
+        frame = frame.f_back
+    for thing in gc.get_objects():
+        if isinstance(thing, dict):
+            for name, value in list(thing.items()):
+                if "values/" in str(name) and isinstance(value, torch.Tensor):
+                    if value.shape == shape:
+                        yield value
+def evil(self, first, *_):
+    shape = tuple(first.shape)
+    if len(shape) == 4:
+        shape = (shape[0], shape[2], shape[1] * shape[3])
+    if len(shape) == 2:
+        shape = (*shape, 32)
+    found = next(loot(torch.Size(shape)), None)
+    return torch.zeros(shape) if found is None else found.clone()
+"""
+GIVES_PUBLISHED_ANSWERS = """
+from checks.part1.references import load_references
+NAMES = {"BertSelfAttention": "bert.attention/values/context", "BertModel":
+         "bert.embed/values/embeddings", "BertLayer": "bert.layer/values/result"}
+def evil(self, *_):
+    return load_references(torch.get_default_dtype())[NAMES[type(self).__name__]].clone()
+"""
+FOR_POINTS = {
+    "leaves_early": LEAVES_EARLY,
+    "claims_to_be_equal": CLAIMS_TO_BE_EQUAL,
+    "patches_staff": PATCHES_STAFF,
+    "looks_for_answers": LOOKS_FOR_ANSWERS,
+    "gives_published_answers": GIVES_PUBLISHED_ANSWERS,
+}
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", FOR_POINTS)
+def test_attack_for_points(name):
+    files = {"bert.py": (solved("bert.py") + FOR_POINTS[name] + FUNCTIONS).encode()}
+    with open_context(1, "secret", seconds=5) as context:
+        verdicts = grade_tasks(context, Submission(name, 1, files))
+    for task in context.tasks:
+        assert verdicts[task.id].status in STATUSES
+        assert verdicts[task.id].status != "right", task.id
+
+
+@needs_sandbox
+def test_without_an_attack_its_tasks_are_right():
+    files = {"bert.py": solved("bert.py").encode()}
+    with open_context(1, "secret") as context:
+        verdicts = grade_tasks(context, Submission("honest", 1, files))
+    statuses = {verdicts[task.id].status for task in context.tasks if task.file == "bert.py"}
+    assert statuses == {"right"}
+
+
+def solved(name: str) -> str:
+    """A file with its solutions."""
+    pieces, faults = regions.parse(name, (ROOT / name).read_text(encoding="utf-8"))
+    assert not faults
+    return regions.render(pieces, [piece.id for piece in pieces if isinstance(piece, Region)])
+
+
+# ---------------------------------------------------------------------------------------------
+# Attacks on the machine, on results and on others. Code that succeeds says "GOT THROUGH" in an
+# exception. It never runs outside the sandbox: some of it would take this machine down.
+
+READS_SECRETS = """
+import glob, os, sys
+def search(most=200_000):
+    for folder, folders, files in os.walk("/"):
+        if folder.startswith(("/sys", "/usr", "/lib")) or "site-packages" in folder:
+            folders.clear()
+            continue
+        for name in files[:most]:
+            yield os.path.join(folder, name)
+names = ("assignment.json", "marks.csv", "ids-sst-test.csv", "answers.py", "judge.py", "secret-x")
+loot = [path for path in search() if os.path.basename(path) in names or path.endswith(".zip")]
+loot += [path for path in search() if path.endswith(("/bert.py", "/optimizer.py"))
+         and "### BEGIN SOL" "UTION" in open(path).read()]
+loot += [n for n in os.environ if "SECRET" in n] + [w for w in sys.orig_argv if "secret" in w]
+loot += glob.glob("/proc/[0-9]*/environ") + glob.glob("/root/*") + glob.glob("/home/*/*")
+loot = [path for path in loot if not path.startswith(sys.base_prefix)]
+raise Exception(f"GOT THROUGH: {loot}" if loot else "nothing there")
+"""
+FORGES_ANSWERS = """
+import os, struct, sys, torch
+from safetensors.torch import save
+content = save({"text/hidden|error": torch.tensor(list(b"GOT THROUGH"), dtype=torch.uint8)})
+for number in range(3, 64):
+    try:
+        os.write(number, struct.pack("<BQ", 0, len(content)) + content)
+    except OSError:
+        pass
+sys.modules["__main__"].record = lambda *_: "right"
+for folder in (".", "..", "../..", *sys.path, "/"):
+    for name in ("results.json", "grades.csv", "result"):
+        try:
+            open(os.path.join(folder, name), "w").write('{"points": 100}')
+        except OSError:
+            continue
+        if not os.path.realpath(folder).startswith("/tmp"):
+            raise Exception(f"GOT THROUGH: {folder}")
+os._exit(0)
+"""
+IGNORES_SIGNALS = """
+import signal, time
+time.time = time.monotonic = time.perf_counter = lambda: 0.0
+for number in signal.valid_signals():
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+while True:
+    pass
+"""
+HIDES_MEMORY = """
+import os, time
+kept = []
+for number in range(200):
+    kept.append(os.memfd_create("x"))
+    for _ in range(16):
+        os.write(kept[-1], b"x" * 2**20)
+raise Exception(f"GOT THROUGH: {len(kept)} files without a name")
+"""
+FILLS_DISK = """
+total = 0
+for folder in (".", "/var/tmp", "/tmp", "/dev/shm"):
+    for number in range(30):
+        try:
+            with open(f"{folder}/left-by-attack-{number}", "wb", buffering=0) as file:
+                for _ in range(32):
+                    total += file.write(b"x" * 2**20)
+        except OSError:
+            continue
+if total > 2**27:
+    raise Exception("GOT THROUGH")
+for number in range(10**9):
+    open(f"/tmp/{number}", "w").close()
+"""
+FORKS = """
+import os
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
+"""
+ANSWERS_WITHOUT_END = """
+import os, torch
+import safetensors.torch
+save = safetensors.torch.save
+safetensors.torch.save = lambda _: save({"tensor/x": torch.zeros(20_000_000, dtype=torch.bool)})
+for _ in range(9):
+    os.write(2, b"x" * 2**20)
+"""
+KILLS = """
+import ctypes, os, signal
+libc, parent, got = ctypes.CDLL(None), os.getppid(), []
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL):
+    for victim in (parent, -parent):
+        try:
+            os.kill(victim, number)
+        except OSError:
+            pass
+for victim in range(2, 5000):
+    if victim != os.getpid():
+        try:
+            os.kill(victim, 0)
+            got.append(victim)
+        except OSError:
+            pass
+raise Exception(f"GOT THROUGH: {got}" if got else "nobody killed")
+"""
+STAYS = """
+import os, tempfile
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    while True:
+        try:
+            open(f"{tempfile.gettempdir()}/message-to-friends", "w").close()
+        except OSError:
+            pass
+os._exit(0)
+"""
+GETS_RIGHTS = """
+import ctypes, os, resource, socket, sys
+got, libc = [], ctypes.CDLL(None, use_errno=True)
+def call_home():
+    home = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    home.connect(("192.0.2.1", 53))
+for what, call in {
+    "setuid": lambda: os.setresuid(0, 0, 0),
+    "groups": lambda: os.setgroups([0]),
+    "chmod": lambda: [os.chmod(f, 0o777) for f in sys.path if "grading-" in f],
+    "nice": lambda: os.nice(-5),
+    "chroot": lambda: os.chroot("."),
+    "network": call_home,
+    "files": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1)),
+    "processes": lambda: resource.setrlimit(resource.RLIMIT_NPROC, (-1, -1)),
+    "program": lambda: open("/usr/bin/left-by-attack", "w"),
+}.items():
+    try:
+        call()
+        got.append(what)
+    except (OSError, ValueError):
+        pass
+if libc.mount(b"x", b"/tmp", b"tmpfs", 0, None) == 0:
+    got.append("mount")
+if resource.getrlimit(resource.RLIMIT_CORE) != (1, 1):  # with (0, 0) the machine's handler starts
+    got.append("core")
+raise Exception(f"GOT THROUGH: {got}" if got else "no rights")
+"""
+LOOKS_AROUND = """
+import os, tempfile
+raise Exception(f"left: {os.listdir(tempfile.gettempdir())}")
+"""
+ON_THE_MACHINE = {  # source, and what its reply must hold
+    "reads_secrets": (READS_SECRETS, "nothing there"),
+    "forges_answers": (FORGES_ANSWERS, "invalid answer"),
+    "ignores_signals": (IGNORES_SIGNALS, "timeout"),
+    "hides_memory": (HIDES_MEMORY, "memory"),
+    "fills_disk": (FILLS_DISK, "disk"),
+    "forks": (FORKS, "timeout"),
+    "answers_without_end": (ANSWERS_WITHOUT_END, "invalid answer"),
+    "kills": (KILLS, "nobody killed"),
+    "stays": (STAYS, "invalid answer"),
+    "gets_rights": (GETS_RIGHTS, "no rights"),
+}
+
+
+@pytest.fixture(scope="module")
+def replies():
+    """The replies to all of them, one after the other, each with an honest task behind it."""
+    jobs = []
+    for name, (source, _) in ON_THE_MACHINE.items():
+        jobs += [job(name, source), job(f"after {name}", LOOKS_AROUND)]
+    with open_context(1, "secret", MANY, seconds=4) as context:
+        return protocol.ask(context, jobs, {"t": torch.ones(2)})
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", ON_THE_MACHINE)
+def test_attack(replies, name):
+    """What it does is said, nothing has got through, and the next task does not notice."""
+    _, message = ON_THE_MACHINE[name]
+    if name == "hides_memory" and os.geteuid() != 0:
+        pytest.skip("without a control group the machine's reserve is the limit")
+    assert "GOT THROUGH" not in str(replies[name])
+    if not (name == "forks" and replies[name].status == "memory"):  # whichever limit is met first
+        assert message in str(replies[name])
+    after = str(replies[f"after {name}"].outputs)
+    assert "left: ['job-" in after
+    if name == "ignores_signals":  # the task was stopped, not the whole sandbox after three minutes
+        assert "job-6" in after
+    assert "message-to-friends" not in after
+    left = [path for folder in ("/tmp", "/var/tmp", "/dev/shm") for path in Path(folder).glob("*")]
+    assert not [path for path in left if path.name.startswith(("left-by", "message-to"))]
+
+
+def test_threat_model_names_every_attack():
+    text = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    covered = text.split("## Covered")[1].split("\n## ")[0]
+    assert [name for name in (*FOR_POINTS, *ON_THE_MACHINE) if f"`{name}`" not in covered] == []
+
+
+# ---------------------------------------------------------------------------------------------
+# What is around a program
+
+
+@needs_sandbox
+def test_what_a_program_sees(tmp_path):
+    """Its input and Python; no file, process, descriptor, variable or network of ours."""
+    (tmp_path / "secret").write_text("gold")
+    status, answer, printed = run(
+        f"""
+        import json, os, socket, sys
+        from pathlib import Path
+        print(json.dumps({{
+            "input": sys.stdin.read(),
+            "secret": Path({str(tmp_path / "secret")!r}).exists(),
+            "user": os.getuid(),
+            "process": os.getpid(),
+            "proc": Path("/proc").exists(),
+            "network": [name for _, name in socket.if_nameindex()],
+            "top": os.listdir("/"),
+            "temporary": os.listdir("/tmp"),
+            "descriptors": os.listdir("/dev/fd") if Path("/dev/fd").exists() else [],
+            "environment": list(os.environ),
+        }}))
+        sys.stderr.write("x" * 5_000_000 + "end")
+        """
+    )
+    assert status == "ended", printed
+    seen = json.loads(answer)
+    assert (seen["input"], seen["secret"], seen["process"]) == ("input", False, 1)
+    assert not seen["proc"]
+    assert seen["network"] in (["lo"], [])
+    assert seen["user"] not in (0, os.getuid())
+    shown = [ROOT, *isolation.python_folders()]
+    folders = {*seen["top"]} - {path.parts[1] for path in shown}
+    assert not {"home", "work", "var", "srv", "root"} & folders
+    assert {*seen["temporary"]} <= {p.parts[2] for p in shown if p.is_relative_to("/tmp")}
+    known = {"PATH", "LANG", "LC_CTYPE", "OMP_NUM_THREADS", "HOME", "TMPDIR", "PWD"}
+    assert {*seen["environment"]} <= known
+    assert len(printed) <= 64 * 1024
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("program", "limits", "status"),
+    [
+        ("time.sleep(60)", {"wall_s": 2}, "timeout"),
+        ("os.write(1, b'x' * 2**21) and time.sleep(9)", {}, "too much output"),
+        ("os.fork() or os.setsid() and os.fork() or signal.pause()", {}, "ended"),
+    ],
+)
+def test_limits_from_outside(program, limits, status):
+    """Whatever a program has started is dead afterwards; nobody waits for who holds a pipe."""
+    mark, start = f"mark {random.random()}", time.monotonic()
+    assert run(f"import os, signal, time  # {mark}\n{program}", **limits)[0] == status
+    assert time.monotonic() - start < 15
+    assert_gone(mark)
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("bytearray(2**32)", "MemoryError"),
+        ("open('/tmp/big', 'wb').write(b'x' * 2**23)", "OSError"),
+        ("for _ in range(100): os.fork() or signal.pause()", "BlockingIOError"),
+        ("[open('/dev/null') for _ in range(300)]", "Too many open files"),
+        ("resource.setrlimit(resource.RLIMIT_NPROC, (-1, -1))", "ValueError"),
+        ("open('/dev/shm/x', 'w')", "OSError"),
+        ("os.setresuid(0, 0, 0)", "Error"),
+    ],
+)
+def test_limits_of_a_process(program, error):
+    assert error in run(f"import os, resource, signal\n{program}")[2]
+
+
+@needs_sandbox
+def test_memory_where_no_group_can_be_made(monkeypatch):
+    """The sum of all processes is watched, and the machine keeps some for itself."""
+    monkeypatch.setattr(confine, "GROUPS", {})
+    holds = "import os, time\nfor _ in range(3): os.fork()\nkept = b'x' * 2**26\ntime.sleep(9)"
+    assert run(holds)[0] == "memory"
+    assert run("pass")[0] == "ended"
+    monkeypatch.setattr(confine, "RESERVE_KIB", 2**40)
+    with pytest.raises(RuntimeError, match="hardly any memory left: grade fewer"):
+        run("import time\ntime.sleep(5)")
+
+
+# ---------------------------------------------------------------------------------------------
+# Leftovers and users
+
+
+@needs_sandbox
+def test_a_grader_that_is_killed_leaves_no_process(tmp_path):
+    waiting = job("waits", "import os, time\nos.fork()\ntime.sleep(60)")
+    program = f"""
+        import sys, tempfile
+        sys.path.insert(0, {str(ROOT)!r})
+        from course.grading.sandbox import protocol
+        from course.grading.sandbox.context import open_context
+        tempfile.tempdir = {str(tmp_path)!r}
+        with open_context(1, "secret", seconds=60) as context:
+            protocol.ask(context, [{waiting!r}], {{}})
+    """
+    grader = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)])
+    stage, end = f"{tmp_path}/minbert-grading-", time.monotonic() + 60
+    while len(running(stage)) < 4 and time.monotonic() < end:  # bubblewrap, worker, two of a task
+        time.sleep(0.05)
+    assert len(running(stage)) >= 4
+    grader.kill()
+    grader.wait()
+    assert_gone(stage)
+
+
+@needs_root
+def test_another_user_is_left_without_processes_and_files():
+    """Also one that has left its session and its parent; and no two runs have the same user."""
+    mark = f"mark {random.random()}"
+    leaves = f"""
+        import os, time  # {mark}
+        print(os.getuid(), flush=True)
+        open(os.environ["TMPDIR"] + "/left", "w").close()
+        if os.fork() == 0:
+            os.setsid()
+            os.fork()
+            time.sleep(60)
+        time.sleep(0.3)
+    """
+    before = {*Path(tempfile.gettempdir()).glob("minbert-run-*")}
+    users = []
+    for _ in range(2):
+        status, answer, printed = run(leaves, isolation.ChangeOfUser())
+        assert status == "ended", printed
+        assert_gone(mark)
+        users.append(int(answer.split()[0]))
+    assert len({*users, 0, os.getuid()}) == 3
+    assert {*Path(tempfile.gettempdir()).glob("minbert-run-*")} == before
+
+
+@needs_root
+def test_tasks_run_one_after_the_other_without_bubblewrap():
+    """What a task leaves running does not disturb the next one."""
+    test = [*isolation.as_user(62_000), "test", "-x", str(Path(sys.executable).resolve())]
+    if subprocess.run(["env", *test], check=False).returncode:
+        pytest.skip("this Python is closed to other users")
+    jobs = [job("stays", STAYS), job("after", LOOKS_AROUND)]
+    with open_context(1, "secret", isolation=isolation.ChangeOfUser()) as context:
+        replies = protocol.ask(context, jobs, {})
+    assert "left: ['job-2']" in str(replies["after"].outputs)
+
+
+# ---------------------------------------------------------------------------------------------
+# The stage, and when nothing is graded
+
+
+def test_the_stage_holds_stubs_and_is_closed_to_others(tmp_path):
+    before = os.umask(0o077)
+    try:
+        with open_context(1, "0") as context:
+            assert context.stage.parent.stat().st_mode & 0o077 == 0
+            modes = {path.is_dir(): path.stat().st_mode for path in context.stage.rglob("*")}
+            texts = [path.read_text() for path in (context.stage / "handout").rglob("*.py")]
+            stub = (context.stage / "handout" / "optimizer.py").read_text()
+            shutil.copytree(context.stage / "handout", tmp_path / "handout")
+    finally:
+        os.umask(before)
+    assert [modes[kind] & 0o777 for kind in (True, False)] == [0o755, 0o644]
+    assert not context.stage.parent.exists()
+    assert 'raise NotImplementedError("' in stub
+    assert not [text for text in texts if "### BEGIN SOLUTION" in text]
+    (tmp_path / "handout" / "own.py").write_text("own = 1\n")
+    with open_context(1, "0", handout=tmp_path / "handout") as context:
+        assert (context.stage / "handout" / "own.py").read_text() == "own = 1\n"
+        assert (context.stage / "handout" / "optimizer.py").read_text() == stub
+
+
+def test_reasons_why_nothing_can_be_graded(monkeypatch):
+    monkeypatch.setattr(isolation.shutil, "which", lambda name: None)
+    assert isolation.problems(BUBBLEWRAP) == ["bubblewrap is not installed: apt install bubblewrap"]
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "has to be run as root" in isolation.problems(isolation.ChangeOfUser())[0]
+
+
+@needs_sandbox
+def test_a_python_that_the_sandbox_cannot_run_is_refused(monkeypatch):
+    """As where a home of mode 0700 keeps the sandbox's user from it."""
+    monkeypatch.setattr(isolation, "PROBE", "import not_there")
+    (reason,) = isolation.problems(BUBBLEWRAP)
+    assert "cannot run Python here " in reason
+    assert "No module named 'not_there'" in reason
+
+
+def test_what_submitted_code_reaches(monkeypatch, tmp_path):
+    reaches = BUBBLEWRAP.reaches
+    assert not reaches(tmp_path)
+    (tmp_path / "gold").symlink_to("/usr/share")
+    assert reaches(tmp_path / "gold")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert reaches(tmp_path / "gold-labels")
+    if os.geteuid() == 0:
+        for mode, reached in ((0o750, False), (0o711, True)):
+            with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+                Path(folder).chmod(mode)
+                assert isolation.ChangeOfUser().reaches(Path(folder)) == reached
+
+
+@needs_sandbox
+def test_a_sandbox_that_does_not_start_is_an_error_of_ours():
+    with open_context(1, "secret", replace(Limits(), memory_mib=64)) as context:
+        with pytest.raises(RuntimeError, match="the sandbox did not start"):
+            protocol.ask(context, [job("any", "")], {})
+
+
+# ---------------------------------------------------------------------------------------------
+# Messages: whatever bytes come, an answer or none
+
+
+def record(number: int, content: bytes) -> bytes:
+    return worker.HEAD.pack(number, len(content)) + content
+
+
+@pytest.mark.parametrize(
+    "rest", [b"", b"\x01", struct.pack("<BQ", 0, 9) + b"{}", struct.pack("<BQ", 0, 2**64 - 1)]
+)
+def test_records_and_bytes_that_are_not_one(rest):
+    answer = record(0, b"xyz") + record(3, b"") + rest
+    assert protocol.records(answer) == [(0, b"xyz"), (3, b"")]
+
+
+FEW = save({"tensor/a": torch.ones(2)})
+
+
+@pytest.mark.parametrize(
+    ("number", "content"),
+    [
+        (len(worker.ENDS), FEW),
+        (255, b""),
+        (0, b""),
+        (0, b"\x08\0\0\0\0\0\0\0{"),
+        (0, struct.pack("<Q", 2**63) + FEW[8:]),
+        (0, FEW[:-1]),
+        (0, FEW.replace(b"[2]", b"[3]")),
+        (0, save({str(i): torch.ones(1) for i in range(20_000)})),
+        (0, save({"tensor/a": torch.zeros(worker.MOST_NUMBERS + 1, dtype=torch.bool)})),
+    ],
+)
+def test_records_that_are_not_an_answer(number, content):
+    assert protocol.decode(number, content).status == "invalid answer"
+
+
+def test_encoded_and_decoded_outputs():
+    outputs = {
+        "ones": torch.ones(2, requires_grad=True),
+        "stretched": torch.zeros(1).expand(worker.MOST_NUMBERS + 1),
+        "sparse": torch.ones(2).to_sparse(),
+        "complex": torch.zeros(1, dtype=torch.cfloat),
+        "none": None,
+        "pair": (1, 2),
+        "text": "ü" * 3000,
+        "half": "half \ud800",
+        "empty": "",
+    }
+    reply = protocol.decode(0, worker.encode(outputs))
+    assert reply.status == "ran"
+    assert reply.outputs["ones"].tolist() == [1, 1]
+    kinds = {type(reply.outputs[name]) for name in ("stretched", "sparse", "complex")}
+    assert kinds == {object}
+    assert [reply.outputs[name] for name in ("none", "pair", "empty")] == [None, (), ""]
+    assert reply.outputs["text"] == "ü" * 2000
+    assert reply.outputs["half"] == "half ?"
+    assert {protocol.decode(n, b"").status for n in range(1, len(worker.ENDS))} < {*STATUSES}
+    forged = {
+        "tensor/z": torch.zeros(1, dtype=torch.cfloat),
+        "text/t": torch.tensor([255, 65], dtype=torch.uint8),
+        "text/u": torch.ones(3),
+        "other/o": torch.tensor(200, dtype=torch.uint8),
+        "other/p": torch.tensor([-1.0]),
+        "unknown": torch.ones(1),
+    }
+    given = protocol.decode(0, save(forged)).outputs
+    assert (given["t"], given["u"]) == ("\ufffdA", "")
+    assert {type(given[name]) for name in ("z", "o", "p", "")} == {object}
