@@ -141,7 +141,7 @@ def decaying_before(steps: Iterable[Methods]) -> Iterator[Methods]:
 
 
 def merge(base: Methods, first: Methods, second: Methods) -> Methods | None:
-    """Both changes made to one base; None where they touch the same lines or do not fit together."""
+    """Both changes made to one base; None where they touch the same lines or do not fit."""
     merged = {}
     for name in {**base, **first, **second}:
         old = base.get(name, "")
