@@ -191,8 +191,8 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
         if len(names) == 2 and are_known(entry, names, outputs, known):
             named.append((names, outputs))
         elif not store(names, fingerprints_of(outputs), known, right) and not candidate.rewrite:
-            same = names_in(entry, outputs, known) - {""}
-            what = f"the same as {', '.join(same)}" if same else "what is correct"
+            same = ", ".join(mistake.name for mistake in mistakes_of(entry, outputs, known)[0])
+            what = f"the same as {same}" if same else "what is correct"
             raise InputError(f"{entry.id}: the mistake {names[0]} computes {what}")
     # Two that are stored may be found where others were named before them.
     while lost := [pair for pair in named if not are_known(entry, *pair, known)]:
@@ -232,11 +232,6 @@ def are_known(
     if unexplained and entry.id == OPTIMIZER:
         return False
     return {mistake.name for mistake in mistakes} <= {*names} and bool(mistakes)
-
-
-def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]) -> set[str]:
-    """The names that the check has for what an answer computes; of none, an empty one."""
-    return {mistake.name for mistake in mistakes_of(entry, outputs, known)[0]} or {""}
 
 
 def mistakes_of(

@@ -13,11 +13,10 @@ crash. Exit status 1 if a wrong one is missed or an equivalent one is a false po
 from __future__ import annotations
 
 import ast
-import functools
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,16 +30,14 @@ from checks import jobs
 from checks.child import Child
 from checks.findings import Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
-from checks.hunt.equivalence import INIT, RUNS, compare
-from checks.hunt.equivalence import run as outputs_of
+from checks.hunt.equivalence import INIT, compare
 from checks.hunt.installed import installed_source
 from checks.hunt.mutants import Edit, FunctionText, in_turns
-from course.answers import VARIANTS, Answer, read_all, solution_with
+from course.answers import VARIANTS, read, read_all, solution_with
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 
 FORWARD = "classifier.forward"
-MADE = ("values/option", "values/Linear", "sizes")  # what __init__ makes, dropout left out
 LIMIT = 90.0  # seconds for one mutant, checked and compared
 COMPARED = "checked and compared"
 PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
@@ -66,7 +63,7 @@ def mutants_of(entry: GradedTask) -> list[Mutant]:
     owner, own = entry.function.split(".")
     graded = {other.function for other in GRADED_TASKS} - {entry.function}
     by_source: dict[tuple[str, str], Mutant] = {}
-    for answer in correct_solutions(entry.id).values():
+    for answer in read_all(VARIANTS, entry.id):
         for version, methods in answer.versions.items():
             source = solution_with(entry, methods, answer.imports)
             for method in methods:
@@ -81,33 +78,11 @@ def mutants_of(entry: GradedTask) -> list[Mutant]:
     return list(by_source.values())
 
 
-def draw(population: Sequence[Mutant], most: int | None, seed: int) -> list[Mutant]:
-    """Some mutants, drawn at random; the operators take turns."""
-    return in_turns(population, lambda mutant: mutant.operator, seed)[:most]
-
-
 def solution_of(mutant: Mutant) -> str:
     """The file of a task with the correct solution that a mutant was made of."""
     name, _, version = mutant.version.partition("/")
-    answer = correct_solutions(mutant.task)[name]
+    answer = read(VARIANTS, f"{mutant.task}/{name}")
     return solution_with(graded_task(mutant.task), answer.versions[version], answer.imports)
-
-
-@functools.cache
-def correct_solutions(task_id: str) -> dict[str, Answer]:
-    """The correct solutions to a task by name."""
-    return {answer.name: answer for answer in read_all(VARIANTS, task_id)}
-
-
-def equivalent(entry: GradedTask, source: str, right: str) -> bool:
-    """Whether a task's file computes what a correct one does.
-
-    An __init__ that makes no dropout may keep its probability, for a forward that is not there yet.
-    """
-    made = outputs_of(entry, source, *RUNS[0], torch.float64) if entry.id == INIT else {}
-    kept = made.get("values/dropout: made, or its probability kept")
-    keeps_probability = kept is not None and bool(kept.all()) and not len(made["rates"])
-    return compare(entry, source, right, MADE if keeps_probability else ("",)).status == "same"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -124,7 +99,7 @@ def run(job: str) -> Outcome:
     mutant = Mutant(**{**fields, "edit": Edit(**fields["edit"])})
     entry, right = graded_task(mutant.task), solution_of(mutant)
     source = "\n".join(mutant.edit.of(right.split("\n")))
-    status = "equivalent" if equivalent(entry, source, right) else "wrong"
+    status = "equivalent" if compare(entry, source, right).status == "same" else "wrong"
     with installed_source(entry.file, source):
         findings = jobs.examine(entry)
         if entry.id == INIT and status == "wrong" and not findings:
@@ -187,7 +162,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     args = parser.parse_args()
     entries = [graded_task(args.task)] if args.task else PART_1
-    chosen = [m for entry in entries for m in draw(mutants_of(entry), args.most, args.seed)]
+    chosen = []
+    for entry in entries:  # the operators take turns
+        chosen += in_turns(mutants_of(entry), lambda m: m.operator, args.seed)[: args.most]
     outcomes = {}
     with Child(LIMIT, "course.mutations") as child:
         for mutant in tqdm(chosen, desc="mutants", disable=None):
