@@ -1,14 +1,12 @@
 """Answers to the tasks, correct and incorrect: read them, put them in the solution's place.
 
 ``course/variants/<task id>/<name>.py`` is one correct solution that differs from ours. The
-docstring's first line says how. Each class is one version of the answer: its methods take the place
-of those of the task's class; of a class whose name begins with "Script", the place of the file's
-functions. The answer ``plain`` is what a student would write first. A folder that is not a task's
-id but the beginning of several ("multitask") holds answers to all of them; its ``plain`` replaces
-our solution wherever another answer is put in. Folders "multitask.training" hold training loops,
-which are not a task. A correct solution that is mostly a copy of one of these is in
-``course/variants/<task id>.txt``: a change to it, in the form of a mistake's, without what to look
-at and what to read.
+docstring's first line says how. The methods of its class take the place of those of the task's
+class; if the class's name begins with "Script", the place of the file's functions. The answer
+``plain`` is what a student would write first. A folder that is not a task's id but the beginning of
+several ("multitask") holds answers to all of them; its ``plain`` replaces our solution wherever
+another answer is put in. The folder "multitask.training" holds a training loop, which is not a
+task.
 
 ``course/mistakes/<task id>.txt`` has the mistakes in one function, as changes to correct solutions:
 
@@ -16,8 +14,8 @@ at and what to read.
     Hint: Large scores make the softmax hard. Read: Vaswani et al. 2017, §3.2.1
         - scores = scores / math.sqrt(self.attention_head_size)
       OwnKernel: dropout_p=p → dropout_p=p, scale=1.0
-      Times(KeysFirst):
-        / math.sqrt(key.size(-1)) → * math.sqrt(key.size(-1))
+      Times(TwoLines):
+        / key.size(-1) → * key.size(-1)
       InShort:
         def attention(self, key, query, value, attention_mask):
             …
@@ -38,7 +36,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import difflib
 import functools
 import itertools
 import re
@@ -59,8 +56,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MISTAKES, VARIANTS = ROOT / "course" / "mistakes", ROOT / "course" / "variants"
 TRAINING = "multitask.training"
 MARKER = re.compile(r"^ *### (BEGIN SOLUTION|END SOLUTION|STUB:).*\n", re.MULTILINE)
-WORDS_OF_RIGHT = re.compile(r"(?P<name>\w+): (?P<says>.+)")
-WORDS_OF_WRONG = re.compile(
+WORDS = re.compile(
     r"(?P<name>\w+): (?P<says>.+?) Hint: (?P<hint>.+?) Read: (?P<read>.+?)"
     r"(?: Named: (?P<named>\w+))?"
 )
@@ -110,20 +106,11 @@ def read(folder: Path, name: str) -> Answer:
 
 def read_all(folder: Path, task_id: str = "*") -> list[Answer]:
     """All answers of a folder, mistakes/ or variants/, or those to one task."""
-    answers = read_whole(folder, task_id)
-    for path in sorted(folder.glob(f"{task_id}.txt")):
-        answers += read_changes(path)
-    if folder == VARIANTS:
-        answers.sort(key=lambda answer: (answer.folder, answer.name))
-    return answers
+    correct = [read_correct(path) for path in sorted(folder.glob(f"{task_id}/*.py"))]
+    return correct + [m for path in sorted(folder.glob(f"{task_id}.txt")) for m in read_file(path)]
 
 
-def read_whole(folder: Path, task_id: str) -> list[Answer]:
-    """The answers of a folder that are files."""
-    return [read_right(path) for path in sorted(folder.glob(f"{task_id}/*.py"))]
-
-
-def read_right(path: Path) -> Answer:
+def read_correct(path: Path) -> Answer:
     """One file of variants/; InputError if it has not the form above."""
     source = path.read_text(encoding="utf-8")
     tree = ast.parse(source)
@@ -159,51 +146,47 @@ def _start(node: ast.FunctionDef) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
-def read_changes(path: Path) -> list[Answer]:
-    """The answers of one file of changes; InputError if one of them has not the form above."""
+def read_file(path: Path) -> list[Answer]:
+    """One file of mistakes; InputError if one of them has not the form above."""
     own = VARIANTS / path.stem
-    read_bases = read_whole if path.parent == VARIANTS else read_all
-    right = read_bases(VARIANTS, path.stem if own.is_dir() else path.stem.partition(".")[0])
+    right = read_all(VARIANTS, path.stem if own.is_dir() else path.stem.partition(".")[0])
     if not _task(path.stem) or not right:
         raise InputError(f"{path}: no such task, or no correct solutions in {VARIANTS}")
     right.sort(key=lambda answer: answer.name != "plain")  # plain ones first
-    bases: dict[str, Methods] = {}
-    for version, methods in (pair for answer in right for pair in answer.versions.items()):
-        bases.setdefault(version, methods)
+    bases = {name: methods for answer in right for name, methods in answer.versions.items()}
     head, *entries = re.split(r"\n\n+(?=\S)", path.read_text(encoding="utf-8").rstrip())
-    imports = [line for line in head.splitlines() if line.startswith(("import ", "from "))]
-    answers = [_change(path, entry, imports, bases) for entry in entries]
+    imports = tuple(line for line in head.splitlines() if line.startswith(("import ", "from ")))
+    answers = [_mistake(path, entry, imports, bases) for entry in entries]
     twice = [name for name, count in Counter(a.name for a in answers).items() if count > 1]
     if twice:
         raise InputError(f"{path}: {twice[0]} is there twice")
     return answers
 
 
-def _change(path: Path, entry: str, imports: Sequence[str], bases: Mapping[str, Methods]) -> Answer:
-    """One paragraph of a file of changes."""
+def _mistake(
+    path: Path, entry: str, imports: tuple[str, ...], bases: Mapping[str, Methods]
+) -> Answer:
+    """One paragraph of a file of mistakes."""
     lines = entry.splitlines()
     head = list(itertools.takewhile(lambda line: not line.startswith(" "), lines))
-    form = WORDS_OF_RIGHT if path.parent == VARIANTS else WORDS_OF_WRONG
-    if not (match := form.fullmatch(" ".join(head))):
+    if not (match := WORDS.fullmatch(" ".join(head))):
         raise InputError(
             f"{path}: {lines[0]!r}: a mistake begins with 'name: what is wrong', 'Hint: …' and "
-            "'Read: …', a correct solution with 'name: how it differs'; the code is indented"
+            "'Read: …'; the code is indented"
         )
     words, task = match.groupdict(""), _task(path.stem)
-    name = words["name"]
+    words["named"] = words["named"] or words["name"]
     main = "train_multitask" if path.stem == TRAINING else task.function.rpartition(".")[2]
     versions: dict[str, Methods] = {}
-    for version, base, block in _blocks(lines[len(head) :], name, next(iter(bases))):
+    for version, base, block in _blocks(lines[len(head) :], words["name"], next(iter(bases))):
         try:
             if version in versions:
                 raise InputError("this name is taken")
             versions[version] = _changed(bases.get(base), main, block)
         except (InputError, SyntaxError) as error:
-            place = f"{path}, {name}, {version}, a change of {base}"
+            place = f"{path}, {words['name']}, {version}, a change of {base}"
             raise InputError(f"{place}: {error}; {REMEDY}") from None
-    if form is WORDS_OF_WRONG:
-        words["named"] = words["named"] or name
-    return Answer(path.stem, task, **words, versions=versions, imports=tuple(imports))
+    return Answer(path.stem, task, **words, versions=versions, imports=imports)
 
 
 def _blocks(lines: Sequence[str], name: str, plain: str) -> list[tuple[str, str, list[str]]]:
@@ -254,7 +237,7 @@ def put(answer: Answer, version: str = "", source: str = "") -> str:
 def _right(file: str, beginning: str) -> str:
     """A file as it is, or with the plain answer to several tasks in place of our solution."""
     source, plain = (ROOT / file).read_text(encoding="utf-8"), VARIANTS / beginning / "plain.py"
-    return put(read_right(plain), source=source) if plain.is_file() else source
+    return put(read_correct(plain), source=source) if plain.is_file() else source
 
 
 def put_methods(source: str, owner: str, methods: Methods, imports: tuple[str, ...] = ()) -> str:
@@ -269,17 +252,16 @@ def put_methods(source: str, owner: str, methods: Methods, imports: tuple[str, .
         body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == owner)
         indent = "    "
     own = {part.name: part for part in body.body if isinstance(part, ast.FunctionDef)}
+    end = body.body[-1].end_lineno
     changes = []  # (first line, last line, new lines)
     for name, text in methods.items():
         new = textwrap.indent(text, indent).splitlines()
         if name in own:
-            old = own[name]
-            changes.append((_start(old), old.end_lineno, new))
+            changes.append((_start(own[name]), own[name].end_lineno, new))
         else:
-            end = body.body[-1].end_lineno
             changes.append((end + 1, end, ["", *new]))
-    for start, end, new in sorted(changes, reverse=True):
-        lines[start - 1 : end] = new
+    for start, last, new in sorted(changes, reverse=True):
+        lines[start - 1 : last] = new
     futures = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
     last = (futures or ast.parse("\n".join(lines)).body)[-1 if futures else 0].end_lineno
     lines[last:last] = ["", *imports] if imports else []
@@ -302,47 +284,3 @@ def installed(answer: Answer, version: str = "") -> Iterator[types.ModuleType]:
     """While active, ``import bert`` (or the answer's file) gives a module with the answer."""
     with installed_source(answer.task.file, put(answer, version)) as module:
         yield module
-
-
-# ---------------------------------------------------------------------------------------------
-# Two mistakes at once
-
-
-def merge(base: Methods, first: Methods, second: Methods) -> Methods | None:
-    """Both changes made to one base; None where they touch the same lines or do not fit together.
-
-    A method in all three is merged line by line, another is taken from whoever has it.
-    """
-    merged = {}
-    for name in base.keys() | first.keys() | second.keys():
-        texts = [methods[name].splitlines() for methods in (first, second) if name in methods]
-        if len(texts) == 2 and name in base:
-            lines = merge_lines(base[name].splitlines(), *texts)
-        elif len(texts) == 2 and texts[0] != texts[1]:
-            lines = None
-        else:
-            lines = texts[0] if texts else base[name].splitlines()
-        if lines is None:
-            return None
-        merged[name] = "\n".join(lines) + "\n"
-        try:
-            ast.parse(merged[name])
-        except SyntaxError:
-            return None
-    return merged
-
-
-def merge_lines(base: list[str], first: list[str], second: list[str]) -> list[str] | None:
-    """A three-way merge; None where both change a line, or insert at the same place."""
-    changes = []
-    for text in (first, second):
-        match = difflib.SequenceMatcher(None, base, text, autojunk=False)
-        changes += [(i, j, text[k:m]) for tag, i, j, k, m in match.get_opcodes() if tag != "equal"]
-    changes.sort(key=lambda change: change[:2])
-    for (start, end, _), (start_2, _, _) in itertools.pairwise(changes):
-        if start_2 < end or start_2 == start:
-            return None
-    lines = list(base)
-    for start, end, new in reversed(changes):
-        lines[start:end] = new
-    return lines

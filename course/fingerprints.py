@@ -4,23 +4,23 @@
 
 Reads sanity_check.data and optimizer_test.npy, as tests/make_sanity_check.py and
 tests/make_optimizer_test.py write them, and adds the fingerprints (checks/fingerprints.py) of every
-mistake, of mistakes merged with another correct solution, and of two mistakes in one function whose
-lines can be merged and which are not both known without. A file that has them already, up to
-rounding, is left alone. It refuses a mistake that is none, and two that compute the same. Mistakes
-are changes to course/variants/<task>/plain.py: the solution in bert.py, optimizer.py and
-classifier.py has no part in them. Part 2 has no fingerprints: there, checks/part2/properties.py
-measures properties.
+mistake, and of two mistakes in one function whose lines can be merged and which are not both known
+without; of AdamW in either order of weight decay. A mistake that computes what is correct is
+refused, and so are two that compute the same. Mistakes are changes to
+course/variants/<task>/plain.py: the solution in bert.py, optimizer.py and classifier.py has no part
+in them. Part 2 has no fingerprints: there, checks/part2/properties.py measures properties.
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import difflib
 import itertools
 import json
-import multiprocessing
-import pickle
-import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -41,28 +41,27 @@ from checks.fingerprints import (
     Fingerprint,
     KnownMistakes,
     fingerprint_of,
-    same_projections,
 )
-from checks.graded_tasks import GRADED_TASKS, GradedTask
+from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.part1 import adamw_cases, adamw_mistakes, explain, references, runners
 from course.answers import (
     MISTAKES,
     VARIANTS,
-    Answer,
     Methods,
     installed_source,
-    merge,
     read,
     read_all,
     solution_with,
 )
+from course.patches import patched
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import atomic_write, write_whole
 
 OPTIMIZER = "optimizer.step"
-ORDERS_OF_DECAY = ("decay_before", "decay_first")  # correct, and other trajectories than plain's
+# What makes the plain step decay before the update, which is correct, too
+DECAY_BEFORE = ("- p.sub_(update)", "  p.sub_(decay * p)", "+ p.sub_(update)")
 # Two that can be merged, although what is said of one is false where the other one is made.
 CONTRADICTORY = (
     {"corrected_twice", "no_bias_correction"},
@@ -71,7 +70,6 @@ CONTRADICTORY = (
     {"no_softmax", "mask_zeroed_after_softmax"},
     {"step_from_zero", "steps_from_two"},  # together they count from one
 )
-LACKING = re.compile("NameError|UnboundLocalError")
 Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its error's Finding
 
 
@@ -82,7 +80,7 @@ class Candidate:
     names: tuple[str, ...]
     methods: Methods
     imports: tuple[str, ...]
-    merged: bool = True
+    rewrite: bool = True  # may compute what another one computes
 
 
 def with_fingerprints() -> list[GradedTask]:
@@ -109,13 +107,6 @@ def fingerprints_of(outputs: Outputs) -> dict[str, Fingerprint]:
     }
 
 
-def lacks_names(outputs: Outputs) -> bool:
-    """Whether a mistake is put into a solution that does not set the names that it uses."""
-    (first, *_) = outputs.values()
-    text = first.text if isinstance(first, Finding) else next(iter(first.values()))
-    return isinstance(text, str) and LACKING.match(text) is not None
-
-
 def base_of(entry: GradedTask) -> Methods:
     """The plain correct solution, along whose lines mistakes are written."""
     plain = read(VARIANTS, f"{entry.id}/plain")
@@ -123,42 +114,70 @@ def base_of(entry: GradedTask) -> Methods:
 
 
 def candidates(entry: GradedTask) -> Iterator[Candidate]:
-    """All incorrect solutions to run: mistakes, mistakes in other solutions, then two at once.
+    """All incorrect solutions to run: mistakes, those of AdamW as rewritten, then two at once.
 
     Rewrites of a mistake in AdamW may compute something else: they are run as mistakes are.
     """
-
-    def first(answer: Answer) -> Methods:
-        return answer.versions[answer.first]
-
     base, mistakes = base_of(entry), read_all(MISTAKES, entry.id)
-    others = [answer for answer in read_all(VARIANTS, entry.id) if answer.name != "plain"]
     for mistake in mistakes:
-        yield Candidate((mistake.name,), first(mistake), mistake.imports, merged=False)
-    for mistake in mistakes:
-        versions = [*mistake.versions.values()] if entry.id == OPTIMIZER else [first(mistake)]
-        for methods in versions[1:]:
+        first = mistake.versions[mistake.first]
+        yield Candidate((mistake.name,), first, mistake.imports, rewrite=False)
+    for mistake in mistakes if entry.id == OPTIMIZER else []:
+        for methods in [*mistake.versions.values(), *decaying_before(mistake.versions.values())]:
             yield Candidate((mistake.name,), methods, mistake.imports)
-        for methods, other in itertools.product(versions, others):
-            if methods := merge(base, methods, first(other)):
-                yield Candidate((mistake.name,), methods, mistake.imports + other.imports)
-    orders = [first(answer) for answer in others if answer.name in ORDERS_OF_DECAY]
     for mistake, other in itertools.combinations(mistakes, 2):
-        if {mistake.name, other.name} in CONTRADICTORY:
-            continue
-        if both := merge(base, first(mistake), first(other)):
-            other_order = filter(None, (merge(base, both, order) for order in orders))
-            for methods in [both, *itertools.islice(other_order, 1)]:
-                names, imports = (mistake.name, other.name), mistake.imports + other.imports
+        both = merge(base, mistake.versions[mistake.first], other.versions[other.first])
+        if both and {mistake.name, other.name} not in CONTRADICTORY:
+            names, imports = (mistake.name, other.name), mistake.imports + other.imports
+            for methods in [both, *decaying_before([both])]:
                 yield Candidate(names, methods, imports)
+
+
+def decaying_before(steps: Iterable[Methods]) -> Iterator[Methods]:
+    """Steps of AdamW with weight decay before the update, of those that have the plain lines."""
+    for methods in steps:
+        with contextlib.suppress(InputError, KeyError):
+            yield {**methods, "step": patched(methods["step"], DECAY_BEFORE)}
+
+
+def merge(base: Methods, first: Methods, second: Methods) -> Methods | None:
+    """Both changes made to one base; None where they touch the same lines or do not fit."""
+    merged = {}
+    for name in {**base, **first, **second}:
+        old = base.get(name, "")
+        texts = (methods.get(name, old).splitlines() for methods in (base, first, second))
+        if (lines := merge_lines(*texts)) is None:
+            return None
+        merged[name] = "\n".join(lines) + "\n"
+    try:
+        ast.parse("".join(merged.values()))
+    except SyntaxError:
+        return None
+    return merged
+
+
+def merge_lines(base: list[str], first: list[str], second: list[str]) -> list[str] | None:
+    """A three-way merge; None where both change a line, or insert at the same place."""
+    changes = []
+    for text in (first, second):
+        match = difflib.SequenceMatcher(None, base, text, autojunk=False)
+        changes += [(i, j, text[k:m]) for tag, i, j, k, m in match.get_opcodes() if tag != "equal"]
+    changes.sort(key=lambda change: change[:2])
+    for (start, end, _), (start_2, _, _) in itertools.pairwise(changes):
+        if start_2 < end or start_2 == start:
+            return None
+    lines = list(base)
+    for start, end, new in reversed(changes):
+        lines[start:end] = new
+    return lines
 
 
 def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
     """The fingerprints of a task's mistakes, in each way of running its function.
 
-    A merge that computes nothing new is left out, and so are two mistakes of which the check names
-    one without: who has put that right is told the other one. Of AdamW's it has to name all that
-    it finds, with nothing left that it could call unexplained.
+    A rewrite that computes nothing new is left out, and so are two mistakes of which the check
+    names one without: a student who fixes that one is told the other. Of AdamW's it has to name
+    all that it finds, with nothing left that it could call unexplained.
 
     Raises:
         InputError: a mistake computes what is correct, or the same as another one.
@@ -169,13 +188,11 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
     named: list[tuple[tuple[str, ...], Outputs]] = []  # two at once, without being stored
     for candidate in tqdm(list(candidates(entry)), desc=f"{entry.id:18}", disable=None):
         names, outputs = candidate.names, outputs_of(entry, candidate.methods, candidate.imports)
-        if candidate.merged and len(names) == 1 and lacks_names(outputs):
-            continue
         if len(names) == 2 and are_known(entry, names, outputs, known):
             named.append((names, outputs))
-        elif not store(names, fingerprints_of(outputs), known, right) and not candidate.merged:
-            same = names_in(entry, outputs, known) - {""}
-            what = f"the same as {', '.join(same)}" if same else "what is correct"
+        elif not store(names, fingerprints_of(outputs), known, right) and not candidate.rewrite:
+            same = ", ".join(mistake.name for mistake in mistakes_of(entry, outputs, known)[0])
+            what = f"the same as {same}" if same else "what is correct"
             raise InputError(f"{entry.id}: the mistake {names[0]} computes {what}")
     # Two that are stored may be found where others were named before them.
     while lost := [pair for pair in named if not are_known(entry, *pair, known)]:
@@ -215,11 +232,6 @@ def are_known(
     if unexplained and entry.id == OPTIMIZER:
         return False
     return {mistake.name for mistake in mistakes} <= {*names} and bool(mistakes)
-
-
-def names_in(entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]) -> set[str]:
-    """The names that the check has for what an answer computes; of none, an empty one."""
-    return {mistake.name for mistake in mistakes_of(entry, outputs, known)[0]} or {""}
 
 
 def mistakes_of(
@@ -289,72 +301,17 @@ def optimizer_reference(known: KnownMistakes) -> np.ndarray:
     return array
 
 
-def is_stored(known: KnownMistakes, stored: KnownMistakes) -> bool:
-    """Whether these fingerprints are the stored ones, up to the rounding of another machine."""
-    if known.mistakes != stored.mistakes or len(known.answers) != len(stored.answers):
-        return False
-    return all(
-        names == old_names
-        and prints.error == old.error
-        and prints.outputs.keys() == old.outputs.keys()
-        and all(
-            torch.equal(row.float(), old.outputs[name].float())  # those of outputs without a number
-            or same_projections(row, old.outputs[name])
-            for name, row in prints.outputs.items()
-        )
-        for (names, prints), (old_names, old) in zip(known.answers, stored.answers, strict=True)
-    )
-
-
-def known_bytes(entry: GradedTask) -> bytes:
-    """What known_of returns, as bytes: of thousands of tensors each would be an open file."""
-    return pickle.dumps(known_of(entry))
-
-
-def all_known() -> dict[str, KnownMistakes]:
-    """The fingerprints of all tasks, each computed in a process of its own."""
-    entries = sorted(with_fingerprints(), key=lambda entry: -len(read_all(MISTAKES, entry.id)))
-    with multiprocessing.get_context("fork").Pool(
-        initializer=torch.set_num_threads, initargs=(1,)
-    ) as pool:
-        made = map(pickle.loads, pool.map(known_bytes, entries, 1))
-        tables = dict(zip(entries, made, strict=True))
-    return {group: known for entry in with_fingerprints() for group, known in tables[entry].items()}
-
-
-def file_of(group: str) -> Path:
-    """The file of references that a way of running a task's function belongs to."""
-    entry = next(entry for entry in with_fingerprints() if group.startswith(entry.id))
-    return references.DATA if entry.part == 1 else ROOT / f"checks/part{entry.part}/references.data"
-
-
-def write_into(path: Path, known: Mapping[str, KnownMistakes]) -> None:
-    """Put fingerprints into a file of references that lacks some."""
-    stored = references.metadata(path).get("mistakes", {})
-    if known.keys() == stored.keys() and all(
-        is_stored(made, references.known_mistakes(group)) for group, made in known.items()
-    ):
-        print(f"{path.name}: as stored")
-        return
-    data = data_with(known, path)
-    write_whole(path, data)
-    print(f"{path.name}: written")
-
-
 def main() -> None:
-    """Make all fingerprints; write the files that lack some."""
+    """Make all fingerprints and write the three files."""
     OneLineParser(description="Store the fingerprints of known mistakes.").parse_args()
-    known = all_known()
-    optimizer = known.pop(OPTIMIZER)
-    for path in references.DATA_FILES:
-        write_into(path, {group: known[group] for group in known if path == file_of(group)})
-    if is_stored(optimizer, adamw_mistakes.known_mistakes()):
-        print(f"{adamw_cases.REFERENCE.name}: as stored")
-    else:
-        array = optimizer_reference(optimizer)
-        with atomic_write(adamw_cases.REFERENCE, "wb") as file:
-            np.save(file, array, allow_pickle=False)
-        print(f"{adamw_cases.REFERENCE.name}: written")
+    torch.set_num_threads(1)
+    known = {entry: known_of(entry) for entry in with_fingerprints()}
+    for path, part in zip(references.DATA_FILES, (1, 3), strict=True):
+        groups = [known[e] for e in known if e.part == part and e.id != OPTIMIZER]
+        write_whole(path, data_with(dict(ChainMap(*groups)), path))
+    optimizer = known[graded_task(OPTIMIZER)][OPTIMIZER]
+    with atomic_write(adamw_cases.REFERENCE, "wb") as file:
+        np.save(file, optimizer_reference(optimizer), allow_pickle=False)
 
 
 if __name__ == "__main__":

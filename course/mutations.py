@@ -1,31 +1,24 @@
-"""Thousands of slips of the hand: right functions of part 1 mutated, and what the checks say.
+"""Thousands of slips of the hand: correct functions of part 1 mutated, and what the checks say.
 
-    python course/mutations.py                        the totals, and each mutant that is missed,
-                                                      a false positive, or only an exception
+    python course/mutations.py                        the totals, and each mutant that is missed
+                                                      or a false positive
     python course/mutations.py --most 500 --seed 3    of each task 500, drawn at random
-    python course/mutations.py --task 1.1 --out FILE  one task; a line of JSON for each mutant
+    python course/mutations.py --task 1.1             one task
 
-checks/hunt/mutants.py makes the mutants, course/equivalence.py tells which are wrong. They run in
-other processes, which they may hang or crash. A mutant that is in FILE already is not run again.
-Exit status 1 if a wrong one is missed or an equivalent one is a false positive.
+checks/hunt/mutants.py makes the mutants, checks/hunt/equivalence.py tells which are wrong: on
+random inputs, without what the checks store. They run in another process, which they may hang or
+crash. Exit status 1 if a wrong one is missed or an equivalent one is a false positive.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
-import functools
-import itertools
 import json
-import os
-import queue
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -35,20 +28,19 @@ sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks import jobs
 from checks.child import Child
-from checks.findings import Finding, Outcome, faulty
+from checks.findings import Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.hunt.equivalence import INIT, compare
 from checks.hunt.installed import installed_source
 from checks.hunt.mutants import Edit, FunctionText, in_turns
-from course.answers import VARIANTS, Answer, read_all, solution_with
-from course.equivalence import equivalent
-from course.hint_table import HEADINGS, best_told
-from training.cli.flags import OneLineParser, positive_float, positive_int
+from course.answers import VARIANTS, read, read_all, solution_with
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
-from training.files.writing import atomic_write
 
-INIT, FORWARD = "classifier.init", "classifier.forward"
+FORWARD = "classifier.forward"
 LIMIT = 90.0  # seconds for one mutant, checked and compared
 COMPARED = "checked and compared"
+PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
 
 
 @dataclass(frozen=True)
@@ -62,34 +54,6 @@ class Mutant:
     edit: Edit  # of the solution's file
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """What became of a mutant."""
-
-    status: str  # "equivalent", "wrong", or "lost": it ended its process, or did not end
-    findings: list[Finding] = field(default_factory=list)
-
-    @property
-    def caught(self) -> bool:
-        """Whether the check finds fault."""
-        return bool(faulty(self.findings))
-
-    @property
-    def told(self) -> str:
-        """The best that is told of it."""
-        return best_told(self.findings)
-
-    @property
-    def trouble(self) -> str:
-        """What the checks have to answer for; "" if nothing."""
-        if self.status == "wrong" and not self.caught:
-            return "MISSED"
-        explained = any(finding.kind != "hint" for finding in self.findings)
-        if self.status == "equivalent" and explained:
-            return "FALSE POSITIVE"
-        return "BARE" if self.status == "wrong" and self.told == "bare" else ""
-
-
 # ---------------------------------------------------------------------------------------------
 # Mutants
 
@@ -99,7 +63,7 @@ def mutants_of(entry: GradedTask) -> list[Mutant]:
     owner, own = entry.function.split(".")
     graded = {other.function for other in GRADED_TASKS} - {entry.function}
     by_source: dict[tuple[str, str], Mutant] = {}
-    for answer in correct_solutions(entry.id).values():
+    for answer in read_all(VARIANTS, entry.id):
         for version, methods in answer.versions.items():
             source = solution_with(entry, methods, answer.imports)
             for method in methods:
@@ -114,22 +78,11 @@ def mutants_of(entry: GradedTask) -> list[Mutant]:
     return list(by_source.values())
 
 
-def draw(population: Sequence[Mutant], most: int | None, seed: int) -> list[Mutant]:
-    """Some mutants, drawn at random; the operators take turns."""
-    return in_turns(population, lambda mutant: mutant.operator, seed)[:most]
-
-
 def solution_of(mutant: Mutant) -> str:
     """The file of a task with the correct solution that a mutant was made of."""
     name, _, version = mutant.version.partition("/")
-    answer = correct_solutions(mutant.task)[name]
+    answer = read(VARIANTS, f"{mutant.task}/{name}")
     return solution_with(graded_task(mutant.task), answer.versions[version], answer.imports)
-
-
-@functools.cache
-def correct_solutions(task_id: str) -> dict[str, Answer]:
-    """The correct solutions to a task by name."""
-    return {answer.name: answer for answer in read_all(VARIANTS, task_id)}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -142,10 +95,11 @@ def run(job: str) -> Outcome:
     What __init__ makes shows in forward, the next task.
     """
     torch.set_num_threads(1)
-    mutant = mutant_from(json.loads(job))
+    fields = json.loads(job)
+    mutant = Mutant(**{**fields, "edit": Edit(**fields["edit"])})
     entry, right = graded_task(mutant.task), solution_of(mutant)
     source = "\n".join(mutant.edit.of(right.split("\n")))
-    status = "equivalent" if equivalent(entry, source, right) else "wrong"
+    status = "equivalent" if compare(entry, source, right).status == "same" else "wrong"
     with installed_source(entry.file, source):
         findings = jobs.examine(entry)
         if entry.id == INIT and status == "wrong" and not findings:
@@ -153,118 +107,72 @@ def run(job: str) -> Outcome:
     return Outcome(entry.title, status, COMPARED, tuple(findings))
 
 
-def mutant_from(fields: dict[str, Any]) -> Mutant:
-    """A mutant from JSON."""
-    return Mutant(**{**fields, "edit": Edit(**fields["edit"])})
+def trouble(outcome: Outcome) -> str:
+    """What the checks have to answer for; "" if nothing."""
+    if outcome.about != COMPARED:
+        return "LOST"  # it ended its process, or did not end
+    if outcome.status == "wrong":
+        return "" if faulty([*outcome.findings]) else "MISSED"
+    explained = any(finding.kind != "hint" for finding in outcome.findings)
+    return "FALSE POSITIVE" if explained else ""
 
 
-def run_all(
-    chosen: Sequence[Mutant], limit: float = LIMIT, processes: int = 2
-) -> Iterator[tuple[Mutant, Judgement]]:
-    """All outcomes in order, so many processes at a time."""
-    free: queue.SimpleQueue[Child] = queue.SimpleQueue()
-
-    def judgement(mutant: Mutant) -> Judgement:
-        child = free.get()
-        outcome = child.run(json.dumps(asdict(mutant)), mutant.task)
-        free.put(child)
-        ran = outcome.about == COMPARED
-        return Judgement(outcome.status if ran else "lost", list(outcome.findings))
-
-    with contextlib.ExitStack() as opened:
-        for _ in range(processes):
-            free.put(opened.enter_context(Child(limit, "course.mutations")))
-        pool = opened.enter_context(ThreadPoolExecutor(processes))
-        yield from zip(chosen, pool.map(judgement, chosen), strict=True)
+def is_named(outcome: Outcome) -> bool:
+    """Whether a mutant is told as a known mistake or as a measured cause."""
+    return any(finding.name or finding.kind == "cause" for finding in outcome.findings)
 
 
-PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
-
-# ---------------------------------------------------------------------------------------------
-# What is kept, and the table
-
-
-def read_outcomes(path: Path | None) -> dict[Mutant, Judgement]:
-    """The outcomes of an earlier run; a line that was cut off does not count."""
-    outcomes = {}
-    if path and path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(json.JSONDecodeError):
-                row = json.loads(line)
-                findings = [Finding(**finding) for finding in row["findings"]]
-                outcomes[mutant_from(row["mutant"])] = Judgement(row["status"], findings)
-    return outcomes
-
-
-def as_line(mutant: Mutant, outcome: Judgement) -> str:
-    """Both as a line of JSON."""
-    row = {"mutant": asdict(mutant), **asdict(outcome)}
-    return json.dumps(row, ensure_ascii=False) + "\n"
-
-
-def table(outcomes: dict[Mutant, Judgement]) -> str:
+def table(outcomes: Mapping[Mutant, Outcome]) -> str:
     """A row of counts for each task, as Markdown."""
-    headings = ["task", "mutants", "equivalent", "false positives", "wrong", "missed", "caught"]
-    headings += [*HEADINGS.values(), "timeouts, crashes"]
-    lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
+    headings = (
+        "task",
+        "mutants",
+        "equivalent",
+        "false positives",
+        "wrong",
+        "missed",
+        "named",
+        "lost",
+    )
+    lines = [f"| {' | '.join(headings)} |", "|---" + "|--:" * (len(headings) - 1) + "|"]
     tasks = [entry for entry in PART_1 if any(m.task == entry.id for m in outcomes)]
     groups = [(t.number, [o for m, o in outcomes.items() if m.task == t.id]) for t in tasks]
     for name, group in [*groups, ("all", list(outcomes.values()))]:
-        count = Counter(outcome.status for outcome in group)
-        trouble = Counter(outcome.trouble for outcome in group)
-        caught = [o for o in group if o.status == "wrong" and o.caught]
-        told = Counter(outcome.told for outcome in caught)
-        cells = [name, len(group), count["equivalent"], trouble["FALSE POSITIVE"], count["wrong"]]
-        cells += [trouble["MISSED"], len(caught), *(told[key] for key in HEADINGS)]
-        cells += [count["lost"]]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
+        count = Counter(outcome.status for outcome in group if trouble(outcome) != "LOST")
+        of = Counter(map(trouble, group))
+        named = sum(is_named(o) for o in group if o.status == "wrong")
+        cells = [name, len(group), count["equivalent"], of["FALSE POSITIVE"], count["wrong"]]
+        lines.append(f"| {' | '.join(map(str, [*cells, of['MISSED'], named, of['LOST']]))} |")
     return "\n".join(lines)
 
 
-def in_words(mutant: Mutant, outcome: Judgement) -> str:
+def in_words(mutant: Mutant, outcome: Outcome) -> str:
     """A mutant and what was said about it."""
-    lines = [f"{outcome.trouble or outcome.status}  {mutant.task}  {mutant.version}"]
-    lines[0] += f"  {mutant.operator}"
-    right = solution_of(mutant).split("\n")[mutant.edit.first - 1 : mutant.edit.last]
-    lines += [f"    - {line.strip()}" for line in right]
-    lines += [f"    + {line.strip()}" for line in mutant.edit.text.splitlines()]
-    lines += [f"      {f.name or f.kind}: {f.text[:300]}" for f in outcome.findings[:6]]
-    return "\n".join(lines)
+    head = f"{trouble(outcome)}  {mutant.task}  {mutant.version}  {mutant.operator}: {mutant.edit}"
+    said = [f"      {f.name or f.kind}: {f.text[:300]}" for f in outcome.findings[:6]]
+    return "\n".join([head, *said])
 
 
 def main() -> None:
     """Mutate, run, count."""
-    parser = OneLineParser(description="Mutate right functions, and count what the checks catch.")
-    parser.add_argument("--task", help="number or id of one task of part 1")
+    parser = OneLineParser(description="Mutate correct functions; count what the checks catch.")
+    numbers = [entry.number for entry in PART_1]
+    parser.add_argument("--task", choices=numbers, help="number of one task of part 1")
     parser.add_argument("--most", type=positive_int, help="mutants of a task, drawn at random")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
-    parser.add_argument("--jobs", type=positive_int, default=2, help="processes at a time")
-    parser.add_argument("--limit", type=positive_float, default=LIMIT, help="seconds for a mutant")
-    parser.add_argument("--out", type=Path, help="keep all outcomes there, and go on from there")
     args = parser.parse_args()
-    try:
-        entries = [graded_task(args.task)] if args.task else PART_1
-    except KeyError as error:
-        parser.error(error.args[0])
-    drawn = [draw(mutants_of(entry), args.most, args.seed) for entry in entries]
-    chosen = [mutant for row in itertools.zip_longest(*drawn) for mutant in row if mutant]
-    kept = read_outcomes(args.out)
-    if kept:
-        with atomic_write(args.out) as file:
-            file.writelines(itertools.starmap(as_line, kept.items()))
-    outcomes = {mutant: kept[mutant] for mutant in chosen if mutant in kept}
-    missing = [mutant for mutant in chosen if mutant not in kept]
-    with open(args.out or os.devnull, "a", encoding="utf-8") as file:
-        results = run_all(missing, args.limit, args.jobs)
-        for mutant, outcome in tqdm(results, total=len(missing), desc="mutants", disable=None):
-            outcomes[mutant] = outcome
-            print(as_line(mutant, outcome), end="", file=file, flush=True)
-    for mutant, outcome in outcomes.items():
-        if outcome.trouble or outcome.status == "lost":
-            print(in_words(mutant, outcome))
+    entries = [graded_task(args.task)] if args.task else PART_1
+    chosen = []
+    for entry in entries:  # the operators take turns
+        chosen += in_turns(mutants_of(entry), lambda m: m.operator, args.seed)[: args.most]
+    outcomes = {}
+    with Child(LIMIT, "course.mutations") as child:
+        for mutant in tqdm(chosen, desc="mutants", disable=None):
+            outcomes[mutant] = child.run(json.dumps(asdict(mutant)), mutant.task)
+            if trouble(outcomes[mutant]):
+                print(in_words(mutant, outcomes[mutant]))
     print(table(outcomes))
-    trouble = {outcome.trouble for outcome in outcomes.values()}
-    sys.exit(1 if trouble & {"MISSED", "FALSE POSITIVE"} else 0)
+    sys.exit(1 if {*map(trouble, outcomes.values())} & {"MISSED", "FALSE POSITIVE"} else 0)
 
 
 if __name__ == "__main__":

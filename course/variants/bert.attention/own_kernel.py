@@ -3,13 +3,6 @@
 from torch.nn import functional as F
 
 
-class OwnKernel:
-    def attention(self, key, query, value, attention_mask):
-        p = self.dropout.p if self.training else 0.0
-        context = F.scaled_dot_product_attention(query, key, value, attention_mask, dropout_p=p)
-        return context.transpose(1, 2).flatten(2)
-
-
 class Reshaped:
     def attention(self, key, query, value, attention_mask):
         p = self.dropout.p if self.training else 0.0

@@ -10,5 +10,4 @@ class WithoutAddNorm:
         normed = self.attention_layer_norm(a + hidden)
         f = F.gelu(self.interm_dense(normed))
         o = self.out_dropout(self.out_dense(f))
-        result = self.out_layer_norm(o + normed)
-        return result
+        return self.out_layer_norm(o + normed)

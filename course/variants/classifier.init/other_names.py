@@ -12,9 +12,6 @@ class OtherNames:
         if config.option == "pretrain":
             for weight in encoder.parameters():
                 weight.requires_grad = False
-        elif config.option == "finetune":
-            for weight in encoder.parameters():
-                weight.requires_grad = True
         self.bert = encoder
         sizes = config.hidden_size, config.num_labels
         self.layers = nn.ModuleDict({"project": nn.Linear(*sizes)})

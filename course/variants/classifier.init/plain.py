@@ -11,8 +11,6 @@ class Plain:
         self.num_labels = config.num_labels
         model = getattr(config, "model", None)
         self.bert = BertModel.from_pretrained(model)
-        if config.option not in ("pretrain", "finetune"):
-            raise ValueError(f"option {config.option!r} is neither 'pretrain' nor 'finetune'")
         self.bert.requires_grad_(config.option == "finetune")
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)

@@ -7,12 +7,11 @@ class Script:
     def train_multitask(args):
         args = find_files(complete(args, MultitaskFlags), TASKS)
         train_sets = {name: read_set(name, args, "train") for name in TASKS}
-        dev_sets = {name: read_set(name, args, "dev") for name in TASKS}
         loaders = {
             name: DataLoader(rows, args.batch_size, shuffle=True, collate_fn=rows.collate_fn)
             for name, rows in train_sets.items()
         }
-        dev_loaders = {name: evaluation_loader(rows, 8) for name, rows in dev_sets.items()}
+        dev_loaders = {name: evaluation_loader(read_set(name, args, "dev"), 8) for name in TASKS}
         model, config = new_model(args)
         optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
         best = -1.0
@@ -23,10 +22,8 @@ class Script:
                     optimizer.zero_grad()
                     labels = batch["labels"]
                     if name == "sst":
-                        logits = model.predict_sentiment(
-                            batch["token_ids"], batch["attention_mask"]
-                        )
-                        loss = F.cross_entropy(logits, labels)
+                        out = model.predict_sentiment(batch["token_ids"], batch["attention_mask"])
+                        loss = F.cross_entropy(out, labels)
                     else:
                         ids_1, mask_1 = batch["token_ids_1"], batch["attention_mask_1"]
                         ids_2, mask_2 = batch["token_ids_2"], batch["attention_mask_2"]
@@ -39,7 +36,6 @@ class Script:
                     loss.backward()
                     optimizer.step()
             score = evaluate(model, dev_loaders, torch.device("cpu"))["overall"]
-            print(f"epoch {epoch}: {score:.3f}")
             if score > best:
                 best = score
                 save_model(model, optimizer, args, config, args.filepath)

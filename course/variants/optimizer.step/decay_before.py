@@ -1,13 +1,11 @@
-"""Corrected moments m̂ and v̂ with ε divided alike, p.data, the count a tensor, decay before."""
+"""Decay before the update, corrected moments m̂ and v̂, ε divided alike, the count a tensor."""
 
 import torch
 
 
 class CorrectedMoments:
     def step(self, closure=None):
-        out = None
-        if closure is not None:
-            out = closure()
+        out = closure() if closure is not None else None
         for settings in self.param_groups:
             lr, wd = settings["lr"], settings["weight_decay"]
             first, second = settings["betas"]
