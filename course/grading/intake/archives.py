@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
+import unicodedata
 import zipfile
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,9 +19,10 @@ MB = 1 << 20
 ZIP, CONTENTS, TOTAL = 50 * MB, 1 * MB, 64 * MB  # bytes of a zip, its table of contents, its files
 ENTRIES = 20_000  # files of a submission
 # zipfile limits what it unpacks at a time for these only: 45 bytes of bzip2 can be 45 MB
+JUNK = ("__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini")
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 Limit = Callable[[str], int]  # the most bytes of a file with some name; 0: it is not asked for
-File = tuple[str, bytes | None]  # its name as handed in; None: not asked for, or cannot be taken
+File = tuple[str, bytes | None]  # None: it is not asked for, or cannot be taken
 Unopened = tuple[str, Callable[[], IO[bytes] | None]]  # None: not a regular file
 
 
@@ -66,14 +69,24 @@ class _SmallReads(io.BytesIO):
         return data
 
 
+def plain_name(name: str) -> str:
+    """A name with / between folders; "" for a folder, a hidden file or one that a system adds."""
+    *folders, base = re.split(r"[/\\]", unicodedata.normalize("NFC", name))
+    parts = [part for part in (*folders, base) if part not in ("", ".")]
+    is_junk = not base or any(part[0] == "." or part in JUNK for part in parts)
+    return "" if is_junk else "/".join(parts)
+
+
 def _read(unopened: Iterable[Unopened], limit: Limit) -> list[File]:
     files, total = [], 0
-    for name, open_file in unopened:
-        content, most = None, limit(name)
+    for handed_in, open_file in unopened:
+        name = plain_name(handed_in)
+        content, most = None, limit(name) if name else 0
         if most and (file := open_file()):
             with file:
                 content = file.read(most + 1)
-        files.append((name, content if len(content or b"") <= most else None))
+        if name:
+            files.append((name, content if len(content or b"") <= most else None))
         total += len(content or b"")
         if total > TOTAL or len(files) > ENTRIES:
             raise Refused(f"more than {TOTAL // MB} MB unpacked, or more than {ENTRIES} files")

@@ -18,7 +18,7 @@ from pathlib import Path
 from checks.graded_tasks import GRADED_TASKS
 from checks.part2.submission import CODE as CODE_PART_2
 from checks.part2.submission import FILES as PART_2_FILES
-from course.grading.intake.archives import MB, ZIP, File, Refused, read_files, read_zip
+from course.grading.intake.archives import MB, ZIP, File, Refused, plain_name, read_files, read_zip
 from course.grading.types import Submission
 from prepare_submit import CODE, GIVEN, PART_1_FILES, ZIP_NAME
 from training.files.errors import InputError
@@ -28,7 +28,6 @@ WANTED = {1: (*CODE, *PART_1_FILES), 2: (*CODE, *CODE_PART_2, *PART_2_FILES)}
 WANTED[3] = tuple({task.file for task in GRADED_TASKS if task.part == 3})
 SCRIPTS = [name for name in (*WANTED[2], *WANTED[3]) if name.endswith(".py")]
 SOURCE, SOURCES, OTHER = MB // 2, 1 * MB, 8 * MB  # bytes of a Python file, of all, of another file
-JUNK = {"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"}
 TEST = re.compile(r"(^|/)(tests?/|test_|conftest\.)|_tests?\.py$")
 MODULE = re.compile(r"(?:[a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
 # Top names of modules that would shadow others, or that Python imports by itself
@@ -43,7 +42,7 @@ ARCHIVE = re.compile(r"\.(zip|rar|7z|tar|tgz|tar\.gz)$", re.IGNORECASE)
 CANVAS = re.compile(r"(?=[^_]*[^\W\d_])([^_]+)_(?:LATE_)?(\d+)_(\d{3,})_(.+)")
 MOODLE = re.compile(r"(.+)_(\d+)_assignsubmission_file_()(.*)")
 ONLINE_TEXT = re.compile(r".+_\d+_assignsubmission_onlinetext_?")  # Moodle's, next to the files
-COPY = re.compile(r"(.*?)(?:(?:[ _-]+|(?=\())(?:copy|kopie)? ?\(?(\d*)\)?)?", re.IGNORECASE)
+COPY = re.compile(r"(?is)(.*?)(?:(?:[ _-]+|(?=\())(?:copy|kopie)? ?\(?(\d*)\)?)?")
 OURS = re.compile(rf"(?:(.*)_)?{ARCHIVE.sub('', ZIP_NAME)}")
 
 
@@ -95,8 +94,9 @@ def find(folder: str | Path, ours: Iterable[Path] = ()) -> list[Found]:
     staffs = {path.resolve() for path in ours}
     owners = defaultdict(list)
     for path in folder.iterdir() if folder.is_dir() else [folder] * folder.is_file():
-        is_asked = path.is_dir() or ARCHIVE.search(path.name)
-        if is_asked and not _is_junk(path.name) and path.resolve() not in staffs:
+        is_asked = plain_name(path.name) and not ONLINE_TEXT.fullmatch(path.name)
+        is_one = path.is_dir() or ARCHIVE.search(path.name)
+        if is_one and is_asked and path.resolve() not in staffs:
             owner, order = _owner(path.name)
             owners[owner].append((order, path.lstat().st_mtime, path))
     if not owners:
@@ -109,10 +109,6 @@ def find(folder: str | Path, ours: Iterable[Path] = ()) -> list[Found]:
             student = f"{student[:40]}-{hashlib.sha256(owner.encode()).hexdigest()[:6]}"
         found.append(Found(student, max(paths)[-1]))
     return found
-
-
-def _is_junk(name: str) -> bool:
-    return name[0] == "." or name in JUNK or bool(ONLINE_TEXT.fullmatch(name))
 
 
 def take(student: str, path: str | Path, part: int) -> Submission:
@@ -142,30 +138,19 @@ def _open(path: Path, part: int) -> list[File]:
     bases = {Path(name).name.lower() for name in WANTED[part]}
 
     def limit(name: str) -> int:
-        base = re.split(r"[/\\]", name.lower())[-1]
+        base = name.rpartition("/")[2].lower()
         is_other = base in bases or (part == 2 and base.endswith(".pdf"))
         return SOURCE if base.endswith(".py") else OTHER * is_other
 
-    files = _made_by_people(read_files(path, limit))
-    zips = [name for name, _ in files if name.lower().endswith(".zip")]
+    files = read_files(path, limit)
+    zips = {name: _owner(Path(name).name) for name, _ in files if name.lower().endswith(".zip")}
     if zips and not any(name.lower().endswith(tuple(SCRIPTS)) for name, _ in files):
-        if len({_owner(Path(name).name)[0] for name in zips}) > 1:
-            raise Refused(f"no scripts but several zips in it: {', '.join(zips)[:100]}")
-        newest = max(zips, key=lambda name: _owner(Path(name).name)[1])
-        inner = _made_by_people(read_files(path, lambda name: ZIP * name.lower().endswith(".zip")))
-        files += _made_by_people(read_zip(dict(inner)[newest] or b"", limit))
+        if len({owner for owner, _ in zips.values()}) > 1:
+            raise Refused(f"no scripts but several zips in it: {', '.join(sorted(zips))[:100]}")
+        newest = max(zips, key=lambda name: zips[name][1])
+        inside = dict(read_files(path, lambda name: ZIP * (name == newest)))[newest]
+        files += read_zip(inside or b"", limit)
     return files
-
-
-def _made_by_people(files: Iterable[File]) -> list[File]:
-    """Files that are neither hidden nor a system's own; names have / between folders."""
-    kept = []
-    for name, content in files:
-        *folders, base = re.split(r"[/\\]", unicodedata.normalize("NFC", name))
-        parts = [part for part in (*folders, base) if part not in ("", ".")]
-        if base and parts and not any(map(_is_junk, parts)):
-            kept.append(("/".join(parts), content))
-    return kept
 
 
 # ---------------------------------------------------------------------------------------------
@@ -188,7 +173,7 @@ def _choose(files: list[File], part: int, notes: dict[str, list[str]]) -> dict[s
             why = "left out, it is there twice"
         else:
             why = _why_not(target, content, part, chosen)
-        if not why:
+        if why == "":
             chosen[target] = _plain(content)
             why = f"read as {target}" if rank[0] else ""
         if why:
