@@ -24,7 +24,8 @@ LONGEST = 4000  # characters of a test's text
 def student_of(metadata: Mapping[str, Any]) -> str:
     """A name that stays the same for a group, from its members' numbers at Gradescope."""
     users = metadata.get("users")
-    numbers = [str(user.get("id")) for user in users or () if isinstance(user, dict)]
+    users = users if isinstance(users, list) else []
+    numbers = [str(user.get("id")) for user in users if isinstance(user, dict)]
     return student_id("-".join(sorted(numbers)) or "nobody")
 
 

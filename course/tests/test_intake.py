@@ -572,3 +572,175 @@ def test_ids_are_safe_names_of_files(name):
     assert student_id(made) == made
     kinds = {unicodedata.category(letter)[0] for letter in made if letter not in "_-"}
     assert kinds <= set("LMN")
+
+
+# ---------------------------------------------------------------------------------------------
+# Gradescope
+
+SETTINGS = read_settings(ROOT)
+GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")
+MISTAKE = Mistake("no_scale", "It does not divide.", "\x07Look.", "3.2")
+TASKS = (
+    TaskResult("1.1", "Task 1.1", "wrong", 12.0, 20.0, (Row("values", WRONG, 0.0, 8.0),),
+               ("\x1b[31mred\u202e <b>", "x" * 5000), (MISTAKE,)),
+    TaskResult("1.2", "Task 1.2", "right", 20.0, 20.0, (Row("values", RIGHT, 20.0, 20.0),)),
+)  # fmt: skip
+
+
+def test_tests_add_up_and_texts_are_clean():
+    scores = tuple(
+        Score(f"predictions/{data}-{split}", data, split, "", "accuracy", value, 0.1, 0.9)
+        for data, value in (("sst", 0.5), ("para", 0.7), ("sts", 0.4))
+        for split in ("dev", "test")
+    )
+    made = results.of_result(Result("7", 1, GRADED, tasks=TASKS, scores=scores), SETTINGS)
+    assert "score" not in made
+    assert made["stdout_visibility"] == "hidden"
+    shown = [(t["score"], t["max_score"], t.get("status")) for t in made["tests"]]
+    assert shown == [(12, 20, "failed"), (20, 20, "passed"), (0, 0, None)]
+    assert {(t["visibility"], t["output_format"]) for t in made["tests"]} == {("visible", "text")}
+    text = made["tests"][0]["output"]
+    assert text.startswith("Wrong.\nvalues: wrong, 0 of 8\nred <b>\nxxx")
+    assert len(text) <= 4000
+    assert not {"\x1b", "\u202e", "\x07"} & set(json.dumps(made))
+    assert "sst-dev: accuracy 0.500, 95 % interval 0.100–0.900" in made["tests"][2]["output"]
+    board = [(row["name"], row["value"]) for row in made["leaderboard"]]
+    assert board[:3] == [("overall, test", 0.633), ("overall, dev", 0.633), ("sst-test", 0.5)]
+    assert len(board) == 8
+
+
+def test_part_2_has_a_row_for_predictions_and_leaves_the_others_to_people():
+    result = Result("7", 2, GRADED, checks="Task 2.1 is wrong")
+    tests = results.of_result(result, SETTINGS)["tests"]
+    assert [(t["name"], t["score"]) for t in tests][0] == ("Predictions", 0)
+    assert tests[0]["max_score"] == SETTINGS["predictions"]["points"]
+    assert (tests[1]["output"], tests[1]["max_score"]) == ("Task 2.1 is wrong", 0)
+
+
+def test_a_refused_submission_and_the_skeleton_have_zeros_and_say_why():
+    refused = Result("7", 1, REFUSED, why="a link\x1b[31m inside", notes=("left out: a\x07",))
+    made, empty = results.of_result(refused, SETTINGS), results.skeleton(1, SETTINGS)
+    assert made["output"] == "Nothing could be graded: a link inside\nleft out: a"
+    assert empty["output"] == results.NOT_GRADED
+    for table in (made, empty):
+        assert {t["score"] for t in table["tests"]} == {0}
+        assert sum(t["max_score"] for t in table["tests"]) == 100
+
+
+@pytest.mark.parametrize(
+    ("metadata", "student"),
+    [({}, "nobody"), ({"users": [{"id": 9}, {"id": 7}, None]}, "7-9"), ({"users": 3}, "nobody")],
+)
+def test_a_group_has_the_same_id_each_time(metadata, student):
+    assert results.student_of(metadata) == student
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The autograder's files for part 1."""
+    out = tmp_path_factory.mktemp("out")
+    return build.all_files(Namespace(part=1, gold=GOLD, out=out))
+
+
+def test_the_autograder_has_what_it_needs_and_is_the_same_each_time(
+    files, tmp_path, run_script_here
+):
+    made = []
+    for _ in range(2):
+        succeeded(run_script_here(build, "--gold", *GOLD, "--out", tmp_path / "out"))
+        made.append((tmp_path / "out" / "autograder.zip").read_bytes())
+    assert made[0] == made[1]
+    with zipfile.ZipFile(io.BytesIO(made[0])) as archive:
+        assert set(archive.namelist()) == files.keys()
+    for name in ("setup.sh", "run_autograder"):
+        assert files[name].startswith(b"#!/usr/bin/env bash\n")
+        assert subprocess.run(["bash", "-n"], input=files[name], check=False).returncode == 0
+    assert {"gold/ids-sst-test.csv", "assignment.json", "repo/requirements.txt"} <= files.keys()
+    assert not [name for name in files if "course/gold" in name or "/tests/" in name]
+    line = [sys.executable, "-c", "import course.gradescope.harness"]
+    done = subprocess.run(line, cwd=write(tmp_path, files) / "repo", capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def container(files, tmp_path):
+    """A function that lays out /autograder with a submission and runs it: results and output."""
+
+    def go(submission, python=sys.prefix, seconds=560, spoil=None):
+        base = tmp_path / "autograder"
+        shutil.rmtree(base, ignore_errors=True)
+        write(base / "source", files)
+        write(base / "submission", submission)
+        write(base, {"submission_metadata.json": b'{"users": [{"id": 7}]}'})
+        shutil.copy(base / "source" / "run_autograder", base)
+        if spoil:
+            path, text = spoil
+            (base / "source" / path).write_text(text)
+        environment = {"AUTOGRADER": str(base), "GRADER_PYTHON": str(python)}
+        done = subprocess.run(
+            ["bash", str(base / "run_autograder")],
+            env=environment | {"PATH": os.environ["PATH"], "GRADER_SECONDS": str(seconds)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0
+        assert stat.S_IMODE(base.stat().st_mode) == 0o700
+        made = json.loads((base / "results" / "results.json").read_text())
+        return made, done.stdout + done.stderr
+
+    return go
+
+
+as_at_gradescope = pytest.mark.skipif(
+    os.geteuid() != 0 or not ChangeOfUser().reaches(Path(sys.base_prefix)),
+    reason="GRADESCOPE'S HARNESS IS NOT TESTED HERE: only root can become another user, and that "
+    "user has to be able to enter Python's folder",
+)
+HOSTILE = b"""
+import os, socket, subprocess, sys, torch
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)  # outlives"],
+                 start_new_session=True)
+got = [path for path in sys.path if "autograder" in path and os.access(path, os.R_OK)]
+raise Exception(f"user {os.getuid()}, got {got}")
+"""
+
+
+@as_at_gradescope
+def test_the_solution_in_a_zip_gets_all_points(container):
+    code = {name: (ROOT / name).read_bytes() for name in CODE}
+    made, printed = container({f"7_{ZIP_NAME}": packed(*code.items())})
+    assert sum(t["score"] for t in made["tests"]) == 100, printed
+    assert "graded: 100" in printed
+
+
+@as_at_gradescope
+def test_submitted_code_reads_nothing_of_ours_and_leaves_no_process(container):
+    made, printed = container({"bert.py": HOSTILE, "optimizer.py": b"x = 1\n"})
+    assert sum(t["score"] for t in made["tests"]) == 0
+    users = set(re.findall(r"user (\d+), got \[\]", json.dumps(made)))
+    assert users, printed
+    assert "0" not in users
+    assert results.NOT_GRADED not in made.get("output", "")
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert "# outlives" not in running.stdout
+
+
+HARNESS = "repo/course/gradescope/harness.py"
+CANARIES = "repo/course/grading/judging/canaries.py"
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"python": "/nowhere"},
+        {"seconds": 1, "spoil": (HARNESS, "import time\ntime.sleep(60)\n")},
+        {"spoil": ("gold/ids-sst-test.csv", "not a data file\n")},
+        {"spoil": (CANARIES, "def check(*_): raise ValueError('our own solution is wrong')\n")},
+    ],
+)
+def test_a_failure_of_ours_is_said_to_be_none_of_theirs(container, trouble):
+    made, _ = container({"bert.py": b"x = 1\n"}, **trouble)
+    assert made["output"] == results.NOT_GRADED
+    assert {t["score"] for t in made["tests"]} == {0}
+    assert made["stdout_visibility"] == "hidden"
