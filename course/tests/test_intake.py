@@ -27,23 +27,13 @@ from test_prepare_submit import SIX, SST, contents, run  # noqa: F401
 from test_prepare_submit import submission as part2  # noqa: F401
 
 from checks.findings import Mistake
-from checks.graded_tasks import GRADED_TASKS
 from course.gradescope import build, results
+from course.grading import types
 from course.grading.intake import archives, submissions
 from course.grading.intake.archives import MB
 from course.grading.intake.submissions import Found, find, student_id, take
 from course.grading.sandbox.isolation import ChangeOfUser
-from course.grading.types import (
-    GRADED,
-    REFUSED,
-    RIGHT,
-    WRONG,
-    Result,
-    Row,
-    Score,
-    Submission,
-    TaskResult,
-)
+from course.grading.types import GRADED, REFUSED, Result, Score, Submission
 from course.settings import read_settings
 from prepare_submit import CODE, ZIP_NAME
 from training.files.errors import InputError
@@ -581,9 +571,9 @@ SETTINGS = read_settings(ROOT)
 GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")
 MISTAKE = Mistake("no_scale", "It does not divide.", "\x07Look.", "3.2")
 TASKS = (
-    TaskResult("1.1", "Task 1.1", "wrong", 12.0, 20.0, (Row("values", WRONG, 0.0, 8.0),),
+    types.TaskResult("1.1", "Task 1.1", "wrong", 12.0, 20.0, (types.Row("values", types.WRONG, 0.0, 8.0),),
                ("\x1b[31mred\u202e <b>", "x" * 5000), (MISTAKE,)),
-    TaskResult("1.2", "Task 1.2", "right", 20.0, 20.0, (Row("values", RIGHT, 20.0, 20.0),)),
+    types.TaskResult("1.2", "Task 1.2", "right", 20.0, 20.0, (types.Row("values", types.RIGHT, 20.0, 20.0),)),
 )  # fmt: skip
 
 
