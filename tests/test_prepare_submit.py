@@ -11,8 +11,8 @@ from support import ROOT, as_process, assert_refused, make_id, succeeded
 
 import classifier
 import prepare_submit
-from course import handout
-from course.grading.intake import intake, names
+from course import handout, table
+from course.grading.intake.submissions import student_id, take
 from course.handout_checks import write_files
 from evaluation import write_predictions
 from training.cli.sentiment_flags import get_args, hint_at_replaced, plan
@@ -269,7 +269,7 @@ def test_part_3_is_its_file_alone(submission, run):
     succeeded(run("--part", "3", "--name", "1234_us"))
     zipped = f"1234_us_{DEFAULT}"
     assert contents(submission, zipped) == {MODERN: (submission / MODERN).read_bytes()}
-    taken = intake.take("1234_us", submission / zipped, 3)
+    taken = take("1234_us", submission / zipped, 3)
     assert taken.files.keys() == {MODERN}
     assert not taken.refused
     (submission / MODERN).write_text("def apply_rotary(:\n")
@@ -309,7 +309,7 @@ def test_neither_part_overwrites_the_others_zip(submission, run, first, second):
         succeeded(run("--part", second, "--name", "1234_us"))
         assert (submission / kept).read_bytes() == before
         assert zips(submission) == sorted([kept, named])
-    assert names.student_id(named) == names.student_id(kept) == "1234_us"
+    assert student_id(named) == student_id(kept) == "1234_us"
 
 
 ASKED = {"pretrain": "--lr 1e-3", "finetune": "--lr 1e-5"}
@@ -400,11 +400,12 @@ def test_a_module_of_ones_own_goes_along_in_part_1(submission, run):
     succeeded(run())
     own = {"tricks/heads.py", "helper.py"}
     assert contents(submission).keys() == {*CODE, *SST, *own}
-    taken = intake.take("us", submission / DEFAULT, 1)
+    taken = take("us", submission / DEFAULT, 1)
     assert own <= taken.files.keys()
     assert taken.sources(CODE).keys() == own
 
 
 def test_what_the_handout_gives_is_not_handed_in():
-    given = {name for name in intake.course_files(1) if name.endswith(".py")} - {*CODE}
+    shipped = {name for name, _ in table.files_of(ROOT, table.read_table(ROOT), 1)}
+    given = {name for name in shipped if name.endswith(".py")} - {*CODE}
     assert {name.partition("/")[0] for name in given} - {"data"} == prepare_submit.GIVEN
