@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from course.grading import points
+from course.grading.intake.submissions import WANTED
 from course.grading.judging import predictions
 from course.grading.judging.submission import grade_submission
 from course.grading.sandbox import isolation, sandbox
@@ -27,6 +28,7 @@ from training.files.writing import write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKE_ROOM = "choose another --out or TMPDIR, or make room"
+NOT_HANDED_IN = "not handed in"  # how the note on missing files begins
 
 
 def assignment(out: Path, part: int) -> dict[str, Any]:
@@ -103,12 +105,23 @@ def add_flags(parser: argparse.ArgumentParser, seconds: float, about_seconds: st
 # One submission
 
 
+def missing_files(submission: Submission) -> Iterator[str]:
+    """A note on the files that a submission lacks, predictions apart: their scores say it."""
+    asked = [name for name in WANTED[submission.part] if not name.endswith(".csv")]
+    missing = [name for name in asked if name not in submission.files]
+    if submission.part == 2 and not any(name.endswith(".pdf") for name in submission.files):
+        missing.append("AI-usage card (PDF)")
+    if missing and not submission.refused:
+        yield f"{NOT_HANDED_IN}: {', '.join(missing)}"
+
+
 def grade(
     context: GradingContext, submission: Submission, gold: Mapping, grader: str = ""
 ) -> Result:
     """The result of one submission, with points; only people's marks are missing."""
     begun, around = time.monotonic(), tuple(isolation.layers(context.isolation))
-    known = {"sha256": submission.sha256, "grader": grader, "notes": submission.notes}
+    known = {"sha256": submission.sha256, "grader": grader}
+    known |= {"notes": (*submission.notes, *missing_files(submission))}
     if submission.refused:
         known |= {"status": REFUSED, "why": submission.refused}
     else:
