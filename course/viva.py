@@ -2,9 +2,9 @@
 
     python course/viva.py SUBMISSIONS --questions 5 --seed 7 --out VIVA
 
-VIVA then holds sheets/GROUP.html, a page to print, and keys/GROUP.html, the same with the keys, what
-came out for each option, and why. Another seed asks other questions: keep it to yourself, since it
-makes the same ones again. No code of a student runs in this process; questions, options and keys
+VIVA then holds sheets/GROUP.html, a page to print, and keys/GROUP.html, the same with the keys,
+what came out for each option, and why. Another seed asks other questions: keep it to yourself,
+since it makes the same ones again. No code of a student runs in this process; questions, options and keys
 come from the sandbox, so a submission can forge its own page, and no other one.
 """
 

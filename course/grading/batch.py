@@ -106,8 +106,8 @@ def add_flags(parser: argparse.ArgumentParser, seconds: float, about_seconds: st
 
 
 def missing_files(submission: Submission) -> Iterator[str]:
-    """A note on the files that a submission lacks, predictions apart: their scores say it."""
-    asked = [name for name in WANTED[submission.part] if not name.endswith(".csv")]
+    """A note on the code and texts that a submission lacks."""
+    asked = [name for name in WANTED[submission.part] if name.endswith((".py", ".md"))]
     missing = [name for name in asked if name not in submission.files]
     if submission.part == 2 and not any(name.endswith(".pdf") for name in submission.files):
         missing.append("AI-usage card (PDF)")

@@ -10,7 +10,7 @@ from typing import Any
 from checks.graded_tasks import GRADED_TASKS
 from course.grading.pages import leaderboard, review
 from course.grading.pages.output import page, write_csv
-from course.grading.types import GRADED, NOT_COUNTED, STATUSES, WRONG, Result, TaskResult
+from course.grading.types import GRADED, STATUSES, WRONG, Result, TaskResult
 from training.files.writing import write_whole
 
 KNOWN = {task.number: task for task in GRADED_TASKS}
@@ -48,8 +48,8 @@ def write_all(out: Path, results: Sequence[Result], settings: Mapping[str, Any])
 
 def feedback(result: Result) -> str:
     """The page that one student gets to read."""
-    more = {"says": STATUSES, "known": KNOWN, "reason": reason, "not_counted": NOT_COUNTED}
-    return page("feedback.html", f"{result.student}, part {result.part}", result=result, **more)
+    more = {"result": result, "says": STATUSES, "known": KNOWN, "reason": reason}
+    return page("feedback.html", f"{result.student}, part {result.part}", **more)
 
 
 def reason(task: TaskResult) -> str:

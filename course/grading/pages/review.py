@@ -37,14 +37,17 @@ def sentences(
     faults = [fault for score in result.scores for fault in score.faults]
     yield from faults[:MOST]
     if len(faults) > MOST:
-        yield f"{len(faults) - MOST} more faults of predictions"
+        yield f"{len(faults) - MOST} more"
+    same = defaultdict(list)  # files by who else has handed in the same predictions
     for score in result.scores:
-        others = [owner for owner in owners.get(score.contents, ()) if owner != result.student]
-        if others:
-            yield f"{score.file}: the same predictions as {', '.join(others[:MOST])}"
+        for owner in owners.get(score.contents, ()):
+            if owner != result.student:
+                same[owner].append(score.file)
         if score.split == "test" and (score.value or 0) > highest[score.data]:
-            yield f"{score.file}: {score.value:.3f} is implausible; were test labels used?"
+            yield f"{score.file}: {score.value:.3f} is implausible, were test labels used?"
         yield from (f"{score.file}: {odd}" for odd in score.odd)
+    for owner, files in [*same.items()][:MOST]:
+        yield f"the same predictions as {owner}: {', '.join(files)}"
     crashed = [task.number for task in result.tasks if task.status == "crashed"]
     if crashed:
         yield f"crashed: {', '.join(crashed)}"
