@@ -4,8 +4,8 @@
 
 VIVA then holds sheets/GROUP.html, a page to print, and keys/GROUP.html, the same with the keys,
 what came out for each option, and why. Another seed asks other questions: keep it to yourself,
-since it makes the same ones again. No code of a student runs in this process; questions, options and keys
-come from the sandbox, so a submission can forge its own page, and no other one.
+since it makes the same ones again. No code of a student runs in this process. Questions, options
+and keys come from the sandbox, so a submission can forge its own page, and no other one.
 """
 
 from __future__ import annotations
@@ -34,18 +34,16 @@ from course.grading.sandbox import isolation, protocol
 from course.grading.sandbox.confine import Limits
 from course.grading.sandbox.context import SECONDS, GradingContext, open_context
 from course.grading.types import STATUSES, Submission
-from training.cli.flags import OneLineParser, positive_int
-from training.cli.flags import seed as seed_number
+from training.cli.flags import OneLineParser, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
 
-MOST_QUESTIONS = 20  # of a group
 OF_A_PAGE, ROWS = 5, 140  # questions on a page to print, and rows of text in its two columns
 CLOCK = 10  # times the seconds of processor
 
 
 def sheet_of(
-    context: GradingContext, submission: Submission, seed: int, count: int
+    context: GradingContext, submission: Submission, secret: int, count: int
 ) -> sheets.Sheet:
     """The sheet of one group; where nothing can be asked, a line says why."""
     if submission.refused:
@@ -53,7 +51,7 @@ def sheet_of(
     files = submission.sources()
     tasks = [t.number for t in GRADED_TASKS if t.part <= submission.part and t.file in files]
     # what a submission learns of its seed does not help another one
-    digest = hashlib.blake2b(f"{seed}:{submission.student}".encode(), digest_size=8).hexdigest()
+    digest = hashlib.sha256(f"{secret}:{submission.student}".encode()).hexdigest()
     room = ROWS * math.ceil(count / OF_A_PAGE)
     arguments = {"seed": digest, "count": count, "tasks": tasks, "room": room}
     reply = protocol.ask(context, [protocol.job("viva", "viva", arguments, files)], {})["viva"]
@@ -68,10 +66,10 @@ def read_answer(submission: Submission, output: Any, count: int) -> sheets.Sheet
     try:
         made = json.loads(bytes(output.tolist())) if isinstance(output, Tensor) else {}
         questions = [sheets.Question(**question) for question in made["questions"][:count]]
-        notes = [str(note)[:400] for note in made["notes"][:MOST_QUESTIONS]]
-        if all(question.is_plausible(submission) for question in questions):
+        notes = [str(note)[:400] for note in made["notes"][:20]]
+        if all(question.can_be_shown(submission) for question in questions):
             return sheets.Sheet(submission, questions, notes)
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         pass
     return sheets.Sheet(submission, [], ["what its code gave back are not questions"])
 
@@ -82,12 +80,10 @@ def get_args() -> argparse.Namespace:
     about = f"of the processor for a group; by the clock {CLOCK} times that"
     batch.add_flags(parser, 2 * SECONDS, about)
     parser.add_argument("--out", type=Path, required=True, help="new folder for the pages")
-    parser.add_argument("--seed", type=seed_number, required=True, help="whole number; keep it")
-    parser.add_argument("--questions", type=positive_int, default=5, help="for each group")
+    parser.add_argument("--seed", type=seed, required=True, help="whole number; keep it")
+    parser.add_argument("--questions", type=int, choices=range(1, 21), default=5, metavar="1–20")
     parser.add_argument("--part", type=int, choices=(1, 2), default=1, help="2: both parts")
     args = parser.parse_args()
-    if args.questions > MOST_QUESTIONS:
-        parser.error(f"--questions {args.questions} is more than {MOST_QUESTIONS}")
     if args.out.exists() and not (args.out.is_dir() and not any(args.out.iterdir())):
         raise InputError(f"--out {args.out} is there already: name a new folder")
     return args
@@ -116,7 +112,7 @@ def main() -> None:
             for sheet in pool.map(make, found):
                 sheets.write_pages(args.out, sheet, args.questions)
                 counts.append(len(sheet.questions))
-                lines = [f"{sheet.group}: {counts[-1]} questions", *sheet.notes]
+                lines = [f"{sheet.submission.student}: {counts[-1]} questions", *sheet.notes]
                 print(*map(clean, lines), sep="\n    ", flush=True)
     print(f"see {args.out}")
     sys.exit(0 if all(counts) else 1)

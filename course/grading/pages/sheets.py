@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from checks.graded_tasks import GRADED_TASKS
 from checks.quiz.listing import LETTERS, listing
 from course.grading.pages.output import clean, page
 from course.grading.types import Submission
 from training.files.writing import write_whole
 
-LONGEST, MOST_LINES, WIDEST = 1600, 150, 160  # characters of a text, lines of code, and of a line
+MOST_LINES, WIDEST = 150, 160  # of a function, and characters of a line
 
 
 @dataclass(frozen=True)
@@ -34,20 +33,15 @@ class Question:
     key: int
     why: str
 
-    def is_plausible(self, submission: Submission) -> bool:
-        """Whether types and sizes are a question's, and it is about a submission's file."""
-        lists = [self.options, self.executed, self.lines]
-        if not all(isinstance(part, list) and len(part) == 4 for part in lists):
-            return False
-        texts = [self.level, self.text, self.why, *self.options, *self.executed]
-        first, last, *_ = numbers = [*self.lines, self.key]
+    def can_be_shown(self, submission: Submission) -> bool:
+        """Whether it has the form of a question about a file of the submission."""
+        lists, numbers = (self.options, self.executed, self.lines), [*self.lines, self.key]
         return (
-            all(isinstance(text, str) and 0 < len(text) <= LONGEST for text in texts)
-            and len({*self.options}) == 4
-            and any((t.number, t.file) == (self.task, self.file) for t in GRADED_TASKS)
+            all(isinstance(part, list) and len(part) == 4 for part in lists)
+            and all(type(number) is int and number >= 0 for number in numbers)
+            and isinstance(self.task, str)
             and self.file in submission.files
-            and all(type(number) is int and 0 <= number < 10_000 for number in numbers)
-            and 0 < first <= last <= first + MOST_LINES
+            and self.lines[1] <= self.lines[0] + MOST_LINES
             and self.key < 4
         )
 
@@ -59,11 +53,6 @@ class Sheet:
     submission: Submission
     questions: Sequence[Question]
     notes: Sequence[str]  # about what was left out
-
-    @property
-    def group(self) -> str:
-        """Letters and digits of any script, _ and -."""
-        return self.submission.student
 
     def code(self, question: Question) -> list[str]:
         """The function that a question is about, as it was handed in, with line numbers."""
@@ -80,9 +69,12 @@ class Sheet:
 def write_pages(out: Path, sheet: Sheet, asked: int) -> None:
     """OUT/sheets/GROUP.html and OUT/keys/GROUP.html."""
     fewer = f"{len(sheet.questions)} of {asked} questions. " * (len(sheet.questions) < asked)
-    for folder, has_keys in (("sheets", False), ("keys", True)):
-        title = f"{sheet.group}{' – keys' * has_keys}"
-        lead = " ".join(sheet.notes) if has_keys else "Exactly one option of each question is true."
-        more = {"functions": sheet.by_function(), "letters": LETTERS, "keys": has_keys}
-        html = page("sheet.html", title, f"{fewer}{lead}", **more)
-        write_whole(out / folder / f"{sheet.group}.html", html)
+    more = {"functions": sheet.by_function(), "letters": LETTERS}
+    leads = {
+        "sheets": "Exactly one option of each question is true.",
+        "keys": " ".join(sheet.notes),
+    }
+    for folder, lead in leads.items():
+        title = f"{sheet.submission.student}{' – keys' * (folder == 'keys')}"
+        html = page("sheet.html", title, f"{fewer}{lead}", keys=folder == "keys", **more)
+        write_whole(out / folder / f"{sheet.submission.student}.html", html)
