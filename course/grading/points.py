@@ -1,121 +1,83 @@
-"""The points of a submission, a row each: graded tasks, extra points, marks, corrections, lateness.
+"""Points, computed once: of tasks from verdicts, of predictions from scores, and what people give.
 
-Whatever shows or sums points reads these rows: feedback, the class page, the tables of grades and
-Gradescope's results. What each row is worth stands in settings.toml and checks/graded_tasks.toml.
+Whatever shows or sums points reads a Result. What rows are worth stands in settings.toml.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from course import table
-from course.grading.intake.lists import Marks
+from checks.graded_tasks import GradedTask
+from course.grading.judging.predictions import overall
+from course.grading.types import (
+    GRADED,
+    REFUSED,
+    RIGHT,
+    WRONG,
+    Mark,
+    Result,
+    Row,
+    TaskResult,
+    Verdict,
+)
+from course.settings import course_tasks
 
-Result = Mapping[str, Any]
-LATE = "late"
-CORRECTION = "correction"
-ALL = "all"  # of the rows, in a correction
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of points."""
-
-    id: str  # a task's number, a key of [extra] or [manual], LATE
-    title: str
-    points: float | None  # None: a manual mark that nobody has given yet
-    maximum: float
-    note: str = ""  # for the student
-    kind: str = "task"  # or "extra", "manual", CORRECTION, LATE
-    task: Mapping[str, Any] = field(default_factory=dict)  # a graded task's part of the result
+PREDICTIONS = "predictions"
+Given = Mapping[tuple[str, str], tuple[float, str]]  # student, row → points, comment
 
 
-@dataclass(frozen=True)
-class PointSheet:
-    """All rows of a submission; a row without a mark counts in neither of the two numbers."""
-
-    rows: tuple[Row, ...]
-
-    @property
-    def total(self) -> float:
-        """The points of all marked rows; nobody has fewer than 0."""
-        return max(0.0, sum(row.points for row in self.rows if row.points is not None))
-
-    @property
-    def maximum(self) -> float:
-        """The most that all marked rows can have."""
-        return sum(row.maximum for row in self.rows if row.points is not None)
-
-    @property
-    def unmarked(self) -> list[str]:
-        """The manual rows that nobody has marked yet."""
-        return [row.id for row in self.rows if row.points is None]
-
-    def of_kind(self, *kinds: str) -> list[Row]:
-        """The rows of some kinds."""
-        return [row for row in self.rows if row.kind in kinds]
-
-
-def points_of(
-    result: Result,
-    settings: Mapping[str, Any],
-    marks: Marks | None = None,
-    late: Mapping[str, Any] | None = None,
-    corrections: Marks | None = None,
-) -> PointSheet | None:
-    """The rows of a result; all are 0 if it was refused. None: the grader failed.
-
-    Args:
-        settings: settings.toml, checked.
-        marks: what people gave, by student and row.
-        late: see deadlines.lateness.
-        corrections: what staff add or take away, by student and row, with the reason.
-    """
-    if result["status"] == "refused":
-        rows = list(no_points(result["part"], settings, result["why"]).rows)
-    elif result["status"] != "graded":
-        return None
+def task_result(task: GradedTask, verdict: Verdict, settings: Mapping[str, Any]) -> TaskResult:
+    """A task with its points: each row its share, or all but what a known mistake costs."""
+    grading, of = settings["grading"], task.points
+    is_right = all(outcome == RIGHT for outcome in verdict.rows.values())
+    shares = {row: grading["shares"].get(row, 1.0) for row in verdict.rows}
+    if grading["whole_tasks"]:
+        rows = [Row("the whole task", RIGHT if is_right else WRONG, of * is_right, of)]
+    elif verdict.cost is not None and not is_right:
+        kept = of * (1 - verdict.cost)
+        rows = [Row(f"one known mistake, which costs {verdict.cost:.0%}", WRONG, kept, of)]
     else:
-        rows = [
-            Row(task["number"], task["title"], task["points"], task["of"], task=task)
-            for task in result["tasks"]
-        ]
-        rows += other_rows(result, settings, marks or {})
-    for (student, row), (points, reason) in (corrections or {}).items():
-        if student == result["student"]:
-            title = f"Correction of {'all points' if row == ALL else row}"
-            note = f"{title} by staff: {points:+g}. {reason}"
-            rows.append(Row(f"{CORRECTION} {row}", title, points, 0, note, CORRECTION))
-    if late and result["status"] == "graded":
-        lost = late["lost"] * PointSheet(tuple(rows)).total
-        note = f"Handed in {late['handed_in']}, due {late['deadline']}"
-        note += f": {late['why']}." if late["why"] else "."
-        rows.append(Row(LATE, "Late", 0.0 - lost, 0, note, LATE))
-    return PointSheet(tuple(rows))
+        worth = {row: of * share / sum(shares.values()) for row, share in shares.items()}
+        rows = [Row(n, r, worth[n] * (r == RIGHT), worth[n]) for n, r in verdict.rows.items()]
+    points = round(sum(row.points for row in rows), 2)
+    rounded = tuple(replace(r, points=round(r.points, 2), of=round(r.of, 2)) for r in rows)
+    about = (verdict.messages, verdict.mistakes)
+    return TaskResult(task.number, task.title, verdict.status, points, of, rounded, *about)
 
 
-def no_points(part: int, settings: Mapping[str, Any], note: str = "") -> PointSheet:
-    """All rows of a part with 0 points."""
-    tasks = [task for task in table.course_tasks(settings) if task.part == part]
-    rows = [Row(task.number, task.title, 0.0, task.points, note) for task in tasks]
-    others = other_rows({"part": part, "student": ""}, settings, {})
-    return PointSheet((*rows, *(replace(row, points=0.0, note=note) for row in others)))
+def marked_rows(part: int, settings: Mapping[str, Any]) -> dict[str, float]:
+    """What people give points for, and how many at most: of part 2 its tasks and [manual]."""
+    if part != 2:
+        return {}
+    tasks = {task.number: task.points for task in course_tasks(settings) if task.part == part}
+    return {**tasks, **settings["manual"]}
 
 
-def correctable(part: int, settings: Mapping[str, Any]) -> dict[str, float]:
-    """The rows that staff may correct, and by how many points at most."""
-    sheet = no_points(part, settings)
-    return {row.id: row.maximum for row in sheet.rows} | {ALL: sheet.maximum}
+def with_marks(result: Result, settings: Mapping[str, Any], given: Given) -> Result:
+    """A result with its rows of marks; a refused one has 0 in every row, and a staff error none."""
+    rows = marked_rows(result.part, settings)
+    best = settings[PREDICTIONS]["points"] if result.part == 2 else 0
+    if result.status == REFUSED:
+        tasks = [task for task in course_tasks(settings) if task.part == result.part]
+        lost = [TaskResult(t.number, t.title, "missing", 0.0, t.points) for t in tasks]
+        marks = [Mark(row, of, 0.0) for row, of in rows.items()]
+        marks += [Mark(PREDICTIONS, best, 0.0)] * bool(best)
+        return replace(result, tasks=() if rows else tuple(lost), marks=tuple(marks))
+    if result.status != GRADED:
+        return replace(result, tasks=(), marks=())
+    marks = [Mark(row, of, *given.get((result.student, row), ())) for row, of in rows.items()]
+    return replace(result, marks=(*marks, *score_marks(result, settings, best)))
 
 
-def other_rows(result: Result, settings: Mapping[str, Any], marks: Marks) -> Iterator[Row]:
-    """The rows of [extra], which functions of extra.py have awarded, and of [manual]."""
-    for name, row in settings["extra"].items():
-        if row["part"] == result["part"] and row["points"]:
-            points, note = result.get("extra", {}).get(name, (0.0, ""))
-            yield Row(name, row["title"], points, row["points"], note, "extra")
-    for name, maximum in settings["manual"].items() if result["part"] == 2 else ():
-        points, comment = marks.get((result["student"], name), (None, ""))
-        yield Row(name, name, points, maximum, comment, "manual")
+def score_marks(result: Result, settings: Mapping[str, Any], best: float) -> list[Mark]:
+    """The points of [predictions] for part 2's overall score on test: linear between its ends."""
+    if not best:
+        return []
+    score, ends = overall(result.scores, "test"), settings[PREDICTIONS]
+    if score is None:
+        return [Mark(PREDICTIONS, best, 0.0, "not all of the three test files could be scored")]
+    fraction = (score - ends["none"]) / (ends["full"] - ends["none"])
+    points = round(best * min(1.0, max(0.0, fraction)), 1)
+    return [Mark(PREDICTIONS, best, points, f"overall score on test {score:.3f}")]

@@ -1,0 +1,140 @@
+"""What grade.py, viva.py and Gradescope's harness share: a secret, a safe machine, one result."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shlex
+import signal
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from course.grading import points
+from course.grading.intake.submissions import WANTED
+from course.grading.judging import predictions
+from course.grading.judging.submission import grade_submission
+from course.grading.sandbox import isolation, sandbox
+from course.grading.sandbox.context import GradingContext
+from course.grading.types import GRADED, REFUSED, Result, Submission
+from training.cli.flags import positive_float, positive_int
+from training.files.errors import InputError
+from training.files.writing import write_json
+
+ROOT = Path(__file__).resolve().parents[2]
+MAKE_ROOM = "choose another --out or TMPDIR, or make room"
+NOT_HANDED_IN = "not handed in"  # how the note on missing files begins
+
+
+def assignment(out: Path, part: int) -> dict[str, Any]:
+    """The assignment's part and secret, made once and kept in OUT."""
+    path = out / "assignment.json"
+    if path.is_file():
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["part"] != part:
+            other = f"grade part {part} into another --out"
+            raise InputError(f"{out} holds part {content['part']}; {other}")
+        return content
+    out.mkdir(parents=True, exist_ok=True)
+    out.chmod(0o700)
+    write_json(path, {"part": part, "secret": secrets.token_hex(16)})
+    return assignment(out, part)
+
+
+@contextlib.contextmanager
+def alone_in(out: Path) -> Iterator[None]:
+    """InputError if another command writes into OUT."""
+    out.mkdir(parents=True, exist_ok=True)
+    number = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise InputError(f"another grading writes into {out}; wait until it has ended") from None
+    finally:
+        os.close(number)
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM ends as Ctrl-C does: sandboxes first, nothing is left."""
+
+    def end(*_: object) -> None:
+        if not sandbox.STOP.is_set():  # a second signal would interrupt the wait for the sandboxes
+            sandbox.STOP.set()
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        sandbox.STOP.clear()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def require_safe_machine(around: isolation.Isolation, secret: Iterable[Path | None]) -> None:
+    """InputError, with all reasons, where submissions could read what they must not.
+
+    Args:
+        around: what isolates them.
+        secret: files and folders that have to be out of their reach.
+    """
+    reasons = isolation.problems(around)
+    if reached := [path for path in filter(None, secret) if around.reaches(path)]:
+        named = " ".join(shlex.quote(str(path)) for path in reached)
+        reasons.append(f"{named} could be read by the code that is graded: move it elsewhere")
+    if reasons:
+        raise InputError(f"nothing is graded: {'; '.join(reasons)}")
+
+
+def add_flags(parser: argparse.ArgumentParser, seconds: float, about_seconds: str) -> None:
+    """The flags of every command that runs submissions."""
+    parser.add_argument("submissions", type=Path, help="folder with zips or folders")
+    at_a_time = "how many at a time; without it, the number of processors"
+    parser.add_argument("-j", type=positive_int, default=os.cpu_count() or 1, help=at_a_time)
+    parser.add_argument("--seconds", type=positive_float, default=seconds, help=about_seconds)
+
+
+# ---------------------------------------------------------------------------------------------
+# One submission
+
+
+def missing_files(submission: Submission) -> Iterator[str]:
+    """A note on the code and texts that a submission lacks."""
+    asked = [name for name in WANTED[submission.part] if name.endswith((".py", ".md"))]
+    missing = [name for name in asked if name not in submission.files]
+    if submission.part == 2 and not any(name.endswith(".pdf") for name in submission.files):
+        missing.append("AI-usage card (PDF)")
+    if missing and not submission.refused:
+        yield f"{NOT_HANDED_IN}: {', '.join(missing)}"
+
+
+def grade(
+    context: GradingContext, submission: Submission, gold: Mapping, grader: str = ""
+) -> Result:
+    """The result of one submission, with points; only people's marks are missing."""
+    begun, around = time.monotonic(), tuple(isolation.layers(context.isolation))
+    known = {"sha256": submission.sha256, "grader": grader}
+    known |= {"notes": (*submission.notes, *missing_files(submission))}
+    if submission.refused:
+        known |= {"status": REFUSED, "why": submission.refused}
+    else:
+        judged = grade_submission(context, submission)
+        verdicts = [(task, judged.verdicts.get(task.id)) for task in context.tasks]
+        known |= {
+            "status": GRADED,
+            "tasks": tuple(points.task_result(t, v, context.settings) for t, v in verdicts if v),
+            "scores": predictions.score(submission, gold),
+            "calls": judged.calls,
+            "checks": judged.checks,
+            "layers": around,
+            "seconds": round(time.monotonic() - begun, 1),
+        }
+    result = Result(submission.student, context.part, **known)
+    return points.with_marks(result, context.settings, {})
