@@ -38,8 +38,6 @@ STUDENTS_OWN = {
     "job.sh",
     "ai-usage-card.pdf",
     "sst-classifier.pt",
-    "docs/handout.de.md",
-    "docs/part2.de.md",
     "metrics.json",
     "option-epochs-lr-multitask.pt",
 }  # made later
