@@ -36,23 +36,12 @@ VISIBLE = ("visible", "hidden", "after_due_date", "after_published")  # Gradesco
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Text of a file that only staff need: from one place up to another."""
-
-    file: str
-    start: str
-    stop: str  # "": the end of the file
-    part: str = ""  # of which handout, or handouts; "": of all
-
-
-@dataclass(frozen=True)
 class Table:
     """parts.toml."""
 
     files: Mapping[int, list[str]]  # of each part, patterns
     never: list[str]
-    common_lines: list[str]
-    cuts: list[Cut]
+    common_lines: list[str]  # without blanks
 
     def is_staff(self, path: str) -> bool:
         """Whether a path or a folder it lies in is in the list of what never ships."""
@@ -75,10 +64,6 @@ def read_table(root: Path) -> Table:
             {part: parts[f"part{part}"]["files"] for part in (1, 2, 3)},
             parts["never"],
             ["".join(line.split()) for line in parts["common_lines"]],
-            [
-                Cut(cut["file"], cut["from"], cut["until"], cut.get("part", ""))
-                for cut in parts["cuts"]
-            ],
         )
     except KeyError as error:
         raise InputError(f"{PARTS} has no {error}") from error
