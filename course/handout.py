@@ -210,7 +210,7 @@ def changed_stubs(out: Path, handout: Handout) -> list[str]:
 
 def make(args: argparse.Namespace, root: Path = ROOT) -> None:
     """Build, check and write a handout."""
-    handout, out = build(root, args.part), args.out.absolute()
+    out, handout = args.out.absolute(), build(root, args.part)
     files, course = handout.files, handout.settings["course"]
     if out.resolve().is_relative_to(root.resolve()):
         raise InputError(f"{out} is inside the staff's repository; choose a place outside")
@@ -218,11 +218,8 @@ def make(args: argparse.Namespace, root: Path = ROOT) -> None:
         changed = changed_stubs(out, handout)
         is_new = update_repository(out, files, course)
         print(f"{args.out}: {'one more commit' if is_new else 'nothing has changed, no commit'}")
-        if changed:
-            print(f"stubs changed: {', '.join(changed)}; a student who has written one gets a")
-            print(
-                f"conflict from git pull; git -C {args.out} reset --hard HEAD~1 undoes the commit"
-            )
+        for title in changed:
+            print(f"the stub of {title} has changed: whoever has written it gets a conflict")
     else:
         write_repository(out, files, course)
         print(f"{args.out}: {len(files)} files, one commit")

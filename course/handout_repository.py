@@ -9,7 +9,7 @@ import io
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from prepare_submit import FIXED_DATE
@@ -25,31 +25,23 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         (folder / name).write_bytes(content)
 
 
-def zipped(
-    files: Mapping[str, bytes],
-    method: int = zipfile.ZIP_STORED,
-    rights: int = 0o644,
-    executable: Collection[str] = (),
-) -> bytes:
-    """A zip of files, the same bytes each time: their order, dates and rights are fixed.
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """A zip of files, the same bytes each time: order, dates and rights are fixed.
 
-    Not compressed unless asked for: compressed bytes depend on the version of zlib.
+    It is not compressed: compressed bytes depend on the version of zlib.
     """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, data in files.items():
             info = zipfile.ZipInfo(name, FIXED_DATE)
-            info.create_system, info.compress_type = 3, method
-            info.external_attr = (rights | (0o100 if name in executable else 0)) << 16
+            info.create_system, info.external_attr = 3, 0o644 << 16
             archive.writestr(info, data)
     return content.getvalue()
 
 
 def git(folder: Path, *arguments: str) -> str:
     """Run git in a folder; its output. InputError with git's own words if it fails."""
-    fixed = ("commit.gpgsign=false", "core.autocrlf=false", "core.quotepath=false")
-    options = [word for setting in fixed for word in ("-c", setting)]
-    command = ["git", *options, *arguments]
+    command = ["git", "-c", "commit.gpgsign=false", "-c", "core.autocrlf=false", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8")
     if done.returncode:
         raise InputError(f"git in {folder} failed: {done.stderr.strip()}")
@@ -72,7 +64,7 @@ def write_repository(out: Path, files: Mapping[str, bytes], course: Mapping[str,
     Args:
         course: [course] of settings.toml: name, committer and email.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if out.exists():
         raise InputError(f"{out} is there already; --update adds a commit, or choose another --out")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
@@ -80,8 +72,6 @@ def write_repository(out: Path, files: Mapping[str, bytes], course: Mapping[str,
         write_files(made, files)
         git(made, "init", "--quiet", "--initial-branch=main")
         commit(made, files, course)
-        if out.is_dir():
-            out.rmdir()
         made.rename(out)
 
 

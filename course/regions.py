@@ -6,20 +6,18 @@ It does not know which files ship.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from checks.graded_tasks import GRADED_TASKS
 
-REGION = re.compile(
-    r"^( *)### BEGIN SOLUTION ([\w.]+)\n(.*?)^\1### END SOLUTION \2$\n?", re.M | re.S
-)
-STUB = re.compile(r"^( *)### STUB: (.+)$")
+REGION = re.compile(r"^( *)### BEGIN SOLUTION ([\w.]+)\n(.*?)^\1### END SOLUTION \2\n", re.M | re.S)
+STUB = re.compile(r"^( *)### STUB: (.+)$", re.M)
 # Whatever was meant as a marker, with another number of #, spaces, letters or in the wrong place
 LIKE_A_MARKER = re.compile(
     r"#+\s*(BEGIN|END)[\s_]*SOLUTION\b|#+\s*STUB\b(?=\s*:|\s*$)"
     r"|<!--\s*/?\s*(staff|part\s*\d)\b|^(?-i:# /?(staff|part \d))$",
-    re.I,
+    re.I | re.M,
 )
 TITLES = {task.id: task.title for task in GRADED_TASKS}
 SHORT = 12  # a shorter line of a solution, without its blanks, says nothing
@@ -32,8 +30,8 @@ class Region:
     id: str
     place: str  # file and line of its BEGIN
     indent: str
-    stub: list[str] = field(default_factory=list)
-    solution: list[str] = field(default_factory=list)
+    stub: list[str]
+    solution: list[str]
 
     @property
     def shown(self) -> list[str]:
@@ -43,39 +41,33 @@ class Region:
         raising = f'{self.indent}raise NotImplementedError("{TITLES[self.id]}")'
         return [f"{self.indent}### TODO", *self.stub, raising]
 
-    def faults(self) -> Iterator[str]:
-        """Markers within it, and what is wrong with the stub of a task."""
-        yield from (
-            f"{self.place}: {self.id} has a marker inside: {line.strip()!r}"
-            for line in self.solution
-            if LIKE_A_MARKER.search(line)
-        )
-        if self.id in TITLES and not self.stub:
-            yield f"{self.place}: {self.id} has no STUB line"
-        if self.id in TITLES and not all(line.strip().startswith("#") for line in self.stub):
-            yield f"{self.place}: {self.id}'s STUB lines are to be comments"
-
 
 def parse(file: str, text: str) -> tuple[list[str | Region], list[str]]:
     """Split a file into what everybody gets and its regions; what is wrong with its markers."""
     pieces: list[str | Region] = []
+    faults = []
     end = 0
     for found in REGION.finditer(text):
-        pieces.append(text[end : found.start()])
-        line = text.count("\n", 0, found.start()) + 1
-        region = Region(found[2], f"{file}:{line}", found[1])
-        for line in found[3].splitlines():
-            stub = STUB.match(line)
-            (region.stub if stub else region.solution).append(stub[1] + stub[2] if stub else line)
-        pieces.append(region)
+        lines = found[3].splitlines()
+        stub = [line[1] + line[2] for line in map(STUB.match, lines) if line]
+        place = f"{file}:{line_of(text, found.start())}"
+        region = Region(found[2], place, found[1], stub, [n for n in lines if not STUB.match(n)])
+        pieces += [text[end : found.start()], region]
         end = found.end()
-    pieces.append(text[end:])
-    faults = [fault for piece in pieces if isinstance(piece, Region) for fault in piece.faults()]
-    outside = REGION.sub(lambda found: "\n" * found[0].count("\n"), text)
-    for number, line in enumerate(outside.splitlines(), start=1):
-        if LIKE_A_MARKER.search(line):
-            faults.append(f"{file}:{number}: a marker without its partner: {line.strip()!r}")
-    return pieces, faults
+        if region.id in TITLES and not stub:
+            faults.append(f"{place}: {region.id} has no STUB line")
+        if region.id in TITLES and not all(line.strip().startswith("#") for line in stub):
+            faults.append(f"{place}: {region.id}'s STUB lines are to be comments")
+    without = REGION.sub(lambda found: "\n" + STUB.sub("", found[3]) + "\n", text)
+    for found in LIKE_A_MARKER.finditer(without):
+        what = f"a marker without its partner, or within a region: {found[0]!r}"
+        faults.append(f"{file}:{line_of(without, found.start())}: {what}")
+    return [*pieces, text[end:]], faults
+
+
+def line_of(text: str, place: int) -> int:
+    """The number of the line in which a place of a text is."""
+    return text.count("\n", 0, place) + 1
 
 
 def render(pieces: Iterable[str | Region], solved: Collection[str] = ()) -> str:
@@ -83,14 +75,14 @@ def render(pieces: Iterable[str | Region], solved: Collection[str] = ()) -> str:
 
     Nothing is formatted: a region holds the blank lines that only its solution needs.
     """
-    return "".join(
-        piece
-        if isinstance(piece, str)
-        else "".join(
-            f"{line}\n" for line in (piece.solution if piece.id in solved else piece.shown)
-        )
-        for piece in pieces
-    )
+    text = ""
+    for piece in pieces:
+        if isinstance(piece, Region):
+            lines = piece.solution if piece.id in solved else piece.shown
+            text += "".join(f"{line}\n" for line in lines)
+        else:
+            text += piece
+    return text
 
 
 def without_passages(text: str, part: int) -> str:
@@ -104,7 +96,7 @@ def without_passages(text: str, part: int) -> str:
         begin, end = (rf"(?:<!-- {mark} -->|^# {mark}$)" for mark in (kind, f"/{kind}"))
         is_kept = kind != "staff" and int(kind[-1]) <= part
         text = re.sub(f"{begin}(.*?){end}", r"\1" if is_kept else "", text, flags=re.M | re.S)
-    return text.rstrip() + "\n"
+    return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 
 
 def secret_lines(regions: Iterable[Region], public: Collection[str]) -> dict[str, str]:

@@ -40,12 +40,8 @@ class Table:
     """parts.toml."""
 
     files: Mapping[int, list[str]]  # of each part, patterns
-    never: list[str]
+    never: set[str]  # names at the root
     common_lines: list[str]  # without blanks
-
-    def is_staff(self, path: str) -> bool:
-        """Whether a path or a folder it lies in is in the list of what never ships."""
-        return any(f"{path}/".startswith(f"{name}/") for name in self.never)
 
 
 def read_toml(root: Path, name: str) -> dict[str, Any]:
@@ -62,7 +58,7 @@ def read_table(root: Path) -> Table:
     try:
         return Table(
             {part: parts[f"part{part}"]["files"] for part in (1, 2, 3)},
-            parts["never"],
+            set(parts["never"]),
             ["".join(line.split()) for line in parts["common_lines"]],
         )
     except KeyError as error:
@@ -81,11 +77,11 @@ def files_of(root: Path, table: Table, part: int) -> Iterator[tuple[str, Path]]:
             name = path.relative_to(root).as_posix()
             if "*" in pattern and name in named:
                 continue  # another line decides about this one
-            if table.is_staff(name):
+            if {name, name.partition("/")[0]} & table.never:
                 raise InputError(f"{PARTS} lists {name}, and also that it never ships")
             yield name, path
     for path in sorted(root.glob("*.py")):
-        if path.name not in named and not table.is_staff(path.name):
+        if path.name not in named and path.name not in table.never:
             raise InputError(f"{path.name} is in no list of {PARTS}: does it ship, or never?")
 
 
