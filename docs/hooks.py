@@ -85,7 +85,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if aim.endswith(TAKEN) or not (ROOT / aim).is_file():
             return found[0]
         url = config.repo_url and f"{config.repo_url.rstrip('/')}/blob/HEAD/{aim}"
-        return f"[{found[1]}]({url})" if url else found[1]
+        text = f"`{found[1]}`" if aim.endswith(found[1]) else found[1]
+        return f"[{text}]({url})" if url else text
 
     def link(found: re.Match) -> str:
         for aim in (found[1], os.path.join(here, found[1])):

@@ -12,8 +12,9 @@ WORKFLOWS = sorted([*(ROOT / ".github" / "workflows").glob("*.yml"), ROOT / "cou
 
 
 def steps_of(path: Path) -> list[dict]:
-    (job,) = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
-    return job["steps"]
+    """The steps of all jobs."""
+    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+    return [step for job in jobs for step in job["steps"]]
 
 
 def lines_of(name: str) -> list[str]:
@@ -25,8 +26,9 @@ def lines_of(name: str) -> list[str]:
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_workflow_takes_official_actions_and_few_rights(path):
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for job in workflow["jobs"].values():
+        assert job["steps"][0]["uses"].startswith("actions/checkout@v")
     used = [step["uses"] for step in steps_of(path) if "uses" in step]
-    assert used[0].startswith("actions/checkout@v")
     assert all(re.fullmatch(r"actions/[\w-]+@v\d+", action) for action in used)
     assert workflow["permissions"]["contents"] == "read"
 
@@ -41,6 +43,23 @@ def test_what_the_readme_says_is_what_is_run():
     ]
     assert len(commands) >= 3
     assert lines_of("tests.yml")[: len(commands)] == commands
+
+
+def test_the_tests_of_the_grader_run_weekly_and_by_hand_with_a_sandbox():
+    text = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    workflow = yaml.safe_load(text)
+    events = workflow[True]  # which is what YAML reads "on" as
+    assert {"schedule", "workflow_dispatch"} < events.keys()
+    assert re.fullmatch(r"\d+ \d+ \* \* \d", events["schedule"][0]["cron"])
+    job = workflow["jobs"]["staff"]
+    assert set(re.findall(r"'(\w+)'", job["if"])) == {"schedule", "workflow_dispatch"}
+    commands = "\n".join(step.get("run", "") for step in job["steps"])
+    assert "apt-get install --yes --no-install-recommends bubblewrap\n" in commands
+    (line,) = [line for line in commands.splitlines() if "pytest" in line]
+    assert {folder for folder in line.split() if (ROOT / folder).is_dir()} == {
+        "course/tests",
+        "research/tests",
+    }
 
 
 def test_the_site_is_built_as_its_test_builds_it_and_never_of_a_private_copy():
