@@ -96,7 +96,9 @@ def without_passages(text: str, part: int) -> str:
     for kind in ("staff", "part 2", "part 3"):
         begin, end = (rf"(?:<!-- {mark} -->|^# {mark}$)" for mark in (kind, f"/{kind}"))
         is_kept = kind != "staff" and int(kind[-1]) <= part
-        text = re.sub(f"{begin}(.*?){end}", r"\1" if is_kept else "", text, flags=re.M | re.S)
+        text = re.sub(
+            f"{begin}((?:(?!{begin}).)*?){end}", r"\1" if is_kept else "", text, flags=re.M | re.S
+        )
     return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 
 

@@ -1,10 +1,17 @@
 """What runs on GitHub: the README's commands, and nothing but official actions."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from support import ROOT
+
+from checks.graded_tasks import GRADED_TASKS
+from course import handout
+from course.handout_repository import write_files
 
 yaml = pytest.importorskip("yaml", reason="pip install -r requirements-dev.txt")
 
@@ -70,3 +77,25 @@ def test_the_site_is_built_as_its_test_builds_it_and_never_of_a_private_copy():
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     (upload,) = [step for step in job["steps"] if "upload-pages" in step.get("uses", "")]
     assert f"\nsite_dir: {upload['with']['path']}\n" in config
+
+
+@pytest.mark.parametrize("part", ["1", "all"])
+def test_a_student_s_push_shows_the_tasks_in_the_run_s_summary(tmp_path, part):
+    """What course/check.yml runs in a handout, but for pip."""
+    write_files(tmp_path / "repository", handout.build(ROOT, part).files)
+    commands = [step["run"] for step in steps_of(ROOT / "course" / "check.yml") if "run" in step]
+    assert commands[0] == "pip install -r requirements.txt"
+    summary, here = tmp_path / "summary.md", Path(sys.executable).parent
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", commands[1]],
+        cwd=tmp_path / "repository",
+        env=os.environ | {"GITHUB_STEP_SUMMARY": f"{summary}", "PATH": f"{here}:/usr/bin:/bin"},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 1, done.stderr  # not all tasks are right
+    shown = summary.read_text(encoding="utf-8")
+    assert re.fullmatch(r"```text\n.*\n```\n", shown, re.S)
+    for task in GRADED_TASKS:
+        ships = task.part <= (1 if part == "1" else 2)  # the workflow leaves part 3 out
+        assert (f"  not started  {task.title}\n" in shown) == ships
