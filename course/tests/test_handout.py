@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from support import ROOT, copy_tree
+from test_stubs import written
 
 from checks.graded_tasks import GRADED_TASKS
 from course import handout, regions, table
 from course.handout_repository import write_files
 from training.files.errors import InputError
 
-GRADED = sorted({task.file for task in GRADED_TASKS})
 LAST_PARTS = {"1": 1, "2": 2, "all": 3}
 NOT_SHIPPED = {"course", "extensions", "research", "tests", ".ci", "STRUCTURE.md", "CHANGELOG.md"}
 for_each_part = pytest.mark.parametrize("part", LAST_PARTS)
@@ -31,18 +31,6 @@ def built(part: str) -> handout.Handout:
 
 def source(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
-
-
-def written(numbers: set[str]) -> dict[str, bytes]:
-    """The graded files with these tasks done, and with all that only a solution of them needs."""
-    files = {}
-    for name in GRADED:
-        tasks = {task.id for task in GRADED_TASKS if task.file == name and task.number in numbers}
-        pieces, _ = regions.parse(name, source(name))
-        solved = {piece.id for piece in pieces if isinstance(piece, regions.Region)}
-        solved -= {task.id for task in GRADED_TASKS if task.number not in numbers}
-        files[name] = regions.render(pieces, solved if tasks else ()).encode()
-    return files
 
 
 def run(folder: Path, *words: str, **options) -> subprocess.CompletedProcess:
@@ -188,33 +176,6 @@ def test_each_filled_stub_turns_its_own_check_green(part, tmp_path):
             for task in GRADED_TASKS
             if task.number[0] in parts and task.file in files
         }
-
-
-LAST = "multitask_classifier.py"
-
-
-@pytest.mark.parametrize(
-    ("numbers", "script", "flags", "said"),
-    [
-        ("", "classifier.py", "", "1.1"),
-        ("1.1 1.2 1.3 1.4", "classifier.py", "", "1.5"),
-        ("1.1 1.2 1.3 1.4 1.5 1.6", "classifier.py", "", "1.7"),
-        ("1.1 1.2 1.3 1.4 1.5", LAST, "", "2.1"),
-        ("1.1 1.2 1.3 1.4 1.5 2.1 2.2 2.3", LAST, "--tasks sst,sts", "2.5"),
-        ("1.1 1.2 1.3 1.4 1.5 2.1 2.2 2.3", LAST, "--tasks sst", ""),
-    ],
-)
-def test_a_run_whose_function_is_a_stub_prints_one_line(numbers, script, flags, said, tmp_path):
-    """And nothing before it; functions that the run does not call may be stubs."""
-    write_files(tmp_path, built("all").files | written(set(numbers.split())))
-    line = f"{script} --epochs 1 --batch_size 64 --lr 1e-3 --model models/books {flags}"
-    done = run(tmp_path, *line.split())
-    if not said:
-        assert (done.returncode, done.stderr) == (0, "")
-        return
-    (title,) = (task.title for task in GRADED_TASKS if task.number == said)
-    line = f"error: {title} is not written yet; run python sanity_check.py --task {said}\n"
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", line)
 
 
 def test_a_handout_offers_only_what_it_holds(tmp_path):
