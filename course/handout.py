@@ -1,10 +1,8 @@
 """Make the students' repository from this one: every marked region becomes its stub.
 
+    python course/handout.py --out ../minbert-students
     python course/handout.py --out ../minbert-part1 --part 1
-    python course/handout.py --out ../minbert-part2 --part 2 --with-part1-solution
-    python course/handout.py --out ../minbert-part3 --part 3
-    python course/handout.py --out ../minbert-part1 --part 1 --update
-    python course/handout.py --out ../minbert --language de
+    python course/handout.py --out ../minbert-part1 --part 2 --update
 
 Writes a git repository with one commit and, next to it, a zip that is the same bytes each time.
 With --update the repository made earlier gets one more commit, so that a student's ``git pull``
@@ -15,147 +13,174 @@ settings.toml. With any fault nothing is written. It does not know how solutions
 from __future__ import annotations
 
 import argparse
-import subprocess
+import ast
+import re
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from checks.graded_tasks import GRADED_TASKS, PAGES
+from checks.graded_tasks import GRADED_TASKS
 from checks.hunt.student_tests import TESTS
-from course import table as tables
-from course.handout_checks import Handout, faults_of, formatted, leaks, refuse
-from course.handout_repository import update_repository, write_repository, write_zip
-from course.regions import Fault, Piece, Region, parse, render
+from course import regions
+from course.handout_repository import update_repository, write_repository, zipped
+from course.table import course_tasks, files_of, read_settings, read_table
 from course.templates import templates_of
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
+from training.files.imports import imports
+from training.files.writing import write_whole
 
-WORKFLOW = ".github/workflows/check.yml"
-FILES_OF = {"1": 1, "2": 2, "all": 2, "3": 3}  # up to which part
+LAST_PARTS = {"1": 1, "2": 2, "all": 3}
+WITH_PASSAGES = (".md", ".toml", ".gitignore")  # endings of the files that may have some
+WORKFLOW, TASKS_FILE = ".github/workflows/check.yml", "checks/graded_tasks.toml"
+COURSE = re.compile(r"(?<![\w/])(\.\./)?course/|^\s*(from|import) course\b")
 
 
-def build(
-    root: Path, part: str = "all", with_solution: bool = False, language: str | None = None
-) -> Handout:
+@dataclass
+class Handout:
+    """What students get, and the marked regions of all parts by id."""
+
+    part: str
+    settings: Mapping[str, Any]
+    files: dict[str, bytes]
+    regions: dict[str, regions.Region]
+
+    def text(self, name: str) -> str:
+        """A file of the handout; "" if it is not text."""
+        try:
+            return self.files[name].decode("utf-8")
+        except UnicodeDecodeError:
+            return ""
+
+
+def build(root: Path, part: str = "all") -> Handout:
     """All files of a handout, checked.
 
     Raises:
         InputError: names every fault, with file and line.
     """
-    handout = Handout(
-        root, part, with_solution, language, tables.read_settings(root), tables.read_table(root)
-    )
-    paths = dict(tables.files_of(root, handout.table, FILES_OF[part]))
-    handout.files = {name: path.read_bytes() for name, path in paths.items()}
-    pieces, faults = read_regions(handout)
+    table, last = read_table(root), LAST_PARTS[part]
+    files = {name: path.read_bytes() for name, path in files_of(root, table, last)}
+    stubs, found, faults = read_regions(root)
     refuse(faults)
-    for name in pieces.keys() & handout.files.keys():
-        handout.files[name] = render(pieces[name], handout.solved).encode()
-    for page in handout.files.keys() & PAGES.values() if language else ():
-        handout.files[in_language(page, language)] = translation(root, page)
-    adapt(handout)
-    refuse(faults_of(handout))
-    refuse(leaks(handout))
-    refuse(formatted(handout))
-    handout.files = dict(sorted(handout.files.items()))
+    files |= {name: text.encode() for name, text in stubs.items() if name in files}
+    for name in (name for name in files if name.endswith(WITH_PASSAGES)):
+        files[name] = regions.without_passages(files[name].decode(), last).encode()
+    handout = Handout(part, read_settings(root), files, found)
+    adapt(handout, root)
+    handout.files = dict(sorted(files.items()))
+    secret = regions.secret_lines(found.values(), table.common_lines)
+    for name in files:
+        faults += faults_of(root, handout, name)
+        for line in regions.surviving(secret, handout.text(name)):
+            faults.append(f"{name}: a line of the solution of {secret[line]} survives: {line!r}")
+    refuse(faults)
     return handout
 
 
-# ---------------------------------------------------------------------------------------------
-# Making the files
+def refuse(faults: list[str]) -> None:
+    """InputError if there is any fault."""
+    if faults:
+        raise InputError("\n  ".join([f"nothing written, {len(faults)} faults:", *faults]))
 
 
-def read_regions(handout: Handout) -> tuple[dict[str, list[Piece]], list[Fault]]:
-    """Every file with regions, of all parts, in pieces; what is wrong with its markers."""
-    pieces: dict[str, list[Piece]] = {}
-    faults: list[Fault] = []
-    others = {task.file for task in GRADED_TASKS if "/" in task.file}
-    paths = sorted({*handout.root.glob("*.py"), *(handout.root / name for name in others)})
-    for path in filter(Path.is_file, paths):
-        name = path.relative_to(handout.root).as_posix()
-        file_pieces, wrong = parse(name, path.read_text(encoding="utf-8"))
+def read_regions(root: Path) -> tuple[dict[str, str], dict[str, regions.Region], list[str]]:
+    """Every file with tasks, of all parts, with stubs; its regions by id; what is wrong."""
+    stubs: dict[str, str] = {}
+    found: dict[str, regions.Region] = {}
+    faults: list[str] = []
+    for name in sorted({task.file for task in GRADED_TASKS}):
+        pieces, wrong = regions.parse(name, (root / name).read_text(encoding="utf-8"))
+        stubs[name] = regions.render(pieces)
         faults += wrong
-        regions = [piece for piece in file_pieces if isinstance(piece, Region)]
-        for region in regions:
-            earlier = handout.regions.setdefault(region.id, region)
-            if earlier is not region:
-                text = f"{region.id} is a duplicate of {earlier.file}:{earlier.line}"
-                faults.append(Fault(name, region.line, text))
-            faults += region.faults()
-        if regions:
-            pieces[name] = file_pieces
+        for region in (piece for piece in pieces if isinstance(piece, regions.Region)):
+            if (earlier := found.setdefault(region.id, region)) is not region:
+                faults.append(f"{region.place}: {region.id} is a duplicate of {earlier.place}")
     for task in GRADED_TASKS:
-        if task.id not in handout.regions or handout.regions[task.id].file != task.file:
-            faults.append(Fault(task.file, 1, f"no region {task.id}, Task {task.number}"))
-    return pieces, faults
+        if task.id not in found or not found[task.id].place.startswith(f"{task.file}:"):
+            faults.append(f"{task.file}: no region {task.id}, Task {task.number}")
+    return stubs, found, faults
 
 
-def in_language(page: str, language: str | None) -> str:
-    """Where the translation of one of the assignment's pages is: docs/handout.de.md."""
-    return page.replace(".md", f".{language}.md")
+# ---------------------------------------------------------------------------------------------
+# What the settings change
 
 
-def translation(root: Path, page: str) -> bytes:
-    """A page of the assignment in German, as docs/translate.py makes it; InputError if it can't."""
-    command = [sys.executable, "-X", "utf8", str(root / "docs" / "translate.py"), "--print"]
-    done = subprocess.run([*command, Path(page).stem], capture_output=True)
-    if done.returncode:
-        raise InputError(done.stderr.decode("utf-8", "replace").strip())
-    return done.stdout
+def adapt(handout: Handout, root: Path) -> None:
+    """Points and the zip's name, the students' README, and what lies elsewhere here."""
+    files, zip_name = handout.files, handout.settings["submission"]["file"]
 
+    def replace(name: str, pattern: str, new: str | int) -> None:
+        """Put another text behind the one place of a file where the pattern is."""
+        place = re.compile(pattern, re.M)
+        if len(place.findall(handout.text(name))) != 1:
+            raise InputError(f"{name} has no place, or several, for {new!r}: {pattern}")
+        files[name] = place.sub(rf"\g<1>{new}", handout.text(name)).encode()
 
-def adapt(handout: Handout) -> None:
-    """The students' README, what the settings change, and the cuts."""
-    settings, files = handout.settings, handout.files
-    points, zip_name = settings["points"], settings["submission"]["file"]
-    files[tables.TASKS_FILE] = tables.with_points(handout.text(tables.TASKS_FILE), points).encode()
-    for part, page in PAGES.items():
-        own = {number: n for number, n in points.items() if number.startswith(f"{part}.")}
-        for name in {page, in_language(page, handout.language)} & files.keys():
-            files[name] = tables.text_with_points(handout.text(name), own).encode()
-    submit = tables.with_submission_name(handout.text("prepare_submit.py"), zip_name)
-    files["prepare_submit.py"] = submit.encode()
+    for task in course_tasks(handout.settings):
+        if task.file in files:
+            number = re.escape(task.number)
+            replace(TASKS_FILE, rf'(^number = "{number}"\n(?:.+\n)*?points = )\d+', task.points)
+            replace(task.page, rf"(^### Task {number} · .*\n\n`[^`]*` · )\d+", task.points)
+    if not re.fullmatch(r'[^/"\\]+\.zip', zip_name):
+        raise InputError(f"submission.file {zip_name!r} is not a name of a zip")
+    replace("prepare_submit.py", r"(^ZIP_NAME = ).*", f'"{zip_name}"')
     files["README.md"] = student_readme(handout).encode()
-    files[WORKFLOW] = (handout.root / "course" / "check.yml").read_bytes()
-    files[TESTS] = (handout.root / "course" / "hunt" / TESTS).read_bytes()
-    for cut in handout.table.cuts:
-        if cut.file in files and (not cut.part or handout.part in cut.part.split()):
-            files[cut.file] = without(handout.text(cut.file), cut).encode()
+    files[WORKFLOW] = (root / "course" / "check.yml").read_bytes()
+    files[TESTS] = (root / "course" / "hunt" / TESTS).read_bytes()
 
 
 def student_readme(handout: Handout) -> str:
     """The README of a handout: student_readme.md with tasks and settings."""
     settings, part = handout.settings, handout.part
-    parts = range(2 if handout.with_solution else 1, FILES_OF[part] + 1)
     here = {
-        "title": "" if part == "all" else f", part {part}",
         "part": part,
-        "solved": handout.with_solution,
-        "language": handout.language,
-        "tasks": [task for task in tables.course_tasks(settings) if task.part in parts],
+        "tasks": [task for task in course_tasks(settings) if task.part <= LAST_PARTS[part]],
         "dates": {name: date for name, date in settings["dates"].items() if date},
         "manual": settings["manual"] if part != "1" else {},
-        "extra": [
-            row
-            for row in settings["extra"].values()
-            if part in ("all", str(row["part"])) and row["points"]
-        ],
     }
     template = templates_of(__file__).get_template("student_readme.md")
     return template.render(**settings | here)
 
 
-def without(text: str, cut: tables.Cut) -> str:
-    """A text without what is cut out of it; InputError if that is not there."""
-    start = text.find(cut.start)
-    stop = text.find(cut.stop, start) if cut.stop else len(text)
-    if start < 0 or stop < 0:
-        missing = cut.start if start < 0 else cut.stop
-        raise InputError(f"{tables.PARTS} cuts {cut.file} at {missing!r}, which is not there")
-    return text[:start] + text[stop:]
+# ---------------------------------------------------------------------------------------------
+# What must not be in a handout
+
+
+def faults_of(root: Path, handout: Handout, name: str) -> Iterator[str]:
+    """Markers, references to course/, Python that does not parse, imports of what does not ship."""
+    for number, line in enumerate(handout.text(name).split("\n"), start=1):
+        if regions.LIKE_A_MARKER.search(line):
+            yield f"{name}:{number}: a stray marker: {line.strip()!r}"
+        if COURSE.search(line):
+            yield f"{name}:{number}: a reference to course/: {line.strip()!r}"
+    if name.endswith(".py"):
+        try:
+            tree = ast.parse(handout.text(name))
+        except SyntaxError as error:
+            yield f"{name}:{error.lineno}: the handout's file does not parse: {error.msg}"
+        else:
+            yield from import_faults(root, handout, name, tree)
+
+
+def import_faults(root: Path, handout: Handout, name: str, tree: ast.Module) -> Iterator[str]:
+    """Imports of our own files that do not ship.
+
+    A file that looks for a part of a package first, and imports it under ``if``, can do without.
+    """
+    folders = {file.partition("/")[0] for file in handout.files}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for path in imports(ast.unparse(node), Path(name)):
+                is_needed = node in tree.body or path.parts[0] not in folders
+                if is_needed and path.as_posix() not in handout.files and (root / path).is_file():
+                    yield f"{name}:{node.lineno}: an import of {path}, which does not ship"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -167,33 +192,40 @@ def get_args(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = OneLineParser(prog="course/handout.py", description="Make the students' repository.")
     add = parser.add_argument
     add("--out", type=Path, required=True, help="folder of the students' repository")
-    add("--part", choices=tuple(FILES_OF), default="all", help="2 and 3: earlier parts come, too")
-    add("--with-part1-solution", action="store_true", help="with 2 and 3: part 1 is written")
-    add("--language", choices=("de",), help="the assignment in German, too")
+    add("--part", choices=tuple(LAST_PARTS), default="all", help="2: part 1 comes, too")
     add("--update", action="store_true", help="add a commit to a repository made earlier")
-    add("--allow-conflicts", action="store_true", help="with --update: also where a stub changed")
-    args = parser.parse_args(arguments)
-    if args.with_part1_solution and args.part not in ("2", "3"):
-        parser.error("--with-part1-solution goes with --part 2 and --part 3")
-    if args.language and args.part == "3":
-        parser.error("--language goes with parts 1 and 2: part 3 is in English only")
-    if args.allow_conflicts and not args.update:
-        parser.error("--allow-conflicts goes with --update")
-    return args
+    return parser.parse_args(arguments)
+
+
+def changed_stubs(out: Path, handout: Handout) -> list[str]:
+    """Tasks whose stubs the repository ``out`` has, and this handout does not have like that."""
+    there = [task for task in GRADED_TASKS if (out / task.file).is_file()]
+    return [
+        task.title
+        for task in there
+        if task.file not in handout.files
+        or "\n".join(handout.regions[task.id].shown) not in (out / task.file).read_text("utf-8")
+    ]
 
 
 def make(args: argparse.Namespace, root: Path = ROOT) -> None:
     """Build, check and write a handout."""
-    handout = build(root, args.part, args.with_part1_solution, args.language)
-    out = args.out.absolute()
+    out, handout = args.out.absolute(), build(root, args.part)
+    files, course = handout.files, handout.settings["course"]
+    if out.resolve().is_relative_to(root.resolve()):
+        raise InputError(f"{out} is inside the staff's repository; choose a place outside")
     if args.update:
-        changed = update_repository(out, handout, args.allow_conflicts)
-        print(f"{args.out}: {'one more commit' if changed else 'nothing has changed, no commit'}")
+        changed = changed_stubs(out, handout)
+        is_new = update_repository(out, files, course)
+        print(f"{args.out}: {'one more commit' if is_new else 'nothing has changed, no commit'}")
+        for title in changed:
+            print(f"the stub of {title} has changed: whoever has written it gets a conflict")
     else:
-        write_repository(out, handout)
-        print(f"{args.out}: {len(handout.files)} files, one commit")
+        write_repository(out, files, course)
+        print(f"{args.out}: {len(files)} files, one commit")
+    top = f"{course['folder']}-{args.part if args.part == 'all' else f'part{args.part}'}"
     target = out.with_name(f"{out.name}.zip")
-    write_zip(target, handout)
+    write_whole(target, zipped({f"{top}/{name}": data for name, data in files.items()}))
     print(f"{target.name}: {target.stat().st_size:,} bytes")
 
 

@@ -1,34 +1,27 @@
-"""Marked regions: find them in a source file, and write it with stubs or solutions in their place.
+"""What students do not get: marked regions of source files, and marked passages of other texts.
 
-It does not know which files ship. A file is a list of pieces: a line that everybody gets, or a
-Region. Faults are collected, never raised: the caller shows all of them at once.
+It does not know which files ship.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from checks.graded_tasks import GRADED_TASKS
 
-MARKER = re.compile(r"^( *)### (BEGIN|END) SOLUTION ([\w.]+)$")
-STUB = re.compile(r"^( *)### STUB: (.+)$")
+REGION = re.compile(r"^( *)### BEGIN SOLUTION ([\w.]+)\n(.*?)^\1### END SOLUTION \2\n", re.M | re.S)
+STUB = re.compile(r"^( *)### STUB: (.+)$", re.M)
 # Whatever was meant as a marker, with another number of #, spaces, letters or in the wrong place
-LIKE_A_MARKER = re.compile(r"#+\s*(BEGIN|END)[\s_]*SOLUTION\b|#+\s*STUB\b(?=\s*:|\s*$)", re.I)
+LIKE_A_MARKER = re.compile(
+    r"#+\s*(BEGIN|END)[\s_]*SOLUTION\b|#+\s*STUB\b(?=\s*:|\s*$)"
+    r"|<!--\s*/?\s*(staff|part\s*\d)\b|^(?-i:# /?(staff|part \d))$",
+    re.I | re.M,
+)
+PASSAGE_MARK = re.compile(r"<!-- /?(?:staff|part [23]) -->")  # in Markdown
 TITLES = {task.id: task.title for task in GRADED_TASKS}
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong, and where."""
-
-    file: str
-    line: int
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.text}"
+SHORT = 12  # a shorter line of a solution, without its blanks, says nothing
 
 
 @dataclass
@@ -36,11 +29,10 @@ class Region:
     """One marked region: what students see in its place, and the solution."""
 
     id: str
-    file: str
-    line: int  # of its BEGIN
+    place: str  # file and line of its BEGIN
     indent: str
-    stub: list[str] = field(default_factory=list)
-    solution: list[str] = field(default_factory=list)
+    stub: list[str]
+    solution: list[str]
 
     @property
     def shown(self) -> list[str]:
@@ -50,59 +42,78 @@ class Region:
         raising = f'{self.indent}raise NotImplementedError("{TITLES[self.id]}")'
         return [f"{self.indent}### TODO", *self.stub, raising]
 
-    def faults(self) -> Iterator[Fault]:
-        """What is wrong with the stub of a task."""
-        if self.id in TITLES and not self.stub:
-            yield Fault(self.file, self.line, f"{self.id} has no STUB line")
-        for number, line in enumerate(self.stub, start=self.line + 1):
-            if self.id in TITLES and not line.strip().startswith("#"):
-                yield Fault(self.file, number, f"{self.id}'s STUB lines are to be comments")
+
+def parse(file: str, text: str) -> tuple[list[str | Region], list[str]]:
+    """Split a file into what everybody gets and its regions; what is wrong with its markers."""
+    pieces: list[str | Region] = []
+    faults = []
+    end = 0
+    for found in REGION.finditer(text):
+        lines = found[3].splitlines()
+        stub = [line[1] + line[2] for line in map(STUB.match, lines) if line]
+        place = f"{file}:{line_of(text, found.start())}"
+        region = Region(found[2], place, found[1], stub, [n for n in lines if not STUB.match(n)])
+        pieces += [text[end : found.start()], region]
+        end = found.end()
+        if region.id in TITLES and not stub:
+            faults.append(f"{place}: {region.id} has no STUB line")
+        if region.id in TITLES and not all(line.strip().startswith("#") for line in stub):
+            faults.append(f"{place}: {region.id}'s STUB lines are to be comments")
+    without = REGION.sub(lambda found: "\n" + STUB.sub("", found[3]) + "\n", text)
+    for found in LIKE_A_MARKER.finditer(without):
+        what = f"a marker without its partner, or within a region: {found[0]!r}"
+        faults.append(f"{file}:{line_of(without, found.start())}: {what}")
+    return [*pieces, text[end:]], faults
 
 
-Piece = str | Region
+def line_of(text: str, place: int) -> int:
+    """The number of the line in which a place of a text is."""
+    return text.count("\n", 0, place) + 1
 
 
-def parse(file: str, text: str) -> tuple[list[Piece], list[Fault]]:
-    """Split a file at its markers; nested, stray and unmatched ones are faults."""
-    pieces: list[Piece] = []
-    faults: list[Fault] = []
-    region: Region | None = None
-    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
-        marker, stub = MARKER.match(line), STUB.match(line)
-        if marker and marker[2] == "BEGIN":
-            if region:
-                where = f"which begins in line {region.line}"
-                faults.append(Fault(file, number, f"{marker[3]} is nested in {region.id}, {where}"))
-            region = Region(marker[3], file, number, marker[1])
-            pieces.append(region)
-        elif marker:
-            if region is None or marker[3] != region.id:
-                begun = f"BEGIN of {region.id} in line {region.line}" if region else "any BEGIN"
-                text = f"END of {marker[3]} does not match {begun}: an unmatched marker"
-                faults.append(Fault(file, number, text))
-            region = None
-        elif stub and region:
-            region.stub.append(stub[1] + stub[2])
-        elif LIKE_A_MARKER.search(line):
-            faults.append(Fault(file, number, f"a stray marker: {line.strip()!r}"))
-        elif region:
-            region.solution.append(line)
-        else:
-            pieces.append(line)
-    if region:
-        faults.append(Fault(file, region.line, f"{region.id} has no END: an unmatched marker"))
-    return pieces, faults
+def render(pieces: Iterable[str | Region], solved: Collection[str] = ()) -> str:
+    """A file for students; ``solved`` are the ids of the regions that keep their solution.
 
-
-def render(pieces: Iterable[Piece], solved: Collection[str]) -> str:
-    """A file for students; ``solved`` are the regions that keep their solution.
-
-    What a region that leaves nothing behind does to blank lines is for a formatter to mend.
+    Nothing is formatted: a region holds the blank lines that only its solution needs.
     """
-    lines: list[str] = []
+    text = ""
     for piece in pieces:
         if isinstance(piece, Region):
-            lines += piece.solution if piece.id in solved else piece.shown
+            lines = piece.solution if piece.id in solved else piece.shown
+            text += "".join(f"{line}\n" for line in lines)
         else:
-            lines.append(piece)
-    return "\n".join(lines).rstrip() + "\n"
+            text += piece
+    return text
+
+
+def without_passages(text: str, part: int) -> str:
+    """A text without its passages for staff, and those for parts after this one.
+
+    A passage is between ``<!-- staff -->`` and ``<!-- /staff -->``, or ``<!-- part 2 -->`` and its
+    like; where there are no such comments, between lines ``# staff`` and ``# /staff``. In Markdown,
+    a line that begins with a mark has nothing else: it is HTML. Marks without a partner stay.
+    """
+    for kind in ("staff", "part 2", "part 3"):
+        begin, end = (rf"(?:<!-- {mark} -->|^# {mark}$)" for mark in (kind, f"/{kind}"))
+        is_kept = kind != "staff" and int(kind[-1]) <= part
+        text = re.sub(
+            f"{begin}((?:(?!{begin}).)*?){end}", r"\1" if is_kept else "", text, flags=re.M | re.S
+        )
+    return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
+
+
+def secret_lines(regions: Iterable[Region], public: Collection[str]) -> dict[str, str]:
+    """Lines that only a solution has, without blanks and comments; the region of each.
+
+    Args:
+        public: lines, without blanks, that may be elsewhere, too.
+    """
+    lines = ((line, region) for region in regions for line in region.solution)
+    bare = (("".join(re.split(r"(?:^|\s)#", line)[0].split()), region) for line, region in lines)
+    return {line: region.id for line, region in bare if len(line) >= SHORT and line not in public}
+
+
+def surviving(secret: Iterable[str], text: str) -> list[str]:
+    """Which of these lines are in a text, also broken or put together otherwise."""
+    whole = "".join(text.split())
+    return [line for line in secret if line in whole]

@@ -15,27 +15,12 @@ TASKS_FILE = "checks/graded_tasks.toml"
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Text of a file that only staff need: from one place up to another."""
-
-    file: str
-    start: str
-    stop: str  # "": the end of the file
-    part: str = ""  # of which handout, or handouts; "": of all
-
-
-@dataclass(frozen=True)
 class Table:
     """parts.toml."""
 
     files: Mapping[int, list[str]]  # of each part, patterns
-    never: list[str]
-    common_lines: list[str]
-    cuts: list[Cut]
-
-    def is_staff(self, path: str) -> bool:
-        """Whether a path or a folder it lies in is in the list of what never ships."""
-        return any(f"{path}/".startswith(f"{name}/") for name in self.never)
+    never: set[str]  # names at the root
+    common_lines: list[str]  # without blanks
 
 
 def read_table(root: Path) -> Table:
@@ -44,12 +29,8 @@ def read_table(root: Path) -> Table:
     try:
         return Table(
             {part: parts[f"part{part}"]["files"] for part in (1, 2, 3)},
-            parts["never"],
+            set(parts["never"]),
             ["".join(line.split()) for line in parts["common_lines"]],
-            [
-                Cut(cut["file"], cut["from"], cut["until"], cut.get("part", ""))
-                for cut in parts["cuts"]
-            ],
         )
     except KeyError as error:
         raise InputError(f"{PARTS} has no {error}") from error
@@ -67,11 +48,11 @@ def files_of(root: Path, table: Table, part: int) -> Iterator[tuple[str, Path]]:
             name = path.relative_to(root).as_posix()
             if "*" in pattern and name in named:
                 continue  # another line decides about this one
-            if table.is_staff(name):
+            if {name, name.partition("/")[0]} & table.never:
                 raise InputError(f"{PARTS} lists {name}, and also that it never ships")
             yield name, path
     for path in sorted(root.glob("*.py")):
-        if path.name not in named and not table.is_staff(path.name):
+        if path.name not in named and path.name not in table.never:
             raise InputError(f"{path.name} is in no list of {PARTS}: does it ship, or never?")
 
 

@@ -1,9 +1,10 @@
 """What the site makes of our texts; mkdocs.yml names this file.
 
 The site has the repository's folders and README.md is its start page, so a link leads to the same
-file as on a code host. Of the files outside docs/ it has the texts of the navigation, and whatever
-a text links to or shows. The playground's page is made here; a link to the script that writes it
-leads to the page. A file that a page shows or links to and that is not there fails a strict build.
+file as on a code host. Of the files outside docs/ it has the texts of the navigation, and the texts
+and pictures that a text links to or shows. It has no code, which holds the solution: a link to code
+leads to ``repo_url`` of mkdocs.yml, and is none without. The playground's page is made here; a link
+to the script that writes it leads to the page. A missing file fails a strict build.
 """
 
 import itertools
@@ -17,19 +18,21 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from translate import PAGES, german
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # mkdocs knows docs/ only
 
+from course.regions import PASSAGE_MARK
 from lessons import playground
+from lessons.source_lines import formula_by_screen
 
 IN_HTML = r"""<(?:img|source|a)\b[^>]*?\b(?:src|srcset|href)=["']"""
+TO_FILE = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^)\s:#]+)\)")
+TAKEN = (".md", ".svg", ".png")  # endings of files that the site has; all else is code
 LINK = re.compile(rf"""(?:\]\(|{IN_HTML})([^)"'\s:#]+)""")
 LOADED = re.compile(rf"""({IN_HTML})([^"'\s:#]+)(?=["'\s#])""")
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 LIST_AFTER_TEXT = re.compile(r"^((?!- |\s).+\n)(?=- )", re.MULTILINE)
-GERMAN = {f"docs/{page}.de.md": page for page in PAGES}
 PLAYGROUND, ITS_SCRIPT = "playground.html", "lessons/playground.py"
 TO_FILL_IN = "README.template.md"
 NAMED_TEXT = re.compile(r"(?<!\[)`([\w./-]+\.md)`")
@@ -44,15 +47,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.remove(file)
     names = [path.relative_to(ROOT).as_posix() for path in sorted(docs.glob("*.md"))]
     names = list(dict.fromkeys([*names, *texts_of(config.nav), *config.extra_css]))
-    names = [name for name in names if name not in GERMAN]  # which are made below
     for name in names:  # and names grows
         if name.endswith(".md") and (ROOT / name).is_file():
             names += [aim for aim in linked_from(name) if aim not in names]
     for name in names:
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
-    for name, page in GERMAN.items():
-        files.append(File.generated(config, name, content=german(page)))
-    page = playground.page(playground.load("books"), "books", (), None)
+    page = playground.page(playground.load("books"), "books", (), None, formula_by_screen())
     files.append(File.generated(config, PLAYGROUND, content=page))
     return files
 
@@ -71,14 +71,24 @@ def linked_from(name: str) -> list[str]:
     """The files of the repository that a text links to or shows."""
     aims = LINK.findall((ROOT / name).read_text(encoding="utf-8"))
     paths = (os.path.normpath(os.path.join(os.path.dirname(name), aim)) for aim in aims)
-    return sorted({path for path in paths if (ROOT / path).is_file()})
+    return sorted({path for path in paths if path.endswith(TAKEN) and (ROOT / path).is_file()})
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links where a text is named as code; and what Python-Markdown needs to see a list."""
+    """Links where a text is named as code, none to code; what Python-Markdown needs for a list."""
+    here = os.path.dirname(page.file.src_uri)
+
+    def without_code(found: re.Match) -> str:
+        aim = os.path.normpath(os.path.join(here, found[2]))
+        if aim == ITS_SCRIPT:
+            return f"[{found[1]}]({os.path.relpath(PLAYGROUND, here)})"
+        if aim.endswith(TAKEN) or not (ROOT / aim).is_file():
+            return found[0]
+        url = config.repo_url and f"{config.repo_url.rstrip('/')}/blob/HEAD/{aim}"
+        text = f"`{found[1]}`" if aim.endswith(found[1]) else found[1]
+        return f"[{text}]({url})" if url else text
 
     def link(found: re.Match) -> str:
-        here = os.path.dirname(page.file.src_uri)
         for aim in (found[1], os.path.join(here, found[1])):
             if files.get_file_from_path(aim) and aim != page.file.src_uri:
                 return f"[{found[0]}]({os.path.relpath(aim, here)})"
@@ -87,7 +97,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.src_uri == TO_FILL_IN:  # shown as it is, with its comments
         return f"# {TO_FILL_IN}\n\n````markdown\n{markdown}\n````\n"
     parts = FENCE.split(markdown)  # every second one is code
-    parts[::2] = [LIST_AFTER_TEXT.sub(r"\1\n", NAMED_TEXT.sub(link, part)) for part in parts[::2]]
+    for i, part in enumerate(parts[::2]):
+        part = NAMED_TEXT.sub(link, TO_FILE.sub(without_code, PASSAGE_MARK.sub("", part)))
+        parts[2 * i] = LIST_AFTER_TEXT.sub(r"\1\n", part)
     return "".join(parts)
 
 
@@ -98,8 +110,7 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
     def checked(found: re.Match) -> str:
         aim = os.path.normpath(os.path.join(here, found[2]))
-        its_picture = content.startswith('"><picture>', found.end())  # a click on it opens the page
-        if aim == ITS_SCRIPT or its_picture:
+        if content.startswith('"><picture>', found.end()):  # a click on its picture opens the page
             aim = PLAYGROUND
         elif aim not in pages and (file := files.get_file_from_path(aim)):
             aim = file.dest_uri

@@ -276,8 +276,14 @@ def read(*names: str) -> str:
     return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 
-def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any] | None) -> str:
-    """The HTML page of a model, in one file."""
+def page(
+    loaded: Loaded,
+    name: str,
+    labels: Sequence[str],
+    points: dict[str, Any] | None,
+    code: Mapping[str, Any] | None = None,
+) -> str:
+    """The HTML page of a model, in one file; ``code`` is shown in place of the lines of bert.py."""
     content, table = pack(loaded.tensors)
     config = loaded.bert.config
     shape = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
@@ -295,7 +301,7 @@ def page(loaded: Loaded, name: str, labels: Sequence[str], points: dict[str, Any
         "points": points,
         "pairs": PAIRS,
         "sentences": sentences(masked=loaded.masked is not None),
-        "code": code_by_screen(loaded.wrong),
+        "code": code or code_by_screen(loaded.wrong),
     }
     script = read(*IN_PAGE)
     return (

@@ -14,7 +14,7 @@ nbformat = pytest.importorskip("nbformat", reason="pip install -r requirements-d
 pytest.importorskip("jupytext", reason="pip install -r requirements-docs.txt")
 make = importlib.import_module("notebooks.make")
 handout = importlib.import_module("course.handout")
-write_files = importlib.import_module("course.handout_checks").write_files
+write_files = importlib.import_module("course.handout_repository").write_files
 
 NAMES = ("attention", "part1", "part2")
 

@@ -13,7 +13,7 @@ import classifier
 import prepare_submit
 from course import handout, table
 from course.grading.intake.submissions import student_id, take
-from course.handout_checks import write_files
+from course.handout_repository import write_files
 from evaluation import write_predictions
 from training.cli.sentiment_flags import get_args, hint_at_replaced, plan
 from training.files.writing import write_json
@@ -368,7 +368,9 @@ def test_a_run_that_replaces_what_is_handed_in_says_so(
 
 @pytest.mark.parametrize("change", ["stubs", "wrong", "nothing"])
 def test_functions_are_checked_and_zipped_as_they_are(tmp_path, tiny_data, change):
-    write_files(tmp_path, handout.build(ROOT, "1", change != "stubs").files)
+    write_files(tmp_path, handout.build(ROOT, "1").files)
+    if change != "stubs":
+        write_files(tmp_path, {name: (ROOT / name).read_bytes() for name in CODE})
     for name in SST:
         write_for(tmp_path / name, tiny_data)
     if change == "wrong":

@@ -15,7 +15,7 @@ from checks.part1 import compare, references, runners
 from checks.part1.runners import student_outputs
 from course.answers import MISTAKES, installed, read
 from course.handout import build
-from course.handout_checks import write_files
+from course.handout_repository import write_files
 
 PART_3 = "modern."  # how names of part 3's references begin, which make_modern_bert.py makes
 PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
@@ -113,7 +113,6 @@ def write_handout(folder, part: str) -> None:
 @pytest.fixture
 def handout(tmp_path):
     """Part 1 as students get it."""
-    pytest.importorskip("ruff", reason="no ruff: pip install -r requirements-dev.txt")
     write_handout(tmp_path, "1")
     return tmp_path
 

@@ -1,5 +1,9 @@
-"""The site: every link leads somewhere, a page needs nothing from other hosts and fits a phone."""
+"""The site: every link leads somewhere, a page needs nothing from other hosts and fits a phone.
 
+And it shows no line of a solution.
+"""
+
+import html
 import importlib.util
 import os
 import re
@@ -8,6 +12,10 @@ import sys
 
 import pytest
 from support import ROOT
+
+from course.handout import read_regions
+from course.regions import secret_lines, surviving
+from course.table import read_table
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("material") is None, reason="pip install -r requirements-docs.txt"
@@ -49,6 +57,28 @@ def test_nothing_is_loaded_from_other_hosts(site):
         assert not [aim for aim in loaded if ELSEWHERE.match(aim)], path
         assert "mermaid" not in text or path.suffix == ".css", f"{path}: its script is elsewhere"
     assert looked_at > 200
+
+
+def readings(text):
+    """A file's text as it is, and what a browser makes of HTML and of escapes in a script."""
+    yield text
+    yield html.unescape(re.sub("<[^>]*>", "", text))
+    unescaped = re.sub(r"\\u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text)
+    yield unescaped.replace("\\n", " ").replace('\\"', '"')
+
+
+def test_no_file_has_a_line_of_a_solution(site):
+    _, regions, _ = read_regions(ROOT)
+    secret = secret_lines(regions.values(), read_table(ROOT).common_lines)
+    assert len(secret) > 50
+    shown = {
+        (path.relative_to(site).as_posix(), secret[line], line)
+        for path in site.rglob("*")
+        if path.is_file()
+        for text in readings(path.read_text(encoding="utf-8", errors="ignore"))
+        for line in surviving(secret, text)
+    }
+    assert not shown
 
 
 def test_the_readme_is_the_start_page_and_leads_to_the_texts(site):

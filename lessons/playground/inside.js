@@ -199,7 +199,7 @@ function showInside(now) {
   find("head").parentElement.hidden = !step.headed;
   find("step-title").textContent = step.name;
   find("step-text").textContent = step.text;
-  find("code-title").textContent = `${title} in bert.py`;
+  find("code-title").textContent = title;
   find("code-state").textContent = isRight
     ? "The page computes this step in JavaScript (bert.js)."
     : "This does not pass its check (sanity_check.py). The numbers come from the page's own JavaScript (bert.js), not from these lines.";
