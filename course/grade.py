@@ -31,10 +31,9 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from course.grading.intake.submissions import Found
-
 from course.grading import batch, cache, marks, points
 from course.grading.intake import submissions as intake
+from course.grading.intake.submissions import Found
 from course.grading.judging import canaries, predictions
 from course.grading.pages import pages
 from course.grading.pages.output import clean

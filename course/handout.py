@@ -28,7 +28,8 @@ from checks.graded_tasks import GRADED_TASKS
 from checks.hunt.student_tests import TESTS
 from course import regions
 from course.handout_repository import update_repository, write_repository, zipped
-from course.table import course_tasks, files_of, read_settings, read_table
+from course.settings import course_tasks, read_settings
+from course.table import files_of, read_table
 from course.templates import templates_of
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script

@@ -15,8 +15,9 @@ from support import ROOT, copy_tree
 from test_stubs import written
 
 from checks.graded_tasks import GRADED_TASKS
-from course import handout, regions, table
+from course import handout, regions
 from course.handout_repository import write_files
+from course.settings import course_tasks, read_settings
 from training.files.errors import InputError
 
 LAST_PARTS = {"1": 1, "2": 2, "all": 3}
@@ -69,7 +70,7 @@ def test_only_what_students_need_ships(part):
 @for_each_part
 def test_tasks_and_points_agree_wherever_they_are_told(part):
     """The students' README, the assignment's text, and what the grader gives."""
-    tasks = table.course_tasks(table.read_settings(ROOT))
+    tasks = course_tasks(read_settings(ROOT))
     tasks = [task for task in tasks if task.part <= LAST_PARTS[part]]
     readme = built(part).text("README.md")
     rows = re.findall(r"^\| (\d\.\d) \|.* \| (\d+) \| \d+ \|.*$", readme, re.M)

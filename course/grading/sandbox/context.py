@@ -16,10 +16,11 @@ from checks.graded_tasks import GradedTask
 from course import regions, table
 from course.grading.sandbox.confine import Limits
 from course.grading.sandbox.isolation import Bubblewrap, ChangeOfUser, Isolation
+from course.settings import course_tasks, read_settings
 from training.files.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
-STAGED = (".py", ".toml", ".data", ".npy")  # code and what checks read
+STAGED = (".py", ".toml", ".data", ".npy", ".css")  # code and what checks read
 SECONDS = 20.0  # wall time of one task
 
 
@@ -60,8 +61,8 @@ def open_context(
 
     InputError: the settings or files of this repository are not what they have to be.
     """
-    settings, isolation = table.read_settings(ROOT), isolation or Bubblewrap()
-    tasks = tuple(task for task in table.course_tasks(settings) if task.part == part)
+    settings, isolation = read_settings(ROOT), isolation or Bubblewrap()
+    tasks = tuple(task for task in course_tasks(settings) if task.part == part)
     with tempfile.TemporaryDirectory(prefix="minbert-grading-") as name:
         stage = Path(name, "stage")
         lay_out(stage / "handout", part, handout)
