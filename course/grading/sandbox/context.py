@@ -79,7 +79,7 @@ def open_context(
 
 
 def lay_out(target: Path, part: int, handout: Path | None) -> None:
-    """Write what tasks need of a handout: from a folder, or our files with stubs in solutions' places."""
+    """Write what tasks need of a handout: a folder's files, or ours with stubs for solutions."""
     files = table.files_of(ROOT, table.read_table(ROOT), 3 if part == 3 else 2)
     if handout:
         files = ((path.relative_to(handout).as_posix(), path) for path in handout.rglob("*"))
