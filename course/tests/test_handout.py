@@ -251,7 +251,7 @@ def test_refused_with_file_and_line(name, staff):
     assert re.search(rf"^  {place}: .*{message}", str(refused.value), re.M), refused.value
 
 
-TABLE, SETTINGS, PREPARE = table.PARTS, table.SETTINGS, "prepare_submit.py"
+TABLE, SETTINGS, PREPARE = "course/parts.toml", "course/settings.toml", "prepare_submit.py"
 WRONG_TABLES = [
     (TABLE, '"docs/errata.md"', '"docs/none.md"', "docs/none.md, which is missing"),
     (TABLE, '"docs/errata.md"', '"extensions/model.py"', "never ships"),

@@ -56,6 +56,11 @@ def running(mark: str) -> list[int]:
     return numbers
 
 
+def groups() -> set[Path]:
+    """The control groups of all gradings."""
+    return {group for top in confine.GROUPS for group in top.glob("minbert-grading-*")}
+
+
 def assert_gone(mark: str) -> None:
     """The kernel ends the processes of a namespace after its first one, which takes a moment."""
     end = time.monotonic() + 10
@@ -505,6 +510,7 @@ def test_a_grader_that_is_killed_leaves_no_process(tmp_path):
         with open_context(1, "secret", seconds=60) as context:
             protocol.ask(context, [{waiting!r}], {{}})
     """
+    before = groups()
     grader = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)])
     stage, end = f"{tmp_path}/minbert-grading-", time.monotonic() + 60
     while len(running(stage)) < 4 and time.monotonic() < end:  # bubblewrap, worker, two of a task
@@ -513,6 +519,8 @@ def test_a_grader_that_is_killed_leaves_no_process(tmp_path):
     grader.kill()
     grader.wait()
     assert_gone(stage)
+    for group in groups() - before:  # of the grader, which could not remove it
+        group.rmdir()
 
 
 @needs_root

@@ -20,7 +20,7 @@ from course.settings import course_tasks, read_settings
 from training.files.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
-STAGED = (".py", ".toml", ".data", ".npy", ".css")  # code and what checks read
+NOT_STAGED = ("docs/", "models/", "notebooks/")  # folders that no task reads
 SECONDS = 20.0  # wall time of one task
 
 
@@ -80,12 +80,12 @@ def open_context(
 
 
 def lay_out(target: Path, part: int, handout: Path | None) -> None:
-    """Write the code of a handout: from a folder, or our files with stubs in solutions' places."""
+    """Write what tasks need of a handout: a folder's files, or ours with stubs for solutions."""
     files = table.files_of(ROOT, table.read_table(ROOT), 3 if part == 3 else 2)
     if handout:
         files = ((path.relative_to(handout).as_posix(), path) for path in handout.rglob("*"))
     for name, path in files:
-        if path.suffix not in STAGED or not path.is_file():
+        if name.startswith(NOT_STAGED) or not path.is_file():
             continue
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         if path.suffix != ".py":
