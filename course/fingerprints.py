@@ -70,7 +70,9 @@ CONTRADICTORY = (
     {"no_softmax", "mask_zeroed_after_softmax"},
     {"step_from_zero", "steps_from_two"},  # together they count from one
 )
-Outputs = Mapping[str, Any]  # way of running a function → its outputs, or its error's Finding
+# Way of running a function → its outputs, or its error's Finding; their fingerprints; mistakes
+Outputs, Prints = Mapping[str, Any], Mapping[str, Fingerprint]
+Known = Mapping[str, KnownMistakes]
 
 
 @dataclass(frozen=True)
@@ -203,12 +205,7 @@ def known_of(entry: GradedTask) -> dict[str, KnownMistakes]:
     return known
 
 
-def store(
-    names: tuple[str, ...],
-    prints: Mapping[str, Fingerprint],
-    known: Mapping[str, KnownMistakes],
-    right: Mapping[str, Fingerprint],
-) -> bool:
+def store(names: tuple[str, ...], prints: Prints, known: Known, right: Prints) -> bool:
     """Add what is new; of two mistakes in the first way of running only. False if nothing is."""
     new = [
         group
@@ -221,12 +218,7 @@ def store(
     return bool(new)
 
 
-def are_known(
-    entry: GradedTask,
-    names: tuple[str, ...],
-    outputs: Outputs,
-    known: Mapping[str, KnownMistakes],
-) -> bool:
+def are_known(entry: GradedTask, names: tuple[str, ...], outputs: Outputs, known: Known) -> bool:
     """Whether the check names these mistakes, or one of them, and nothing else."""
     mistakes, unexplained = mistakes_of(entry, outputs, known)
     if unexplained and entry.id == OPTIMIZER:
@@ -235,7 +227,7 @@ def are_known(
 
 
 def mistakes_of(
-    entry: GradedTask, outputs: Outputs, known: Mapping[str, KnownMistakes]
+    entry: GradedTask, outputs: Outputs, known: Known
 ) -> tuple[list[Mistake], list[str]]:
     """The mistakes that the check names for what an answer computes, and what they leave open."""
     if entry.id == OPTIMIZER:
@@ -266,7 +258,7 @@ def tables_of(known: KnownMistakes) -> dict[str, Tensor]:
     return {n: torch.stack([outputs.get(n, nothing) for outputs in rows]) for n in names}
 
 
-def data_with(known: Mapping[str, KnownMistakes], path: Path) -> bytes:
+def data_with(known: Known, path: Path) -> bytes:
     """A file of references with these fingerprints in place of those that it has."""
     with safe_open(path, framework="pt") as file:
         tensors = {

@@ -26,8 +26,8 @@ TRAJECTORIES = {f"trajectory {case.name}" for case in CASES}
 with installed(read(VARIANTS, "optimizer.step/decay_before")) as module:
     Before = module.AdamW
 
-# Wrong ones, each with one mistake; course/tests/test_mistakes_adamw.py has those that
-# students make, this file those that no stored answer can have
+# Wrong ones, each with one mistake; course/mistakes has those that students make, this file
+# those that no stored answer can have
 
 
 class MomentsForgotten(AdamW):

