@@ -86,9 +86,7 @@ def page() -> str:
 def main() -> None:
     """Write the page."""
     OneLineParser(description="Write what the checks say to likely mistakes.").parse_args()
-    text = page()
-    write_whole(PAGE, text)
-    print(f"{PAGE.name}: {text.count('```text')} transcripts")
+    write_whole(PAGE, page())
 
 
 if __name__ == "__main__":

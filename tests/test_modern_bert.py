@@ -13,8 +13,10 @@ from unittest import mock
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
+from checks.part1.references import DATA_FILES, FINGERPRINTS
 from lessons.modern_bert import ModernBertModel, fill_masks, weight_names
 from pretraining.modern_config import GLOBAL, LOCAL, ModernBertConfig
 from training.files.errors import InputError
@@ -238,3 +240,13 @@ def test_script_fills_masks(tmp_path):
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(InputError, match=r'"it was good" has no \[MASK\]'):
         [*fill_masks(our_model(tmp_path), tmp_path, "it was good")]
+
+
+def test_the_checks_references_are_those_of_transformers(tmp_path):
+    stored = load_file(DATA_FILES[-1])
+    command = [sys.executable, "-m", "tests.make_modern_bert", "--out", str(tmp_path / "data")]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    made = load_file(tmp_path / "data")
+    assert made.keys() == {name for name in stored if not name.startswith(FINGERPRINTS)}
+    for name, tensor in made.items():
+        torch.testing.assert_close(stored[name], tensor, rtol=1e-12, atol=1e-12)
