@@ -17,7 +17,7 @@ from training.files.errors import first_line
 
 MB = 1 << 20
 ZIP, CONTENTS, TOTAL = 50 * MB, 1 * MB, 64 * MB  # bytes of a zip, its table of contents, its files
-ENTRIES = 20_000  # files of a submission
+ENTRIES, LETTERS = 20_000, 240  # files of a submission, and of the name of each
 # zipfile limits what it unpacks at a time for these only: 45 bytes of bzip2 can be 45 MB
 JUNK = ("__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini")
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -70,10 +70,12 @@ class _SmallReads(io.BytesIO):
 
 
 def plain_name(name: str) -> str:
-    """A name with / between folders; "" for a folder, a hidden file or one that a system adds."""
+    """With / between folders; "" for a folder, a long name, a hidden file, one of a system's."""
     *folders, base = re.split(r"[/\\]", unicodedata.normalize("NFC", name))
     parts = [part for part in (*folders, base) if part not in ("", ".")]
-    is_junk = not base or any(part[0] == "." or part in JUNK for part in parts)
+    is_junk = (
+        not base or len(name) > LETTERS or any(part[0] == "." or part in JUNK for part in parts)
+    )
     return "" if is_junk else "/".join(parts)
 
 

@@ -39,10 +39,10 @@ TAKEN |= {
 
 # Names as Canvas and Moodle make them, as systems number copies, and as prepare_submit.py does
 ARCHIVE = re.compile(r"\.(zip|rar|7z|tar|tgz|tar\.gz)$", re.IGNORECASE)
-CANVAS = re.compile(r"(?=[^_]*[^\W\d_])([^_]+)_(?:LATE_)?(\d+)_(\d{3,})_(.+)")
+CANVAS = re.compile(r"(?=[^_]*[^\W\d_])([^_]+)_(?:LATE_)?(\d+)_(\d{3,18})_(.+)")
 MOODLE = re.compile(r"(.+)_(\d+)_assignsubmission_file_()(.*)")
 ONLINE_TEXT = re.compile(r".+_\d+_assignsubmission_onlinetext_?")  # Moodle's, next to the files
-COPY = re.compile(r"(?is)(.*?)(?:(?:[ _-]+|(?=\())(?:copy|kopie)? ?\(?(\d*)\)?)?")
+COPY = re.compile(r"(?is)(.*?)(?:(?:[ _-]+|(?=\())(?:copy|kopie)? ?\(?(\d{,9})\)?)?")
 OURS = re.compile(rf"(?:(.*)_)?{ARCHIVE.sub('', ZIP_NAME)}")
 
 
@@ -174,7 +174,7 @@ def _choose(files: list[File], part: int, notes: dict[str, list[str]]) -> dict[s
         else:
             why = _why_not(target, content, part, chosen)
         if why == "":
-            chosen[target] = _plain(content)
+            chosen[target] = _plain(target, content)
             why = f"read as {target}" if rank[0] else ""
         if why:
             notes[why].append(name)
@@ -185,40 +185,38 @@ def _choose(files: list[File], part: int, notes: dict[str, list[str]]) -> dict[s
 
 def _tops(names: list[str], places: Iterable[str]) -> dict[bool, list[str]]:
     """The folders that are read as the top: of Python files, and of all others (False)."""
-    holders = {True: Counter(), False: Counter()}
-    for name in names:
-        for place in (place for place in places if f"/{name.lower()}".endswith(f"/{place}")):
-            holders[place[-3:] == ".py"][name[: len(name) - len(place)]] += 1
-    ranks = [
-        {top: (top.count("/"), -n) for top, n in holders[kind].items()} for kind in (True, False)
-    ]
-    scripts, others = (sorted(rank, key=rank.get) for rank in ranks)
-    if len(scripts) > 1 and ranks[0][scripts[0]] == ranks[0][scripts[1]]:
-        raise Refused(f"scripts in several folders: {scripts[0]}, {scripts[1]}; leave one of them")
-    longest = sorted((*scripts[:1], *others[:1]), key=len, reverse=True)
-    return {True: [*scripts[:1], ""], False: [*longest, ""]}
+    tops = {}
+    for kind in (True, False):
+        ends = [f"/{place}" for place in places if (place[-3:] == ".py") == kind]
+        found = [(name, end) for name in names for end in ends if f"/{name.lower()}".endswith(end)]
+        holders = Counter(name[: len(name) + 1 - len(end)] for name, end in found)
+        ranked = sorted((top.count("/"), -count, top) for top, count in holders.items())
+        if kind and len(ranked) > 1 and ranked[0][:2] == ranked[1][:2]:
+            raise Refused(f"scripts in several folders: {ranked[0][2]}, {ranked[1][2]}")
+        tops[kind] = ranked[0][2] if ranked else ""
+    return {True: [tops[True], ""], False: [*sorted(tops.values(), key=len, reverse=True), ""]}
 
 
 def _why_not(target: str, content: bytes | None, part: int, chosen: dict[str, bytes]) -> str | None:
     """Why a file is not taken, for the student; None: the course has it, too; "": it is taken."""
     is_module = MODULE.fullmatch(target) and target not in SCRIPTS and not TEST.search(target)
-    is_pdf = part == 2 and target.lower().endswith(".pdf")
+    is_pdf = part == 2 and target.lower().endswith(".pdf") and (content or b"").startswith(b"%PDF-")
     if not (target in WANTED[part] or is_module or is_pdf):
         return "left out, not asked for"
-    plain, sources = _plain(content), (len(chosen[n]) for n in chosen if n.endswith(".py"))
+    plain, sources = _plain(target, content), (len(chosen[n]) for n in chosen if n.endswith(".py"))
     if plain is None or sum(sources) + len(plain) * target.endswith(".py") > SOURCES:
         return "left out, too large, a link, packed by another method than deflate, or not UTF-8"
     if target in WANTED[part] or is_pdf:
         return ""
-    if (ROOT / target).is_file() and _plain((ROOT / target).read_bytes()) == plain:
+    if (ROOT / target).is_file() and _plain("", (ROOT / target).read_bytes()) == plain:
         return None
     is_taken = target.split("/")[0].removesuffix(".py").lower() in TAKEN
     return "left out, the course, Python or a package has such a module" if is_taken else ""
 
 
-def _plain(content: bytes | None) -> bytes | None:
-    """A PDF as it is; a text with plain ends of lines, without byte-order mark; None: neither."""
-    if content is None or content.startswith(b"%PDF-"):
+def _plain(name: str, content: bytes | None) -> bytes | None:
+    """A PDF as it is, a text with plain line ends and no byte-order mark; None: neither."""
+    if content is None or name.lower().endswith(".pdf"):
         return content
     try:
         return re.sub("\r\n?", "\n", content.decode("utf-8-sig")).encode()
