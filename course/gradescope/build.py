@@ -30,7 +30,7 @@ from training.files.writing import write_whole
 
 HERE = Path(__file__).resolve().parent
 TO_RUN = ("setup.sh", "run_autograder")
-NOT_NEEDED = ("gold", "hunt", "mistakes", "tests", "variants")  # of course/
+NOT_NEEDED = ("hunt", "mistakes", "tests", "variants")  # of course/
 SUFFIXES = (".py", ".toml", ".html", ".css", ".js")
 
 

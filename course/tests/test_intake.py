@@ -35,7 +35,7 @@ from course.grading.intake.submissions import Found, find, student_id, take
 from course.grading.sandbox.isolation import ChangeOfUser
 from course.grading.types import GRADED, REFUSED, Result, Score, Submission
 from course.settings import read_settings
-from prepare_submit import CODE, ZIP_NAME
+from prepare_submit import CODE, FIXED_DATE, ZIP_NAME
 from training.files.errors import InputError
 
 STEM = ZIP_NAME.removesuffix(".zip")
@@ -153,7 +153,7 @@ LAYOUTS = {
     "a folder with a name in NFD": renamed(lambda name: f"Lo\u0308sung\u200c มหา/{name}"),
     "the scripts in a folder": renamed(lambda n: f"code/{n}" if n[-3:] == ".py" else n),
     "the scripts in a folder in a folder": renamed(
-        lambda n: f"g/src/code/{n}" if n[-3:] == ".py" else f"g/{n}"
+        lambda n: f"g/src/code/{n}" if n[-3:] in (".py", ".sh") else f"g/{n}"
     ),
     "backslashes": renamed(lambda name: f"g\\{name}".replace("/", "\\")),
     "dots and double slashes": renamed(lambda name: f"./g//{name}"),
@@ -184,8 +184,8 @@ def test_layouts_of_zips_and_folders_give_the_same_files(tmp_path, taken, layout
 WRAPPED = {
     "a folder around one zip": lambda zipped: {"inner/x.zip": zipped},
     "a zip next to the card": lambda zipped: {"x.ZIP": zipped, "more.pdf": b"%PDF-"},
-    "copies, of which the newest counts": lambda zipped: dict(
-        zip((f"{STEM}.zip", f"{STEM} (2).zip", f"{STEM}-1.zip"), (b"", zipped, b""), strict=True)
+    "copies, of which the newest counts": lambda zipped: (
+        {f"{STEM}.zip": b"", f"{STEM}-10.zip": zipped, f"{STEM} - Copy (2).zip": b""}
     ),
 }
 
@@ -605,6 +605,7 @@ def test_the_autograder_has_what_it_needs_and_is_the_same_each_time(
     assert made[0] == made[1]
     with zipfile.ZipFile(io.BytesIO(made[0])) as archive:
         assert set(archive.namelist()) == files.keys()
+        assert {entry.date_time for entry in archive.infolist()} == {FIXED_DATE}
     for name in ("setup.sh", "run_autograder"):
         assert files[name].startswith(b"#!/usr/bin/env bash\n")
         assert subprocess.run(["bash", "-n"], input=files[name], check=False).returncode == 0
@@ -679,16 +680,17 @@ CANARIES = "repo/course/grading/judging/canaries.py"
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    ("trouble", "why"),
     [
-        {"python": "/nowhere"},
-        {"seconds": 1, "spoil": (HARNESS, "import time\ntime.sleep(60)\n")},
-        {"spoil": ("gold/ids-sst-test.csv", "not a data file\n")},
-        {"spoil": (CANARIES, "def check(*_): raise ValueError('our own solution is wrong')\n")},
+        ({"python": "/nowhere"}, "/nowhere/bin/python"),
+        ({"seconds": 1, "spoil": (HARNESS, "import time\ntime.sleep(60)\n")}, ""),
+        ({"spoil": ("gold/ids-sst-test.csv", "not a data file\n")}, "ids-sst-test.csv"),
+        ({"spoil": (CANARIES, "def check(*_): raise ValueError('our own is wrong')\n")}, "our own"),
     ],
 )
-def test_a_failure_of_ours_is_said_to_be_none_of_theirs(container, trouble):
-    made, _ = container({"bert.py": b"x = 1\n"}, **trouble)
+def test_a_failure_of_ours_is_said_to_be_none_of_theirs(container, trouble, why):
+    made, printed = container({"bert.py": b"x = 1\n"}, **trouble)
+    assert why in printed
     assert made["output"] == results.NOT_GRADED
     assert {t["score"] for t in made["tests"]} == {0}
     assert made["stdout_visibility"] == "hidden"

@@ -6,7 +6,6 @@ import io
 import os
 import re
 import stat
-import unicodedata
 import zipfile
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -71,7 +70,7 @@ class _SmallReads(io.BytesIO):
 
 def plain_name(name: str) -> str:
     """With / between folders; "" for a folder, a long name, a hidden file, one of a system's."""
-    *folders, base = re.split(r"[/\\]", unicodedata.normalize("NFC", name))
+    *folders, base = re.split(r"[/\\]", name)
     parts = [part for part in (*folders, base) if part not in ("", ".")]
     is_junk = (
         not base or len(name) > LETTERS or any(part[0] == "." or part in JUNK for part in parts)
