@@ -14,7 +14,6 @@ from checks.graded_tasks import GRADED_TASKS, GradedTask
 from training.files.errors import InputError
 
 PARTS, SETTINGS = "course/parts.toml", "course/settings.toml"
-TASKS_FILE = "checks/graded_tasks.toml"
 TABLES = {  # of settings.toml, and what each must hold; other keys are the course's own
     "course": ("name", "term", "contact", "folder", "committer", "email"),
     "dates": (),
@@ -170,33 +169,3 @@ def course_tasks(settings: Mapping[str, Any]) -> list[GradedTask]:
     """The table of tasks with the course's points."""
     points = settings["points"]
     return [replace(task, points=points.get(task.number, task.points)) for task in GRADED_TASKS]
-
-
-def with_points(text: str, points: Mapping[str, int]) -> str:
-    """TASKS_FILE with other points, nothing else changed."""
-    for number, value in points.items():
-        entry = rf'(^number = "{re.escape(number)}"\n(?:.+\n)*?points = )\d+'
-        text = re.sub(entry, rf"\g<1>{value}", text, flags=re.M)
-    return text
-
-
-def text_with_points(text: str, points: Mapping[str, int]) -> str:
-    """The assignment's text with other points in the lines under the tasks' headings."""
-    for number, value in points.items():
-        line = re.compile(rf"(### \w+ {re.escape(number)} · .*\n\n`[^`]*` · )\d+( \w+ ·)")
-        text, count = line.subn(rf"\g<1>{value}\g<2>", text)
-        if count != 1:
-            raise InputError(f"the assignment's text has no line of points under Task {number}")
-    return text
-
-
-def with_submission_name(source: str, file: str) -> str:
-    """prepare_submit.py with another name of the zip."""
-    lines = source.split("\n")
-    places = [i for i, line in enumerate(lines) if line.startswith("ZIP_NAME = ")]
-    if len(places) != 1:
-        raise InputError("prepare_submit.py has no line ZIP_NAME = …, or several")
-    if not file.endswith(".zip") or "/" in file or '"' in file:
-        raise InputError(f"{SETTINGS}: submission.file {file!r} is not a name of a zip")
-    lines[places[0]] = f'ZIP_NAME = "{file}"'
-    return "\n".join(lines)
