@@ -19,7 +19,6 @@ LIKE_A_MARKER = re.compile(
     r"|<!--\s*/?\s*(staff|part\s*\d)\b|^(?-i:# /?(staff|part \d))$",
     re.I | re.M,
 )
-PASSAGE_MARK = re.compile(r"<!-- /?(?:staff|part [23]) -->")  # in Markdown
 TITLES = {task.id: task.title for task in GRADED_TASKS}
 SHORT = 12  # a shorter line of a solution, without its blanks, says nothing
 

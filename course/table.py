@@ -1,17 +1,15 @@
-"""What ships (parts.toml), read and checked, and where the course's settings go into it."""
+"""What ships with which part (parts.toml), read and checked."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from course.settings import SETTINGS, read_toml
+from course.settings import read_toml
 from training.files.errors import InputError
 
 PARTS = "course/parts.toml"
-TASKS_FILE = "checks/graded_tasks.toml"
 
 
 @dataclass(frozen=True)
@@ -54,33 +52,3 @@ def files_of(root: Path, table: Table, part: int) -> Iterator[tuple[str, Path]]:
     for path in sorted(root.glob("*.py")):
         if path.name not in named and path.name not in table.never:
             raise InputError(f"{path.name} is in no list of {PARTS}: does it ship, or never?")
-
-
-def with_points(text: str, points: Mapping[str, int]) -> str:
-    """TASKS_FILE with other points, nothing else changed."""
-    for number, value in points.items():
-        entry = rf'(^number = "{re.escape(number)}"\n(?:.+\n)*?points = )\d+'
-        text = re.sub(entry, rf"\g<1>{value}", text, flags=re.M)
-    return text
-
-
-def text_with_points(text: str, points: Mapping[str, int]) -> str:
-    """The assignment's text with other points in the lines under the tasks' headings."""
-    for number, value in points.items():
-        line = re.compile(rf"(### \w+ {re.escape(number)} · .*\n\n`[^`]*` · )\d+( \w+ ·)")
-        text, count = line.subn(rf"\g<1>{value}\g<2>", text)
-        if count != 1:
-            raise InputError(f"the assignment's text has no line of points under Task {number}")
-    return text
-
-
-def with_submission_name(source: str, file: str) -> str:
-    """prepare_submit.py with another name of the zip."""
-    lines = source.split("\n")
-    places = [i for i, line in enumerate(lines) if line.startswith("ZIP_NAME = ")]
-    if len(places) != 1:
-        raise InputError("prepare_submit.py has no line ZIP_NAME = …, or several")
-    if not file.endswith(".zip") or "/" in file or '"' in file:
-        raise InputError(f"{SETTINGS}: submission.file {file!r} is not a name of a zip")
-    lines[places[0]] = f'ZIP_NAME = "{file}"'
-    return "\n".join(lines)

@@ -22,12 +22,21 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # mkdocs knows docs/ only
 
-from course.regions import PASSAGE_MARK
 from lessons import playground
-from lessons.source_lines import formula_by_screen
 
 IN_HTML = r"""<(?:img|source|a)\b[^>]*?\b(?:src|srcset|href)=["']"""
 TO_FILE = re.compile(r"(?<!!)\[([^\[\]]*)\]\(([^)\s:#]+)\)")
+PASSAGE_MARK = re.compile(r"<!-- /?(?:staff|part [23]) -->")  # course/regions.py has the others
+FORMULAS = {  # which the playground shows in place of the lines of bert.py
+    "embeddings": "LayerNorm(word[id] + position[i] + segment[0])",
+    "projections": "Q = X W_Qᵀ + b_Q, and so K and V",
+    "scores": "A = softmax(Q Kᵀ / √W + mask)",
+    "sum": "A V",
+    "heads": "[A₁V₁ | A₂V₂ | … | A_H V_H]: (H, L, W) → (L, D)",
+    "add_norm": "LayerNorm(x + Dropout(z Wᵀ + b))",
+    "feed_forward": "GELU(x W₁ᵀ + b₁) W₂ᵀ + b₂",
+    "pooler": "tanh(h W_Pᵀ + b_P), with h the last [CLS]",
+}
 TAKEN = (".md", ".svg", ".png")  # endings of files that the site has; all else is code
 LINK = re.compile(rf"""(?:\]\(|{IN_HTML})([^)"'\s:#]+)""")
 LOADED = re.compile(rf"""({IN_HTML})([^"'\s:#]+)(?=["'\s#])""")
@@ -52,7 +61,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             names += [aim for aim in linked_from(name) if aim not in names]
     for name in names:
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
-    page = playground.page(playground.load("books"), "books", (), None, formula_by_screen())
+    shown = {
+        screen: {"title": "Formula", "isRight": True, "lines": [{"text": formula, "here": True}]}
+        for screen, formula in FORMULAS.items()
+    }
+    page = playground.page(playground.load("books"), "books", (), None, shown)
     files.append(File.generated(config, PLAYGROUND, content=page))
     return files
 

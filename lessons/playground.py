@@ -276,12 +276,11 @@ def read(*names: str) -> str:
     return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 
+Shown = Mapping[str, Any] | None  # by a part of the page, where it is there
+
+
 def page(
-    loaded: Loaded,
-    name: str,
-    labels: Sequence[str],
-    points: dict[str, Any] | None,
-    code: Mapping[str, Any] | None = None,
+    loaded: Loaded, name: str, labels: Sequence[str], points: Shown, code: Shown = None
 ) -> str:
     """The HTML page of a model, in one file; ``code`` is shown in place of the lines of bert.py."""
     content, table = pack(loaded.tensors)
@@ -304,20 +303,17 @@ def page(
         "code": code or code_by_screen(loaded.wrong),
     }
     script = read(*IN_PAGE)
-    return (
-        templates(HERE)
-        .get_template("page.html")
-        .render(
-            policy=Markup(policy(script, "blob:; worker-src blob:; img-src data:")),
-            name=name,
-            style=Markup(STYLE + read("page.css")),
-            data=values,  # the template escapes what could end its script element
-            weights=base64.b64encode(content).decode(),
-            worker=Markup(read(*IN_WORKER)),
-            script=Markup(script),
-            loaded=loaded,
-            learned=base64.b64encode(LEARNED.read_bytes()).decode(),
-        )
+    template = templates(HERE).get_template("page.html")
+    return template.render(
+        policy=Markup(policy(script, "blob:; worker-src blob:; img-src data:")),
+        name=name,
+        style=Markup(STYLE + read("page.css")),
+        data=values,  # the template escapes what could end its script element
+        weights=base64.b64encode(content).decode(),
+        worker=Markup(read(*IN_WORKER)),
+        script=Markup(script),
+        loaded=loaded,
+        learned=base64.b64encode(LEARNED.read_bytes()).decode(),
     )
 
 
@@ -375,8 +371,7 @@ def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def class_labels(loaded: Loaded, names: str | None) -> list[str]:
     """Names of the classes: those of --labels or of the training, or numbers."""
     if names is None:
-        numbered = enumerate(loaded.labels)
-        return [f"class {i}" if name == str(i) else name for i, name in numbered]
+        return [f"class {i}" if name == str(i) else name for i, name in enumerate(loaded.labels)]
     labels = [label.strip() for label in names.split(",")]
     if not loaded.classes:
         raise InputError("--labels name classes, and this model has no classifier")

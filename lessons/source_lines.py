@@ -13,42 +13,16 @@ from bert import BertLayer, BertModel, BertSelfAttention
 from checks.child import Child
 from checks.graded_tasks import GRADED_TASKS
 
-# Screen of the page → the task, whose function it shows, what to look for in its lines, and what
-# it computes
-CODE: dict[str, tuple[str, Callable, str, str]] = {
-    "embeddings": (
-        "bert.embed",
-        BertModel.embed,
-        r"embed",
-        "LayerNorm(word[id] + position[i] + segment[0])",
-    ),
-    "projections": (
-        "",
-        BertSelfAttention.transform,
-        r"linear_layer\(|view|transpose",
-        "Q = X W_Qᵀ + b_Q, and so K and V",
-    ),
-    "scores": (
-        "bert.attention",
-        BertSelfAttention.attention,
-        r"sqrt|mask|softmax|transpose\(-",
-        "A = softmax(Q Kᵀ / √W + mask)",
-    ),
-    "sum": ("bert.attention", BertSelfAttention.attention, r"value", "A V"),
-    "heads": (
-        "bert.attention",
-        BertSelfAttention.attention,
-        r"return|flatten|view|reshape",
-        "[A₁V₁ | A₂V₂ | … | A_H V_H]: (H, L, W) → (L, D)",
-    ),
-    "add_norm": (
-        "bert.add_norm",
-        BertLayer.add_norm,
-        r"ln_layer|dense_layer",
-        "LayerNorm(x + Dropout(z Wᵀ + b))",
-    ),
-    "feed_forward": ("bert.layer", BertLayer.forward, r"interm", "GELU(x W₁ᵀ + b₁) W₂ᵀ + b₂"),
-    "pooler": ("", BertModel.forward, r"pooler", "tanh(h W_Pᵀ + b_P), with h the last [CLS]"),
+# Screen of the page → the task, whose function it shows, and what to look for in its lines
+CODE: dict[str, tuple[str, Callable, str]] = {
+    "embeddings": ("bert.embed", BertModel.embed, r"embed"),
+    "projections": ("", BertSelfAttention.transform, r"linear_layer\(|view|transpose"),
+    "scores": ("bert.attention", BertSelfAttention.attention, r"sqrt|mask|softmax|transpose\(-"),
+    "sum": ("bert.attention", BertSelfAttention.attention, r"value"),
+    "heads": ("bert.attention", BertSelfAttention.attention, r"return|flatten|view|reshape"),
+    "add_norm": ("bert.add_norm", BertLayer.add_norm, r"ln_layer|dense_layer"),
+    "feed_forward": ("bert.layer", BertLayer.forward, r"interm"),
+    "pooler": ("", BertModel.forward, r"pooler"),
 }
 
 
@@ -64,9 +38,8 @@ def source_lines(function: Callable, words: str) -> list[dict[str, Any]]:
     """
     source, first = inspect.getsourcelines(function)
     tree = ast.parse(textwrap.dedent("".join(source))).body[0]
-    doc = range(0)
-    if ast.get_docstring(tree) is not None:
-        doc = range(tree.body[0].lineno, tree.body[0].end_lineno + 1)
+    has_doc = ast.get_docstring(tree) is not None
+    doc = range(tree.body[0].lineno, tree.body[0].end_lineno + 1) if has_doc else range(0)
     indent = len(source[0]) - len(source[0].lstrip())
     return [
         {
@@ -91,22 +64,9 @@ def code_by_screen(wrong: Sequence[str]) -> dict[str, dict[str, Any]]:
     titles = {task.id: task.title for task in GRADED_TASKS}
     return {
         screen: {
-            "title": (title := titles.get(task, f"Given · {function.__qualname__}"))
-            + " in bert.py",
+            "title": (title := titles.get(task, f"Given · {function.__qualname__}")),
             "lines": source_lines(function, "(?!)" if title in wrong else words),
             "isRight": title not in wrong,
         }
-        for screen, (task, function, words, _) in CODE.items()
-    }
-
-
-def formula_by_screen() -> dict[str, dict[str, Any]]:
-    """The same for a page that everybody may see: formulas in place of lines of the solution."""
-    return {
-        screen: {
-            "title": "Formula",
-            "lines": [{"number": "", "text": formula, "here": True}],
-            "isRight": True,
-        }
-        for screen, (*_, formula) in CODE.items()
+        for screen, (task, function, words) in CODE.items()
     }

@@ -199,12 +199,12 @@ function showInside(now) {
   find("head").parentElement.hidden = !step.headed;
   find("step-title").textContent = step.name;
   find("step-text").textContent = step.text;
-  find("code-title").textContent = title;
+  find("code-title").textContent = lines[0].number ? `${title} in bert.py` : title;
   find("code-state").textContent = isRight
     ? "The page computes this step in JavaScript (bert.js)."
     : "This does not pass its check (sanity_check.py). The numbers come from the page's own JavaScript (bert.js), not from these lines.";
   find("code").replaceChildren();
-  for (const { number: line, text, here } of lines) {
+  for (const { number: line = "", text, here } of lines) {
     const element = add(find("code"), "span", { className: here ? "here" : "" });
     add(element, "i", {}, String(line));
     element.append(text);
