@@ -42,17 +42,8 @@ STUDENTS_OWN = {
     "option-epochs-lr-multitask.pt",
 }  # made later
 # What course/grade.py writes into OUT
-GRADES = {"feedback/GROUP.md", "results/GROUP.json", "results/ID.json", "results.json"}
-GRADES |= {"leaderboard.csv", "staff-leaderboard.csv", "grades.csv", "statistics.csv"}
-GRADES |= {
-    "marks.csv",
-    "corrections.csv",
-    "similarity.csv",
-    "assignment.json",
-    "canvas.csv",
-    "moodle.csv",
-    "pseudonyms.json",
-}
+GRADES = {"results/GROUP.json", "results/ID.json", "results.json", "assignment.json"}
+GRADES |= {"leaderboard.csv", "grades.csv", "marks.csv", "marks-template.csv"}
 FILE_NAME = re.compile(r"(?<![\w*}/.$-])[\w./*{},-]+\.(?:py|md|sh|toml|data|npy|csv|pdf|pt|json)\b")
 REGION = re.compile(r"### BEGIN SOLUTION [\w.]+\n(.*?)### END SOLUTION", re.DOTALL)
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
