@@ -58,7 +58,7 @@ class Limits:
 def memory_group(limits: Limits) -> Iterator[Path | None]:
     """A control group with a limit of memory; None where this user cannot make one."""
     for top, (limit, swap, _) in GROUPS.items():
-        group = top / f"minbert-grading-{secrets.token_hex(8)}"
+        group = top / f"minbert-grading-{os.getpid()}-{secrets.token_hex(4)}"
         with contextlib.suppress(OSError):
             group.mkdir()
         try:
