@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,14 @@ from course.grading.types import Result
 from training.files.writing import write_whole
 
 # Scores by part; the first one makes the order, on test before dev
-COLUMNS = {
-    1: {
-        "finetune-sst": "SST, finetune",
-        "pretrain-sst": "SST, pretrain",
-        "finetune-cfimdb": "CFIMDB, finetune",
-        "pretrain-cfimdb": "CFIMDB, pretrain",
-    },
-    2: {"overall": "Overall", "sst": "SST", "para": "Paraphrase", "sts": "STS"},
+SCORES = {
+    1: ("finetune-sst", "pretrain-sst", "finetune-cfimdb", "pretrain-cfimdb"),
+    2: ("overall", "sst", "para", "sts"),
 }
 ABOUT = {
-    1: "Accuracy; the order is that of SST, finetune, on test.",
+    1: "Accuracy; the order is that of finetune-sst-test.",
     2: "Accuracy of SST and of paraphrases, Pearson's correlation of STS. Overall = (SST + "
-    "paraphrases + (STS + 1) / 2) / 3; the order is that of overall, test.",
+    "paraphrases + (STS + 1) / 2) / 3; the order is that of overall-test.",
 }
 
 
@@ -38,21 +33,23 @@ def scores_of(result: Result) -> dict[str, float]:
 
 def standings(results: Iterable[Result], part: int) -> list[dict[str, Any]]:
     """A row for each group that has a score, the best first; equal scores share a rank."""
-    rows = [{"student": r.student, **scores} for r in results if (scores := scores_of(r))]
-    main = [f"{next(iter(COLUMNS[part]))}-{split}" for split in ("test", "dev")]
-    place = {r["student"]: [-round(r.get(key, -2), 3) for key in main] for r in rows}
+    scored = {r.student: scores for r in results if (scores := scores_of(r))}
+    keys = [f"{name}-{split}" for name in SCORES[part] for split in ("test", "dev")]
+    shown = [key for key in keys if any(key in scores for scores in scored.values())]
+    place = {
+        s: [-round(scores.get(key, -2), 3) for key in keys[:2]] for s, scores in scored.items()
+    }
     order = sorted(place.values())
-    ranked = [{"rank": order.index(place[row["student"]]) + 1, **row} for row in rows]
-    return sorted(ranked, key=lambda row: (row["rank"], row["student"]))
+    return [
+        {"rank": order.index(place[s]) + 1, "student": s}
+        | {key: scored[s].get(key) for key in shown}
+        for s in sorted(scored, key=lambda s: (place[s], s))
+    ]
 
 
-def write(out: Path, results: Iterable[Result], part: int, course: Mapping[str, Any]) -> None:
+def write(out: Path, results: Iterable[Result], part: int, course: str) -> None:
     """OUT/leaderboard.html and .csv."""
-    rows, columns = standings(results, part), {"rank": "Rank", "student": "Group"}
-    for key, title in COLUMNS[part].items():
-        here = [f"{key}-{s}" for s in ("test", "dev") if any(f"{key}-{s}" in r for r in rows)]
-        columns |= {name: f"{title}, {name.split('-')[-1]}" for name in here}
-    title = f"{course['name']}: leaderboard, part {part}"
-    html = page("tables.html", title, ABOUT[part], sections=[("Scores", columns, rows)])
+    rows, title = standings(results, part), f"{course}: leaderboard, part {part}"
+    html = page("tables.html", title, ABOUT[part], tables={"Scores": rows}, links=False)
     write_whole(out / "leaderboard.html", html)
-    write_csv(out / "leaderboard.csv", [*columns], rows)
+    write_csv(out / "leaderboard.csv", rows)

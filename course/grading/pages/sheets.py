@@ -70,11 +70,9 @@ def write_pages(out: Path, sheet: Sheet, asked: int) -> None:
     """OUT/sheets/GROUP.html and OUT/keys/GROUP.html."""
     fewer = f"{len(sheet.questions)} of {asked} questions. " * (len(sheet.questions) < asked)
     more = {"functions": sheet.by_function(), "letters": LETTERS}
-    leads = {
-        "sheets": "Exactly one option of each question is true.",
-        "keys": " ".join(sheet.notes),
-    }
-    for folder, lead in leads.items():
-        title = f"{sheet.submission.student}{' – keys' * (folder == 'keys')}"
-        html = page("sheet.html", title, f"{fewer}{lead}", keys=folder == "keys", **more)
-        write_whole(out / folder / f"{sheet.submission.student}.html", html)
+    student, about = sheet.submission.student, "Exactly one option of each question is true."
+    for folder, lead in (("sheets", about), ("keys", " ".join(sheet.notes))):
+        html = page(
+            "sheet.html", f"{student}, {folder}", fewer + lead, keys=folder == "keys", **more
+        )
+        write_whole(out / folder / f"{student}.html", html)
