@@ -26,7 +26,7 @@ from checks.part2.submission import FILES as PART_2_FILES
 from course import grade, settings, viva
 from course.grading import batch, cache, marks, points
 from course.grading.judging.submission import Judged
-from course.grading.pages import leaderboard, output, pages, review, sheets
+from course.grading.pages import output, pages, sheets, tables
 from course.grading.sandbox.context import open_context
 from course.grading.types import (
     GRADED,
@@ -467,11 +467,11 @@ def test_points_of_predictions_grow_from_none_to_full(values, earned):
 def test_a_refused_submission_has_0_in_every_row_and_a_staff_error_no_row():
     for part, rows in ((1, 7), (2, 5 + len(SETTINGS["manual"]) + 1), (3, 3)):
         refused = points.with_marks(Result("a", part, REFUSED), SETTINGS, {})
-        assert len(pages.points_of(refused)) == rows
+        assert len(tables.points_of(refused)) == rows
         assert (refused.points, refused.unmarked) == (0, ())
         assert refused.of >= 20
         failed = points.with_marks(Result("a", part, STAFF_ERROR), SETTINGS, {})
-        assert pages.submission_row(failed)["points"] is None
+        assert tables.submission_row(failed)["points"] is None
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path):
@@ -624,7 +624,7 @@ def test_the_leaderboard_orders_by_test_then_dev_and_shares_ranks():
         a_result(student, scores=[a_score(s, v) for s, v in zip(("test", "dev"), of, strict=False)])
         for student, of in scored.items()
     ]
-    rows = leaderboard.standings(results, 1)
+    rows = tables.standings(results, 1)
     assert [(row["rank"], row["student"]) for row in rows] == [
         (1, "a"),
         (1, "b"),
@@ -638,7 +638,7 @@ def test_what_staff_should_look_at():
     twin = a_result("b", scores=(a_score("test", 0.99, contents="1", odd=("is odd",)),))
     bad = a_result("c", a_task("crashed"), notes=(f"{batch.NOT_HANDED_IN}: bert.py", "moved: x"))
     missing = (a_score("dev", None, faults=("fault 0",)),)
-    found = review.to_look_at(
+    found = tables.to_look_at(
         [good, twin, bad, replace(bad, student="d", scores=missing)], SETTINGS["look"]
     )
     file = "predictions/finetune-sst-test-out.csv"
@@ -647,7 +647,7 @@ def test_what_staff_should_look_at():
     assert f"{file}: is odd" in found["b"]
     assert found["c"] == ["not handed in: bert.py", "1.1 crashed"]
     assert found["d"] == [*found["c"], "fault 0"]
-    assert review.to_look_at([Result("e", 1, REFUSED)], SETTINGS["look"]) == {}
+    assert tables.to_look_at([Result("e", 1, REFUSED)], SETTINGS["look"]) == {}
 
 
 def test_the_staffs_page_counts_mistakes_and_leaves_failures_out(tmp_path):

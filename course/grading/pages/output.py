@@ -74,9 +74,9 @@ def columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write a table, whole or not at all; what a row lacks stays empty."""
     with atomic_write(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns(rows))
-        writer.writerows([csv_cell(row.get(key)) for key in columns(rows)] for row in rows)
+        writer, keys = csv.writer(file, lineterminator="\n"), columns(rows)
+        writer.writerow(keys)
+        writer.writerows([csv_cell(row.get(key)) for key in keys] for row in rows)
 
 
 def cell(value: Any) -> str:
