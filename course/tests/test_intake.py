@@ -35,7 +35,7 @@ from course.grading.intake.submissions import Found, find, student_id, take
 from course.grading.sandbox.isolation import ChangeOfUser
 from course.grading.types import GRADED, REFUSED, Result, Score, Submission
 from course.settings import read_settings
-from prepare_submit import CODE, FIXED_DATE, ZIP_NAME
+from prepare_submit import CODE, ZIP_NAME
 from training.files.errors import InputError
 
 STEM = ZIP_NAME.removesuffix(".zip")
@@ -153,7 +153,7 @@ LAYOUTS = {
     "a folder with a name in NFD": renamed(lambda name: f"Lo\u0308sung\u200c มหา/{name}"),
     "the scripts in a folder": renamed(lambda n: f"code/{n}" if n[-3:] == ".py" else n),
     "the scripts in a folder in a folder": renamed(
-        lambda n: f"g/src/code/{n}" if n[-3:] in (".py", ".sh") else f"g/{n}"
+        lambda n: f"g/src/code/{n}" if n[-3:] == ".py" else f"g/{n}"
     ),
     "backslashes": renamed(lambda name: f"g\\{name}".replace("/", "\\")),
     "dots and double slashes": renamed(lambda name: f"./g//{name}"),
@@ -178,15 +178,12 @@ def test_layouts_of_zips_and_folders_give_the_same_files(tmp_path, taken, layout
     for submission in (taken(files, part=part), take("s", write(tmp_path / "s", files), part)):
         assert submission.refused == ""
         assert submission.files == BASES[part] | backup
-        assert all(note.startswith("read as ") for note in submission.notes)
+        assert all(note.startswith("moved into place: ") for note in submission.notes)
 
 
 WRAPPED = {
     "a folder around one zip": lambda zipped: {"inner/x.zip": zipped},
     "a zip next to the card": lambda zipped: {"x.ZIP": zipped, "more.pdf": b"%PDF-"},
-    "copies, of which the newest counts": lambda zipped: (
-        {f"{STEM}.zip": b"", f"{STEM}-10.zip": zipped, f"{STEM} - Copy (2).zip": b""}
-    ),
 }
 
 
@@ -203,8 +200,8 @@ def test_what_prepare_submit_writes_is_taken(part2, run):  # noqa: F811
     ((student, path),) = [(f.student, f.path) for f in find(next(part2.glob("7_a*.zip")))]
     submission = take(student, path, 2)
     assert (student, submission.refused) == ("7_a", "")
-    (note,) = submission.notes  # about modules that this test puts in the place of the course's
-    assert note.endswith("has such a module: config.py, evaluation.py")
+    # modules that this test puts in the place of the course's
+    assert submission.notes == ("left out: config.py, evaluation.py",)
     own = contents(part2, path.name).keys() - {"config.py", "evaluation.py"}
     assert submission.files == {name: (part2 / name).read_bytes() for name in own}
 
@@ -212,33 +209,27 @@ def test_what_prepare_submit_writes_is_taken(part2, run):  # noqa: F811
 # ---------------------------------------------------------------------------------------------
 # What is left out
 
-UNASKED, TWICE = "left out, not asked for", "left out, it is there twice"
-UNUSABLE = "left out, too large, a link, packed by another method than deflate, or not UTF-8"
-SHADOWS = "left out, the course, Python or a package has such a module"
-# A part, further entries, why they are left out, which file of the others is then missing
+# A part, the name of a further file, and which file of the others is then missing
 LEFT_OUT = [
-    *((1, name, b"x", UNASKED, ()) for name in ("notes.ipynb", "a/model.pt", "my-module.py")),
-    *((1, name, b"x", UNASKED, ()) for name in ("C:bert.py", "bert\u202eyp.py", "bert.py\0.py")),
-    *((1, name, b"x", UNASKED, ()) for name in ("my_tests.py", "test_bert.py", "a/tests/b.py")),
-    *((1, name, b"x", UNASKED, ()) for name in ("multitask_classifier.py", "ſetup.sh", "bert.so")),
-    *((1, name, b"x", None, ()) for name in ("../optimizer.py", "x\\..\\a.py", ".hidden.py")),
-    *((1, name, b"x", TWICE, ("bert.py",)) for name in ("bert.py", "/bert.py", ".\\bert.py")),
-    (2, "helper.py", b"x", TWICE, ("helper.py",)),
-    *((2, name, b"x", SHADOWS, ()) for name in ("Torch.py", "numpy/core.py", "json.py")),
-    *((2, name, b"x", SHADOWS, ()) for name in ("UTILS.py", "checks/a.py", "course/grade.py")),
-    *((2, name, b"x", SHADOWS, ()) for name in ("bert/__init__.py", "sitecustomize.py")),
-    (2, "utils.py", (ROOT / "utils.py").read_bytes().replace(b"\n", b"\r\n"), None, ()),
-    (2, "data/download.py", (ROOT / "data/download.py").read_bytes(), None, ()),
-    (2, "old.zip", GOOD, UNASKED, ()),
+    *((1, name, ()) for name in ("notes.ipynb", "a/model.pt", "my-module.py", "C:bert.py")),
+    *((1, name, ()) for name in ("bert\u202eyp.py", "bert.py\0.py", "bert.so", "ſetup.sh")),
+    *((1, name, ()) for name in ("multitask_classifier.py", "a/setup.sh", "old.zip")),
+    *((1, name, ()) for name in ("../optimizer.py", "x\\..\\a.py", ".hidden.py")),
+    *((1, name, ("bert.py",)) for name in ("bert.py", "/bert.py", ".\\bert.py")),
+    (2, "helper.py", ("helper.py",)),
+    *((2, name, ()) for name in ("Torch.py", "numpy/core.py", "json.py", "data/download.py")),
+    *((2, name, ()) for name in ("UTILS.py", "checks/a.py", "course/grade.py")),
+    *((2, name, ()) for name in ("bert/__init__.py", "sitecustomize.py")),
 ]
 
 
-@pytest.mark.parametrize(("part", "name", "content", "why", "less"), LEFT_OUT)
-def test_a_further_file_is_left_out(taken, part, name, content, why, less):
-    submission = taken(BASES[part], (name, content), part=part)
+@pytest.mark.parametrize(("part", "name", "less"), LEFT_OUT)
+def test_a_further_file_is_left_out(taken, part, name, less):
+    submission = taken(BASES[part], (name, b"x"), part=part)
     assert submission.refused == ""
     assert submission.files == {n: data for n, data in BASES[part].items() if n not in less}
-    assert {note.rpartition(": ")[0] for note in submission.notes} == {why} - {None}
+    is_hidden = any(part[:1] == "." and part != "." for part in re.split(r"[/\\]", name))
+    assert [note.rpartition(": ")[0] for note in submission.notes] == ["left out"] * (not is_hidden)
 
 
 @pytest.mark.parametrize("name", ["bert.py", "helper.py"])
@@ -256,7 +247,7 @@ def test_a_file_that_cannot_be_taken(taken, name, entry, content):
     others = {key: data for key, data in PART_2.items() if key != name}
     submission = taken(others, (info(name, **entry), content), part=2)
     assert submission.files == others
-    assert submission.notes == (f"{UNUSABLE}: {name}",)
+    assert submission.notes == (f"left out: {name}",)
 
 
 def test_all_sources_together_have_a_limit(taken):
@@ -264,7 +255,7 @@ def test_all_sources_together_have_a_limit(taken):
     modules = {f"a{number}.py": b"#" * 300_000 for number in range(5)}
     submission = taken(modules | PART_1)
     assert submission.files == PART_1 | {n: modules[n] for n in ("a0.py", "a1.py", "a2.py")}
-    assert submission.notes == (f"{UNUSABLE}: a3.py, a4.py",)
+    assert submission.notes == ("left out: a3.py, a4.py",)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -314,12 +305,12 @@ def bomb(claimed: int) -> bytes:
         (GOOD[:-30], "not a zip"),
         (packed(("a.txt", b"x")), "none of the files that part 1 asks for"),
         (packed(("helper.py", b"x")), "none of the files that part 1 asks for"),
-        (packed(("a.zip", GOOD), ("b.zip", GOOD)), "several zips in it: a.zip, b.zip"),
+        (packed(("a.zip", GOOD), ("b.zip", GOOD)), "none of the files"),
         (packed(("a.zip", packed(("b.zip", GOOD)))), "none of the files"),  # one level
         (packed(("a/bert.py", b"x"), ("b/bert.py", b"y")), "scripts in several folders: a/, b/"),
         (packed(("bert.py", b"%PDF-\xff")), "none of the files"),
         (packed(("_ " * 30_000 + "1" * 5000 + ".zip", GOOD)), "none of the files"),
-        (packed((f"a_1_{'9' * 200}_x{'_' * 30}.zip", GOOD), ("b.zip", b"")), "several zips"),
+        (packed((f"a_1_{'9' * 200}_x{'_' * 30}.zip", GOOD), ("b.zip", b"")), "none of the files"),
         (patched(GOOD, 8, b"\1\0", entry=4), "is encrypted"),
         (patched(GOOD, 16, b"1234"), "damaged"),  # a checksum
         (overlapping(), "damaged"),
@@ -347,9 +338,9 @@ def test_a_hostile_zip_is_refused_in_one_line(taken, content, why):
 
 def test_a_zip_above_its_limit_and_a_bomb_whose_header_lies(taken, monkeypatch):
     assert len(taken(bomb(100)).files[SST[0]]) <= 100
-    monkeypatch.setattr(archives, "ZIP", len(GOOD) - 1)
+    monkeypatch.setitem(archives.LIMITS, "zip", len(GOOD) - 1)
     check_refused(taken(GOOD), "not a regular file, or more than 0 MB")
-    monkeypatch.setattr(archives, "ZIP", len(GOOD))
+    monkeypatch.setitem(archives.LIMITS, "zip", len(GOOD))
     assert taken(GOOD).files == PART_1
 
 
@@ -425,8 +416,8 @@ def test_a_file_that_becomes_a_link_or_a_pipe(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "lstat", lambda self: regular)
     with little_time_and_memory():
         with pytest.raises(OSError, match="symbolic links"):
-            archives._open_regular(tmp_path / "link")
-        with archives._open_regular(tmp_path / "pipe") as pipe:
+            archives.open_regular(tmp_path / "link")
+        with archives.open_regular(tmp_path / "pipe") as pipe:
             assert pipe.read() == b""
 
 
@@ -437,7 +428,7 @@ def test_trouble_of_this_machine_is_not_the_student_s_fault(tmp_path, monkeypatc
     with pytest.raises(InputError, match="cannot be read"):
         take("s", tmp_path / "missing.zip", 1)
     write(tmp_path / "s", PART_1)
-    monkeypatch.setattr(archives, "_open_regular", broken)
+    monkeypatch.setattr(archives, "open_regular", broken)
     with pytest.raises(InputError, match="cannot be read"):
         take("s", tmp_path / "s", 1)
     monkeypatch.undo()
@@ -457,10 +448,7 @@ def test_trouble_of_this_machine_is_not_the_student_s_fault(tmp_path, monkeypatc
         ([f"12_a_part2_{ZIP_NAME}", "other.zip"], {"12_a": 0, "other": 1}),
         # handed in or downloaded again, copied
         ([f"12_a_{STEM}-1.zip", f"12_a_{STEM}.zip", f"12_a_{STEM}-12.zip"], {"12_a": 2}),
-        ([f"12_a_{STEM} (1).zip", f"12_a_{STEM}.zip"], {"12_a": 0}),
-        ([f"12_a_{STEM}.zip", f"12_a_{STEM}(2).zip", f"12_a_{STEM} 1.zip"], {"12_a": 1}),
-        ([f"12_a_{STEM} - Copy (2).zip", f"12_a_{STEM}.zip"], {"12_a": 0}),
-        ([f"12_a_{STEM} - Kopie.zip", f"12_a_{STEM}.zip"], {"12_a": 1}),  # the later file
+        ([f"12_a_{STEM}.zip", f"12_a_{STEM} (1).zip", f"12_a_{STEM} - Kopie.zip"], {"12_a": 2}),
         (["team-1.zip", "team-2.zip"], {"team-1": 0, "team-2": 1}),
         # Canvas and Moodle say whose a zip is, whatever its name claims
         (
@@ -605,7 +593,6 @@ def test_the_autograder_has_what_it_needs_and_is_the_same_each_time(
     assert made[0] == made[1]
     with zipfile.ZipFile(io.BytesIO(made[0])) as archive:
         assert set(archive.namelist()) == files.keys()
-        assert {entry.date_time for entry in archive.infolist()} == {FIXED_DATE}
     for name in ("setup.sh", "run_autograder"):
         assert files[name].startswith(b"#!/usr/bin/env bash\n")
         assert subprocess.run(["bash", "-n"], input=files[name], check=False).returncode == 0
@@ -680,17 +667,16 @@ CANARIES = "repo/course/grading/judging/canaries.py"
 
 
 @pytest.mark.parametrize(
-    ("trouble", "why"),
+    "trouble",
     [
-        ({"python": "/nowhere"}, "/nowhere/bin/python"),
-        ({"seconds": 1, "spoil": (HARNESS, "import time\ntime.sleep(60)\n")}, ""),
-        ({"spoil": ("gold/ids-sst-test.csv", "not a data file\n")}, "ids-sst-test.csv"),
-        ({"spoil": (CANARIES, "def check(*_): raise ValueError('our own is wrong')\n")}, "our own"),
+        {"python": "/nowhere"},
+        {"seconds": 1, "spoil": (HARNESS, "import time\ntime.sleep(60)\n")},
+        {"spoil": ("gold/ids-sst-test.csv", "not a data file\n")},
+        {"spoil": (CANARIES, "def check(*_): raise ValueError('our own solution is wrong')\n")},
     ],
 )
-def test_a_failure_of_ours_is_said_to_be_none_of_theirs(container, trouble, why):
-    made, printed = container({"bert.py": b"x = 1\n"}, **trouble)
-    assert why in printed
+def test_a_failure_of_ours_is_said_to_be_none_of_theirs(container, trouble):
+    made, _ = container({"bert.py": b"x = 1\n"}, **trouble)
     assert made["output"] == results.NOT_GRADED
     assert {t["score"] for t in made["tests"]} == {0}
     assert made["stdout_visibility"] == "hidden"

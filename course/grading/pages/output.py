@@ -37,19 +37,17 @@ def clean(text: Any, limit: int = 300, lines: bool = False) -> str:
         limit: the number of characters after which it is cut.
         lines: whether line breaks and indents stay; else all blanks become one.
     """
-    shown = ESCAPES.sub("", str(text)[: 20 * limit])
-    kept = []
-    for character in shown.replace("\r\n", "\n").replace("\r", "\n"):
-        kind = unicodedata.category(character)
-        if character == "\t" or kind in ("Zl", "Zp", "Zs"):
-            kept.append(" ")
-        elif character == "\n":
-            kept.append("\n" if lines else " ")
-        elif kind not in ("Cc", "Cf", "Cs", "Co", "Cn"):
-            kept.append(character)
-    shown = "".join(kept)
-    shown = shown.strip("\n").rstrip() if lines else " ".join(shown.split())
-    return shown if len(shown) <= limit else f"{shown[: limit - 2]} …"
+
+    def shown(character: str) -> str:
+        kind = unicodedata.category(character)[0]
+        if character == "\t" or kind == "Z":
+            return " "
+        return character if character == "\n" or kind != "C" else ""
+
+    plain = ESCAPES.sub("", str(text)[: 20 * limit]).replace("\r\n", "\n").replace("\r", "\n")
+    kept = "".join(map(shown, plain))
+    kept = kept.strip("\n").rstrip() if lines else " ".join(kept.split())
+    return kept if len(kept) <= limit else f"{kept[: limit - 2]} …"
 
 
 def with_code(text: Any, limit: int = 300) -> Markup:
@@ -57,34 +55,28 @@ def with_code(text: Any, limit: int = 300) -> Markup:
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(clean(text, limit)))))
 
 
-# ---------------------------------------------------------------------------------------------
-# CSV
-
-
 def csv_cell(value: Any) -> str:
     """A cell as a spreadsheet may have it: numbers as they are, text never as a formula."""
     if value is None:
         return ""
-    if isinstance(value, float):
+    if isinstance(value, (int, float)):
         return f"{value:.6g}"
-    if isinstance(value, int):
-        return str(value)
     # where ; separates cells, what follows one is a cell of its own
     text = AFTER_SEMICOLON.sub(r"\1'", clean(value, 1000))
     return f"'{text}" if text.startswith(FORMULA) else text
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+def columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The columns of a table: the keys of its rows, in order."""
+    return list(dict.fromkeys(key for row in rows for key in row))
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write a table, whole or not at all; what a row lacks stays empty."""
     with atomic_write(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        for row in rows:
-            writer.writerow([csv_cell(row.get(column)) for column in columns])
-
-
-# ---------------------------------------------------------------------------------------------
-# HTML
+        writer, keys = csv.writer(file, lineterminator="\n"), columns(rows)
+        writer.writerow(keys)
+        writer.writerows([csv_cell(row.get(key)) for key in keys] for row in rows)
 
 
 def cell(value: Any) -> str:
@@ -97,7 +89,6 @@ def cell(value: Any) -> str:
 HERE = Path(__file__).resolve().parent
 COMMON = HERE.parents[2] / "training" / "reports" / "page.css"  # what all pages look like
 STYLE = "".join(file.read_text(encoding="utf-8") for file in (COMMON, HERE / "page.css"))
-SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")
 TEMPLATES = Environment(
     loader=FileSystemLoader(HERE),
     autoescape=True,
@@ -105,27 +96,23 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
     undefined=StrictUndefined,
 )
-TEMPLATES.filters |= {"clean": clean, "with_code": with_code, "cell": cell}
+TEMPLATES.filters |= {"clean": clean, "with_code": with_code, "cell": cell, "columns": columns}
 
 
 def hash_of(text: str) -> str:
-    """How a page's policy names the one script or style that it lets in."""
+    """How a page's policy names the one style that it lets in."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-POLICY = (
-    f"default-src 'none'; style-src {hash_of(STYLE)}; script-src {hash_of(SCRIPT)}; "
-    "base-uri 'none'; form-action 'none'"
-)
-OWN = {"policy": Markup(POLICY), "style": Markup(STYLE), "script": Markup(SCRIPT)}
+POLICY = f"default-src 'none'; style-src {hash_of(STYLE)}; base-uri 'none'; form-action 'none'"
 
 
 def page(template: str, title: str, lead: str = "", **more: Any) -> str:
-    """A page that needs nothing from elsewhere, and runs no script but its own.
+    """A page that needs nothing from elsewhere, and runs no script.
 
     Args:
         template: a file here that extends page.html, and is filled in with ``more``.
-        title: also its first heading.
-        lead: a sentence under it.
+        title: also its first heading, with ``lead`` under it.
     """
-    return TEMPLATES.get_template(template).render(title=title, lead=lead, **OWN, **more)
+    more |= {"title": title, "lead": lead, "policy": Markup(POLICY), "style": Markup(STYLE)}
+    return TEMPLATES.get_template(template).render(more)

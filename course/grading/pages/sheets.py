@@ -6,7 +6,7 @@ Texts come from the process of a group's code: all pass ``clean`` and are escape
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,27 +54,23 @@ class Sheet:
     questions: Sequence[Question]
     notes: Sequence[str]  # about what was left out
 
-    def code(self, question: Question) -> list[str]:
-        """The function that a question is about, as it was handed in, with line numbers."""
-        lines = listing(self.submission.files[question.file].decode(), question.lines)
-        return [f"{n:4}  {clean(line, WIDEST, lines=True)}".rstrip() for n, line in lines]
-
-    def by_function(self) -> list[tuple[str, list[str], list[Question]]]:
-        """Title, code and questions of each function, by task."""
+    def by_function(self) -> Iterator[tuple[str, list[str], list[Question]]]:
+        """Title, code as handed in and questions of each function, by task."""
         ordered = sorted(self.questions, key=lambda question: question.task)
-        grouped = [[*q] for _, q in itertools.groupby(ordered, lambda question: question.task)]
-        return [(f"Task {q[0].task}, {q[0].file}", self.code(q[0]), q) for q in grouped]
+        for task, group in itertools.groupby(ordered, lambda question: question.task):
+            first, *others = group
+            lines = listing(self.submission.files[first.file].decode(), first.lines)
+            code = [f"{n:4}  {clean(line, WIDEST, lines=True)}".rstrip() for n, line in lines]
+            yield f"Task {task}, {first.file}", code, [first, *others]
 
 
 def write_pages(out: Path, sheet: Sheet, asked: int) -> None:
     """OUT/sheets/GROUP.html and OUT/keys/GROUP.html."""
     fewer = f"{len(sheet.questions)} of {asked} questions. " * (len(sheet.questions) < asked)
-    more = {"functions": sheet.by_function(), "letters": LETTERS}
-    leads = {
-        "sheets": "Exactly one option of each question is true.",
-        "keys": " ".join(sheet.notes),
-    }
-    for folder, lead in leads.items():
-        title = f"{sheet.submission.student}{' – keys' * (folder == 'keys')}"
-        html = page("sheet.html", title, f"{fewer}{lead}", keys=folder == "keys", **more)
-        write_whole(out / folder / f"{sheet.submission.student}.html", html)
+    more = {"functions": [*sheet.by_function()], "letters": LETTERS}
+    student, about = sheet.submission.student, "Exactly one option of each question is true."
+    for folder, lead in (("sheets", about), ("keys", " ".join(sheet.notes))):
+        html = page(
+            "sheet.html", f"{student}, {folder}", fewer + lead, keys=folder == "keys", **more
+        )
+        write_whole(out / folder / f"{student}.html", html)

@@ -1,0 +1,107 @@
+"""The rows of all tables: grades, points, the leaderboard, what staff should look at."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from course.grading.batch import NOT_HANDED_IN
+from course.grading.judging.predictions import overall
+from course.grading.types import GRADED, Result
+
+# Scores by part; the first one makes the order, on test before dev
+SCORES = {
+    1: ("finetune-sst", "pretrain-sst", "finetune-cfimdb", "pretrain-cfimdb"),
+    2: ("overall", "sst", "para", "sts"),
+}
+
+
+def scores_of(result: Result) -> dict[str, float]:
+    """A result's scores by name and split, as overall-test; those that there are."""
+    values = {score.key: score.value for score in result.scores}
+    if result.part == 2:
+        values |= {f"overall-{split}": overall(result.scores, split) for split in ("test", "dev")}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def standings(results: Iterable[Result], part: int) -> list[dict[str, Any]]:
+    """A row for each group that has a score, the best first; equal scores share a rank."""
+    scored = {r.student: scores for r in results if (scores := scores_of(r))}
+    keys = [f"{name}-{split}" for name in SCORES[part] for split in ("test", "dev")]
+    shown = [key for key in keys if any(key in scores for scores in scored.values())]
+    place = {
+        s: [-round(scores.get(key, -2), 3) for key in keys[:2]] for s, scores in scored.items()
+    }
+    order = sorted(place.values())
+    return [
+        {"rank": order.index(place[s]) + 1, "student": s}
+        | {key: scored[s].get(key) for key in shown}
+        for s in sorted(scored, key=lambda s: (place[s], s))
+    ]
+
+
+def points_of(result: Result) -> dict[str, tuple[float | None, float]]:
+    """A result's points by row, and the most that the row can have: tasks by number, then marks."""
+    tasks = {task.number: (task.points, task.of) for task in result.tasks}
+    return tasks | {mark.row: (mark.points, mark.of) for mark in result.marks}
+
+
+def submission_row(result: Result) -> dict[str, Any]:
+    """A line of grades.csv; whom the grader failed has no points."""
+    points, scores = points_of(result), scores_of(result)
+    return {
+        "student": result.student,
+        "part": result.part,
+        "status": result.status,
+        "points": round(result.points, 2) if points else None,
+        "of": float(result.of) if points else None,
+        "unmarked": ", ".join(result.unmarked) or None,
+        "why": result.why.strip().rpartition("\n")[2] or None,
+        "sha256": result.sha256,
+        **{row: given for row, (given, _) in points.items()},
+        **{key: value for key, value in scores.items() if key.endswith("-test")},
+    }
+
+
+def task_rows(results: Sequence[Result]) -> Iterator[dict[str, Any]]:
+    """A line for each row of points: the mean, how tasks ended, common mistakes."""
+    graded = [(result, points_of(result)) for result in results if result.status == GRADED]
+    for row, of in {row: of for _, rows in graded for row, (_, of) in rows.items()}.items():
+        given = [rows[row][0] for _, rows in graded if rows.get(row, (None,))[0] is not None]
+        tasks = [task for result, _ in graded for task in result.tasks if task.number == row]
+        says = Counter(mistake.says for task in tasks for mistake in task.mistakes).most_common(5)
+        ended = Counter(task.status for task in tasks) or {"marked": len(given)}
+        yield {
+            "row": tasks[0].title if tasks else row,
+            "mean points": sum(given) / len(given) if given else None,
+            "of": of,
+            "how it ended": ", ".join(f"{count} {status}" for status, count in ended.items()),
+            "common mistakes": " ".join(f"{text} ({count})" for text, count in says) or None,
+        }
+
+
+def to_look_at(results: Sequence[Result], highest: Mapping[str, float]) -> dict[str, list[str]]:
+    """Sentences by student; ``highest`` is [look] of settings.toml."""
+    owners = defaultdict(set)  # students by the contents of their files of predictions
+    for result in results:
+        for score in result.scores:
+            owners[score.contents].add(result.student)
+    found = {r.student: [*sentences(r, owners, highest)] for r in results if r.status == GRADED}
+    return {student: texts for student, texts in found.items() if texts}
+
+
+def sentences(
+    result: Result, owners: Mapping[str, set[str]], highest: Mapping[str, float]
+) -> Iterator[str]:
+    """What is to be looked at in one submission."""
+    yield from (note for note in result.notes if note.startswith(NOT_HANDED_IN))
+    yield from (f"{task.number} crashed" for task in result.tasks if task.status == "crashed")
+    yield from result.calls
+    for score in result.scores:
+        yield from score.faults
+        yield from (f"{score.file}: {odd}" for odd in score.odd)
+        if score.split == "test" and (score.value or 0) > highest[score.data]:
+            yield f"{score.file}: {score.value:.3f} is implausible, were test labels used?"
+        others = owners[score.contents] - {result.student} if score.contents else ()
+        yield from (f"{score.file}: the same predictions as {other}" for other in sorted(others))
