@@ -14,8 +14,7 @@ from typing import Any
 
 from checks.graded_tasks import GradedTask
 from course import regions, table
-from course.grading.sandbox.confine import Limits
-from course.grading.sandbox.isolation import Bubblewrap, ChangeOfUser, Isolation
+from course.grading.sandbox.isolation import Bubblewrap, ChangeOfUser, Isolation, Limits
 from course.settings import course_tasks, read_settings
 from training.files.errors import InputError
 
