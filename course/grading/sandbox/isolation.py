@@ -212,16 +212,10 @@ def run(
 ) -> tuple[str, bytes, str]:
     """Run a command of ours that runs foreign code; nothing of it runs on afterwards.
 
-    Args:
-        command: what to run.
-        request: its standard input.
-        readable: folders that it may read; others have to be allowed to.
-        limits: what it may use.
-        isolation: what is put around it.
+    The request is its standard input; the readable folders have to be open to other users.
 
     Returns:
-        "ended", "timeout", "memory" or "too much output"; what it answered; the end of what it
-        printed.
+        "ended", "timeout", "memory" or "too much output"; its answer; the end of what it printed.
     """
     user = next(_USERS) if os.geteuid() == 0 else None  # else this program cannot change it
     with contextlib.ExitStack() as opened:

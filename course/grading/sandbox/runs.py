@@ -88,11 +88,8 @@ def caught(results: dict[str, Any], run: str, task_id: str) -> Iterator[None]:
 def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[str, Any]:
     """A task of part 1 or 3, as checks/part1/runners.py or checks/part3/runners.py runs it.
 
-    Args:
-        tensors: ``set/name``.
-        task_id: of the task.
-        runs: of each run its name, set of inputs, floating-point type, options of the runner, and
-            whether the classifier's __init__ is ours.
+    Tensors are named ``set/name``. A run is its name, set of inputs, floating-point type, options
+    of the runner, and whether the classifier's __init__ is ours.
     """
     results: dict[str, Any] = {}
     with recorded(results):
@@ -138,9 +135,11 @@ def solved_init() -> Iterator[None]:
         vars(model)["meant"] = {"bert": encoder, "drop": dropouts[0], "": heads[0]}
 
     def lookup(model: nn.Module, name: str) -> Any:
-        meant = [part for word, part in vars(model).get("meant", {}).items() if word in name]
-        if name in vars(model)["_modules"] or name.startswith("_") or not meant:
+        with contextlib.suppress(AttributeError):
             return nn.Module.__getattr__(model, name)
+        meant = [part for word, part in vars(model).get("meant", {}).items() if word in name]
+        if name.startswith("_") or not meant:
+            raise AttributeError(name)
         return meant[0]
 
     with mock.patch.multiple(classifier, create=True, __init__=init, __getattr__=lookup):
@@ -173,11 +172,7 @@ def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
 
 
 def checks(_: dict[str, Tensor], name: str, file: str) -> dict[str, Any]:
-    """What the students' own sanity_check.py prints about one task or job, as a text's bytes.
-
-    Args:
-        file: which it is about; the job would not look for it where the student's is here.
-    """
+    """What the students' own sanity_check.py prints about a task or job of a file, as bytes."""
     jobs, report = (importlib.import_module(f"checks.{module}") for module in ("jobs", "report"))
     printed, text = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(printed):

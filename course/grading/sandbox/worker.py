@@ -30,6 +30,8 @@ import torch
 from safetensors.torch import load, save
 
 RUNS = "course.grading.sandbox.runs"
+IMPORTS = ("utils", "base_bert", "tokenizer", "datasets", "evaluation", "training.loop.run")
+IMPORTS += ("training.loop.encoder_outputs", "training.cli.flags", RUNS)
 HEAD = struct.Struct("<BQ")
 ENDS = ("ran", "crashed", "timeout", "memory", "disk")  # how a task ended, by number
 MOST_NUMBERS = 1_000_000  # of an output
@@ -46,9 +48,9 @@ def main() -> None:
     request["asked"], answers = os.dup(0), os.fdopen(os.dup(1), "wb")
     for number in (0, 1):  # what foreign code prints is not an answer
         os.dup2(os.open(os.devnull, os.O_RDWR), number)
-    for name in request["imports"]:  # before the fork, once for all tasks
+    for name in IMPORTS:  # before the fork, once for all tasks
         importlib.import_module(name)
-    importlib.import_module(RUNS).warm_up()
+    sys.modules[RUNS].warm_up()
     record = (ENDS.index("ran"), b"")
     for number, job in enumerate([None, *request["jobs"]]):
         if job:
@@ -134,8 +136,8 @@ def encode(outputs: dict[str, Any]) -> bytes:
     for name, output in outputs.items():
         plain = isinstance(output, torch.Tensor) and output.layout is torch.strided
         if plain and output.numel() <= MOST_NUMBERS and not output.is_complex():
-            array = torch.empty(output.shape, dtype=output.dtype).copy_(output.detach())
-            arrays[f"tensor/{name}"] = array
+            arrays[f"tensor/{name}"] = torch.empty(output.shape, dtype=output.dtype)
+            arrays[f"tensor/{name}"].copy_(output.detach())
         elif isinstance(output, str):
             text = list(output.encode(errors="replace")[:8000])
             arrays[f"text/{name}"] = torch.tensor(text, dtype=torch.uint8)
