@@ -65,10 +65,9 @@ def open_context(
     with tempfile.TemporaryDirectory(prefix="minbert-grading-") as name:
         stage = Path(name, "stage")
         lay_out(stage / "handout", part, handout)
-        inside = stage / "staff" / "course" / "grading" / "sandbox"
-        inside.mkdir(parents=True)
-        for path in Path(__file__).parent.glob("*.py"):
-            shutil.copy(path, inside)
+        own = Path(__file__).parent
+        without = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(own, stage / "staff" / own.relative_to(ROOT), ignore=without)
         for path in (stage, *stage.rglob("*")):  # whatever the umask is
             path.chmod(0o755 if path.is_dir() else 0o644)
         if isinstance(isolation, ChangeOfUser):
