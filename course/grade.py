@@ -12,7 +12,7 @@ Interrupted, the same command goes on where it was. OUT then holds
     results/ID.json                        all there is to know
     assignment.json                        its secret makes the hidden inputs: keep OUT private
 docs/staff.md explains all, docs/threat-model.md what is defended and what is not. No code of a
-student runs in this process: see course/grading/sandbox/sandbox.py.
+student runs in this process: see course/grading/sandbox/isolation.py.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from course.grading.intake.submissions import Found
 from course.grading.judging import canaries, predictions
 from course.grading.pages import pages
 from course.grading.pages.output import clean
-from course.grading.sandbox import isolation, sandbox
+from course.grading.sandbox import isolation
 from course.grading.sandbox.context import SECONDS, GradingContext, open_context
 from course.grading.types import GRADED, STAFF_ERROR, Result
 from course.settings import read_settings
@@ -60,7 +60,7 @@ def grade_one(
     Args:
         grader: its digest.
     """
-    if sandbox.STOP.is_set():
+    if isolation.STOP.is_set():
         raise KeyboardInterrupt
     student, begun = found.student, time.monotonic()
     target = result_path(args.out, student)

@@ -31,7 +31,6 @@ from course.grading.intake import submissions as intake
 from course.grading.pages import sheets
 from course.grading.pages.output import clean
 from course.grading.sandbox import isolation, protocol
-from course.grading.sandbox.confine import Limits
 from course.grading.sandbox.context import SECONDS, GradingContext, open_context
 from course.grading.types import STATUSES, Submission
 from training.cli.flags import OneLineParser, seed
@@ -95,7 +94,7 @@ def main() -> None:
     args, around = get_args(), isolation.Bubblewrap()
     found = intake.find(args.submissions, ours=[args.out])
     clock = CLOCK * args.seconds  # of a busy machine
-    limits = Limits(cpu_s=math.ceil(args.seconds), wall_s=clock)
+    limits = isolation.Limits(cpu_s=math.ceil(args.seconds), wall_s=clock)
     with contextlib.ExitStack() as opened:
         opened.enter_context(batch.ended_by_signals())
         context = opened.enter_context(open_context(args.part, "", limits, clock, around))

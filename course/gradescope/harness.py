@@ -24,9 +24,8 @@ from course.gradescope import results
 from course.grading import batch
 from course.grading.intake.submissions import take
 from course.grading.judging import canaries, predictions
-from course.grading.sandbox.confine import Limits
 from course.grading.sandbox.context import open_context
-from course.grading.sandbox.isolation import ChangeOfUser
+from course.grading.sandbox.isolation import ChangeOfUser, Limits
 from training.files.writing import write_json
 
 # Half a processor and 768 MB, 200 of them for this process. total_mib counts what a parent

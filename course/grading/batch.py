@@ -19,7 +19,7 @@ from course.grading import points
 from course.grading.intake.submissions import WANTED
 from course.grading.judging import predictions
 from course.grading.judging.submission import grade_submission
-from course.grading.sandbox import isolation, sandbox
+from course.grading.sandbox import isolation
 from course.grading.sandbox.context import GradingContext
 from course.grading.types import GRADED, REFUSED, Result, Submission
 from training.cli.flags import positive_float, positive_int
@@ -65,15 +65,15 @@ def ended_by_signals() -> Iterator[None]:
     """SIGTERM ends as Ctrl-C does: sandboxes first, nothing is left."""
 
     def end(*_: object) -> None:
-        if not sandbox.STOP.is_set():  # a second signal would interrupt the wait for the sandboxes
-            sandbox.STOP.set()
+        if not isolation.STOP.is_set():  # a second signal would interrupt the wait for them
+            isolation.STOP.set()
             raise KeyboardInterrupt
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        sandbox.STOP.clear()
+        isolation.STOP.clear()
         for number, handler in before.items():
             signal.signal(number, handler)
 

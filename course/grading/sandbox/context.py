@@ -14,8 +14,7 @@ from typing import Any
 
 from checks.graded_tasks import GradedTask
 from course import regions, table
-from course.grading.sandbox.confine import Limits
-from course.grading.sandbox.isolation import Bubblewrap, ChangeOfUser, Isolation
+from course.grading.sandbox.isolation import Bubblewrap, ChangeOfUser, Isolation, Limits
 from course.settings import course_tasks, read_settings
 from training.files.errors import InputError
 
@@ -66,10 +65,9 @@ def open_context(
     with tempfile.TemporaryDirectory(prefix="minbert-grading-") as name:
         stage = Path(name, "stage")
         lay_out(stage / "handout", part, handout)
-        inside = stage / "staff" / "course" / "grading" / "sandbox"
-        inside.mkdir(parents=True)
-        for path in Path(__file__).parent.glob("*.py"):
-            shutil.copy(path, inside)
+        own = Path(__file__).parent
+        without = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(own, stage / "staff" / own.relative_to(ROOT), ignore=without)
         for path in (stage, *stage.rglob("*")):  # whatever the umask is
             path.chmod(0o755 if path.is_dir() else 0o644)
         if isinstance(isolation, ChangeOfUser):

@@ -1,57 +1,77 @@
-"""What is put around a sandboxed program: bubblewrap, or on Gradescope only another user.
+"""Run one program that runs foreign code: what is around it, what it may use, and when it ends.
 
-Each class says how a command is wrapped, what the program can then read, and why it cannot be used
-on this machine. What the program may use is in confine.py.
+Around it is bubblewrap, or on Gradescope only another user. All limits are set and watched from
+outside. Memory is what the kernel counts for a control group, where this user can make one: also
+memory that belongs to no process. Elsewhere each process has its limit, and all runs end where the
+machine itself has hardly any memory left. What the program computes is not known here.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
+import re
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from course.grading.sandbox.confine import MIB, Limits
-
+STOP = threading.Event()  # set where this grader is asked to end: all sandboxes end, too
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "HOME": "/tmp"}
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache")  # what is shown of this machine
 PROBE = "import safetensors"  # in Python's own packages folder, and quick to import
+MIB = 2**20
+RESERVE_KIB = 512 * 1024  # of the machine's memory
+PRINTED = 64 * 1024  # bytes that are kept of what a program prints
+# Control groups in versions 1 and 2: where they are, their limits, and whether they have killed
+GROUPS = (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup"))
+GROUP_LIMITS = ("memory.max", "memory.swap.max")
+GROUP_LIMITS += ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+GROUP_EVENTS = ("memory.events", "memory.oom_control")
+JOIN = ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"']  # a group, then a command
 # Users that no account has, below the 65,536 that a container may have. Each run has another one,
-# since the kernel counts, and ends, processes by user.
-_FIRST = 62_000 + secrets.randbelow(3_000)  # another grading on this machine begins elsewhere
-_USERS = itertools.cycle([*range(_FIRST, 65_000), *range(62_000, _FIRST)])
+# since the kernel counts, and ends, processes by user; another grading begins elsewhere.
+_FIRST = 60_000 + secrets.randbelow(4_000)
+_USERS = itertools.cycle(range(_FIRST, _FIRST + 1_000))
 
 
-def new_user() -> int | None:
-    """A user for one run; None where this program cannot change its user."""
-    return next(_USERS) if os.geteuid() == 0 else None
+@dataclass(frozen=True)
+class Limits:
+    """What a sandboxed program may use."""
 
+    wall_s: float = 180.0
+    cpu_s: int = 100  # of each process
+    memory_mib: int = 3072  # address space of each process
+    total_mib: int = 4096  # memory of all of them, where there are control groups
+    file_mib: int = 64  # of each file, and of the temporary folder
+    processes: int = 24  # and threads
+    open_files: int = 256
+    answer_mib: int = 64  # what it may send back
 
-def as_user(user: int) -> list[str]:
-    """What runs a command as a user without any rights."""
-    ids = [f"--reuid={user}", f"--regid={user}"]
-    return ["setpriv", *ids, "--clear-groups", "--no-new-privs"]
+    def command(self) -> list[str]:
+        """What starts a program, and all that it starts, under the limits of each process."""
+        return [
+            "prlimit",
+            f"--cpu={self.cpu_s}:{self.cpu_s + 1}",  # first a signal that says why
+            f"--as={self.memory_mib * MIB}",
+            f"--fsize={self.file_mib * MIB}",
+            f"--nproc={self.processes}",
+            f"--nofile={self.open_files}",
+            "--core=1",  # with 0, core(5) still starts a program of the machine's
+        ]
 
 
 class Bubblewrap:
     """Namespaces of its own: it sees Python, its folders read-only, a small folder in memory."""
-
-    def problems(self) -> list[str]:
-        """Why it cannot be used on this machine, each reason with the remedy."""
-        if not shutil.which("bwrap"):
-            return ["bubblewrap is not installed: apt install bubblewrap"]
-        start = [sys.executable, "-I", "-B", "-c", PROBE]
-        with self.around(start, [], Limits(), new_user()) as command:
-            probe = subprocess.run(command, capture_output=True, text=True, check=False)
-        reason = " ".join(probe.stderr.split())[-300:]
-        failed = f"bubblewrap cannot run Python here ({reason}): see docs/threat-model.md"
-        return [failed] if probe.returncode else []
 
     @contextlib.contextmanager
     def around(
@@ -88,10 +108,6 @@ class Bubblewrap:
 class ChangeOfUser:
     """Another user and no more, for Gradescope's containers, which hold a single submission."""
 
-    def problems(self) -> list[str]:
-        """As above."""
-        return [] if os.geteuid() == 0 else ["Gradescope's harness has to be run as root"]
-
     @contextlib.contextmanager
     def around(
         self, command: Sequence[str], readable: Sequence[Path], limits: Limits, user: int
@@ -117,13 +133,15 @@ Isolation = Bubblewrap | ChangeOfUser
 
 def problems(isolation: Isolation) -> list[str]:
     """Why foreign code cannot be graded on this machine, each reason with the remedy."""
-    return isolation.problems()
-
-
-def python_folders() -> list[Path]:
-    """Where the interpreter and its packages are."""
-    folders = map(Path, (sys.prefix, sys.base_prefix, Path(sys.executable).resolve().parent))
-    return [path for path in dict.fromkeys(folders) if not path.is_relative_to("/usr")]
+    if isinstance(isolation, ChangeOfUser):
+        return [] if os.geteuid() == 0 else ["Gradescope's harness has to be run as root"]
+    if not shutil.which("bwrap"):
+        return ["bubblewrap is not installed: apt install bubblewrap"]
+    probe = [python(), "-I", "-B", "-c", f"{PROBE}; print(1)"]
+    _, answer, printed = run(probe, b"", [], Limits(), isolation)
+    reason = " ".join(printed.split())[-300:]
+    failed = f"bubblewrap cannot run Python here ({reason}): see docs/threat-model.md"
+    return [failed] if answer != b"1\n" else []
 
 
 def layers(isolation: Isolation) -> list[str]:
@@ -131,3 +149,112 @@ def layers(isolation: Isolation) -> list[str]:
     own_user = ["own user"] * (os.geteuid() == 0)
     namespaces = ["bubblewrap: own files, processes, network"] * isinstance(isolation, Bubblewrap)
     return ["fresh interpreter", "own environment", "limits", *own_user, *namespaces]
+
+
+def as_user(user: int) -> list[str]:
+    """What runs a command as a user without any rights."""
+    ids = [f"--reuid={user}", f"--regid={user}"]
+    return ["setpriv", *ids, "--clear-groups", "--no-new-privs"]
+
+
+def python() -> str:
+    """The path of this interpreter, without ``..``, through which bubblewrap finds no way."""
+    return os.path.abspath(sys.executable)  # its links say which environment it belongs to
+
+
+def python_folders() -> list[Path]:
+    """Where the interpreter and its packages are."""
+    folders = [sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable))]
+    paths = dict.fromkeys(Path(os.path.abspath(folder)) for folder in folders)
+    return [path for path in paths if not path.is_relative_to("/usr")]
+
+
+@contextlib.contextmanager
+def memory_group(limits: Limits) -> Iterator[Path | None]:
+    """A control group with a limit of memory; None where this user cannot make one."""
+    top = next((top for top in GROUPS if (top / "cgroup.procs").exists()), GROUPS[0])
+    group = top / f"minbert-grading-{os.getpid()}-{secrets.token_hex(4)}"
+    with contextlib.suppress(OSError):
+        group.mkdir()
+    try:
+        paths = [path for name in GROUP_LIMITS if (path := group / name).exists()]
+        for path in paths:
+            path.write_text(str(limits.total_mib * MIB))
+        yield group if paths else None
+    finally:
+        end = time.monotonic() + 10
+        while group.exists() and time.monotonic() < end:  # until its last process is gone
+            with contextlib.suppress(OSError):
+                group.rmdir()
+            time.sleep(0.01)
+
+
+def has_too_much(group: Path | None) -> bool:
+    """Whether a control group has met its limit.
+
+    RuntimeError: there is no group, and this machine has hardly any memory left.
+    """
+    if group:
+        texts = [path.read_text() for name in GROUP_EVENTS if (path := group / name).exists()]
+        return "oom_kill 0\n" not in "".join(texts)
+    available = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
+    if available and int(available[1]) < RESERVE_KIB:
+        raise RuntimeError("this machine has hardly any memory left: grade fewer at a time")
+    return False
+
+
+def run(
+    command: Sequence[str],
+    request: bytes,
+    readable: Sequence[Path],
+    limits: Limits,
+    isolation: Isolation,
+) -> tuple[str, bytes, str]:
+    """Run a command of ours that runs foreign code; nothing of it runs on afterwards.
+
+    The request is its standard input; the readable folders have to be open to other users.
+
+    Returns:
+        "ended", "timeout", "memory" or "too much output"; its answer; the end of what it printed.
+    """
+    user = next(_USERS) if os.geteuid() == 0 else None  # else this program cannot change it
+    with contextlib.ExitStack() as opened:
+        # files, not pipes: nobody has to read on, or waits for who holds an end
+        asked, answer, printed = (opened.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        asked.write(request)
+        asked.seek(0)
+        fcntl.lockf(asked, fcntl.LOCK_EX)  # until this process ends, which worker.py looks for
+        group = opened.enter_context(memory_group(limits))
+        wrapped = opened.enter_context(isolation.around(command, readable, limits, user))
+        process = subprocess.Popen(
+            [*JOIN, group, *wrapped] if group else wrapped,
+            stdin=asked,
+            stdout=answer,
+            stderr=printed,
+            cwd="/tmp",
+            env=ENVIRONMENT,
+            start_new_session=True,
+        )
+        end, status = time.monotonic() + limits.wall_s, ""
+        try:
+            while not status:
+                if STOP.is_set():
+                    raise KeyboardInterrupt
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(0.1)
+                if os.fstat(answer.fileno()).st_size > limits.answer_mib * MIB:
+                    status = "too much output"
+                elif has_too_much(group):
+                    status = "memory"
+                elif process.returncode is not None:
+                    status = "ended"
+                elif time.monotonic() > end:
+                    status = "timeout"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        answer.seek(0)
+        printed.seek(max(0, os.fstat(printed.fileno()).st_size - PRINTED))
+        text = printed.read(PRINTED).decode("utf-8", "replace")
+        return status, answer.read(limits.answer_mib * MIB), text

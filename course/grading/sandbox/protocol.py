@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,15 +11,13 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from course.grading.sandbox import sandbox
+from course.grading.sandbox import isolation
 from course.grading.sandbox.context import GradingContext
-from course.grading.sandbox.worker import ENDS, HEAD, MOST_NUMBERS, OTHERS
+from course.grading.sandbox.worker import ENDS, HEAD, MOST_NUMBERS
 
-# What the program in the sandbox loads once for all tasks
-IMPORTS = ["utils", "base_bert", "tokenizer", "datasets", "evaluation"]
-IMPORTS += ["training.loop.run", "training.loop.encoder_outputs", "training.cli.flags"]
 NUMBERS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NUMBERS += (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+OTHER = type("non-tensor", (), {})()  # stands for what is neither tensor, text nor None
 MOST_NAMES = 2**20  # bytes of an answer's names and shapes, which cost much more once they are read
 Job = dict[str, Any]
 
@@ -48,14 +45,14 @@ def ask(
     """
     staff, course = (context.stage / name for name in ("staff", "handout"))
     worker = staff / "course" / "grading" / "sandbox" / "worker.py"
-    command = [sys.executable, "-s", "-B", str(worker), str(staff), str(course)]
+    command = [isolation.python(), "-s", "-B", str(worker), str(staff), str(course)]
     inputs = {name: tensor.detach().clone() for name, tensor in tensors.items()}
     replies: dict[str, Reply] = {}
     while waiting := [job for job in jobs if job["name"] not in replies]:
-        request = {"jobs": waiting, "seconds": context.seconds, "imports": IMPORTS}
+        request = {"jobs": waiting, "seconds": context.seconds}
         text = torch.frombuffer(bytearray(json.dumps(request).encode()), dtype=torch.uint8)
         message = save({**inputs, "request": text})
-        status, answer, printed = sandbox.run(
+        status, answer, printed = isolation.run(
             command, message, [context.stage], context.limits, context.isolation
         )
         started, *answers = records(answer) or [None]
@@ -94,12 +91,10 @@ def decode(number: int, content: bytes) -> Reply:
     outputs: dict[str, Any] = {}
     for key, array in arrays.items():
         kind, _, name = key.partition("/")
+        outputs[name] = None if kind == "none" else OTHER
         if kind == "text":
             content = array.contiguous().numpy().tobytes() if array.dtype == torch.uint8 else b""
             outputs[name] = content.decode(errors="replace")[:2000]
         elif kind == "tensor" and array.dtype in NUMBERS:
             outputs[name] = array
-        else:
-            known = array.dtype == torch.uint8 and array.numel() == 1 and array < len(OTHERS)
-            outputs[name] = OTHERS[array.item() if known else -1]
     return Reply("ran", outputs)

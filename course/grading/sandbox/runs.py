@@ -29,10 +29,6 @@ from checks.part1.references import in_dtype, under
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 MOST_TEXT = 20_000  # bytes of what the checks print about one task
-CASE_FAILS = (  # a step that fails in one case: the others are run still
-    ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError,
-    adamw_cases.CheckFailed,
-)  # fmt: skip
 RECORDED = {  # of torch's own functions, by their names, those in Python after their files'
     "attention": re.compile(r"(^|\.|/torch/.*:)(_?scaled_dot_pro|\w*multi_head_att|flex_att)"),
     "Transformer layers": re.compile(r"/torch/nn/modules/transformer\.py:|^_transformer_enc"),
@@ -40,78 +36,70 @@ RECORDED = {  # of torch's own functions, by their names, those in Python after 
 }
 
 
-def warm_up(gradients: bool) -> None:
-    """Before the fork, do what every task would do again, and spare all of them what none needs.
-
-    Args:
-        gradients: whether tasks take them; the first one loads five hundred modules.
-    """
+def warm_up() -> None:
+    """Before the fork, do what every task would do again, and spare all of them what none needs."""
     torch.set_num_threads(1)
     # Optimizers' methods load torch.compile, which takes a second, only to be left out of it
     for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):
         inner = getattr(Optimizer, name).__wrapped__
         inner.__dynamo_disable = inner
-    if gradients:
-        weight = torch.ones(2, requires_grad=True)
-        torch.autograd.grad(weight.sum(), weight, torch.ones(()))
+    torch.ones(1, requires_grad=True).sum().backward()  # the first loads five hundred modules
 
 
 @contextlib.contextmanager
 def recorded(results: dict[str, Any]) -> Iterator[None]:
     """Put into ``calls`` whether what RECORDED names is called, however it was got hold of."""
-    codes, names = set(), set()  # of functions written in Python and in C
+    seen: set[Any] = set()  # code of functions in Python, names of those in C
 
     def note(frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call":
-            names.add(called.__name__)
+            seen.add(called.__name__)
         elif event == "call":
-            codes.add(frame.f_code)
+            seen.add(frame.f_code)
             if frame.f_code is torch._ops.OpOverload.__call__.__code__:
-                names.add(str(frame.f_locals["self"]))
+                seen.add(str(frame.f_locals["self"]))
 
     sys.setprofile(note)
     try:
         yield
     finally:
         sys.setprofile(None)
-        names |= {f"{code.co_filename}:{code.co_name}" for code in codes}
+        names = [s if isinstance(s, str) else f"{s.co_filename}:{s.co_name}" for s in seen]
         ran = [any(map(pattern.search, names)) for pattern in RECORDED.values()]
         results["calls"] = torch.tensor(ran)
+
+
+@contextlib.contextmanager
+def caught(results: dict[str, Any], run: str, task_id: str) -> Iterator[None]:
+    """Put an exception in words, and whether the task's file was imported, into a run's outputs."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as error:
+        finding = describe(error)
+        results |= {f"{run}|error": finding.text, f"{run}|error kind": finding.kind}
+        if finding.slight:
+            results[f"{run}|error slight"] = "yes"
+        if graded_task(task_id).module not in sys.modules:  # Python forgets what failed
+            results[f"{run}|error at import"] = "yes"
 
 
 def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[str, Any]:
     """A task of part 1 or 3, as checks/part1/runners.py or checks/part3/runners.py runs it.
 
-    Args:
-        tensors: ``set/name``.
-        task_id: of the task.
-        runs: of each run its name, set of inputs, floating-point type, options of the runner, and
-            whether the classifier's __init__ is ours.
+    Tensors are named ``set/name``. A run is its name, set of inputs, floating-point type, options
+    of the runner, and whether the classifier's __init__ is ours.
     """
     results: dict[str, Any] = {}
     with recorded(results):
         for name, inputs, dtype, options, solved in runs:
             values = in_dtype(under(f"{inputs}/", tensors), DTYPES[dtype])
             init = solved_init() if solved else contextlib.nullcontext()
-            try:
-                with default_dtype(DTYPES[dtype]), FixedDropout(), init:
-                    outputs = runners.run_of(task_id)(values, **options)
-            except MemoryError:
-                raise
-            except (Exception, SystemExit) as error:
-                outputs = error_outputs(error, task_id)
-            results |= {f"{name}|{output}": value for output, value in outputs.items()}
+            with caught(results, name, task_id), default_dtype(DTYPES[dtype]), FixedDropout(), init:
+                outputs = runners.run_of(task_id)(values, **options)
+                results |= {f"{name}|{output}": value for output, value in outputs.items()}
     return results
-
-
-def error_outputs(error: BaseException, task_id: str) -> dict[str, str]:
-    """An exception in words, and whether a task's file could be imported, as outputs."""
-    finding = describe(error)
-    outputs = {"error": finding.text, "error kind": finding.kind}
-    outputs |= {"error slight": "yes"} if finding.slight else {}
-    # Python forgets a module that could not be imported
-    imported = graded_task(task_id).module in sys.modules
-    return outputs if imported else outputs | {"error at import": "yes"}
 
 
 @contextlib.contextmanager
@@ -122,15 +110,19 @@ def solved_init() -> Iterator[None]:
     that forward looks for in vain mean BERT, dropout or the linear layer.
     """
     classifier = importlib.import_module("classifier").BertSentimentClassifier
-    begin = classifier.__init__
+    begin, begin_module = classifier.__init__, nn.Module.__init__
 
     def init(model: nn.Module, config: Any) -> None:
-        nn.Module.__init__(model)
-        with contextlib.suppress(Exception):
+        made: list[nn.Module] = []
+
+        def note(module: nn.Module, *args: Any, **kwargs: Any) -> None:
+            begin_module(module, *args, **kwargs)
+            made.append(module)
+
+        begin_module(model)
+        with contextlib.suppress(Exception), mock.patch.object(nn.Module, "__init__", note):
             begin(model, config)
-        encoder = importlib.import_module("bert").BertModel.from_pretrained("")  # the runner's
-        own = set(modules_kept(model)) - {*encoder.modules(), model}
-        layers = [part for part in modules_kept(model) if part in own and not [*part.children()]]
+        layers = [part for part in made if part is not model and not [*part.children()]]
         heads = [part for part in layers if isinstance(part, nn.Linear)][-1:] or [nn.Linear(1, 1)]
         dropouts = [part for part in layers if isinstance(part, nn.Dropout)] or [nn.Dropout()]
         for layer in {*layers} - {*heads, *dropouts}:
@@ -139,28 +131,19 @@ def solved_init() -> Iterator[None]:
         for dropout in dropouts:
             dropout.p = config.hidden_dropout_prob
         model.solved = nn.ModuleList([*heads, *dropouts])  # those in a plain list, too, move
+        encoder = importlib.import_module("bert").BertModel.from_pretrained("")  # the runner's
         vars(model)["meant"] = {"bert": encoder, "drop": dropouts[0], "": heads[0]}
 
     def lookup(model: nn.Module, name: str) -> Any:
-        try:
+        with contextlib.suppress(AttributeError):
             return nn.Module.__getattr__(model, name)
-        except AttributeError:
-            meant = [part for word, part in vars(model).get("meant", {}).items() if word in name]
-            if name.startswith("_") or not meant:
-                raise
-            return meant[0]
+        meant = [part for word, part in vars(model).get("meant", {}).items() if word in name]
+        if name.startswith("_") or not meant:
+            raise AttributeError(name)
+        return meant[0]
 
-    change = mock.patch.multiple(classifier, create=True, __init__=init, __getattr__=lookup)
-    with change:
+    with mock.patch.multiple(classifier, create=True, __init__=init, __getattr__=lookup):
         yield
-
-
-def modules_kept(model: nn.Module) -> list[nn.Module]:
-    """All modules of a model, those in plain lists and dicts as well."""
-    roots = [model]
-    for kept in vars(model).values():
-        roots += kept.values() if isinstance(kept, dict) else kept if isinstance(kept, list) else ()
-    return [part for root in roots if isinstance(root, nn.Module) for part in root.modules()]
 
 
 def without_decay(case: adamw_cases.Case) -> adamw_cases.Case:
@@ -172,32 +155,24 @@ def without_decay(case: adamw_cases.Case) -> adamw_cases.Case:
 def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
     """Task 1.5 on prescribed gradients: trajectories by the cases' names, also without decay."""
     results: dict[str, Any] = {}
-    try:
+    with caught(results, "hidden", "optimizer.step"):
         opt_class = importlib.import_module("optimizer").AdamW
         if not adamw_checks.is_started(opt_class):
             return {"hidden|error": "", "hidden|error kind": "not started"}
         cases = adamw_cases.make_cases(seed)
         with recorded(results):
             for case in (*cases, *map(without_decay, cases)):
-                with contextlib.suppress(*CASE_FAILS):
+                with contextlib.suppress(Exception):  # the other cases are run still
                     trajectory = adamw_cases.run_case(opt_class, case, seed=seed)
                     results[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
         outputs = adamw_mistakes.outputs_of(opt_class)
         results["hidden|gradient"] = outputs["gradient"]
-        return results | {f"public|{name}": output for name, output in outputs.items()}
-    except MemoryError:
-        raise
-    except (Exception, SystemExit) as error:
-        outputs = error_outputs(error, "optimizer.step")
-        return {f"hidden|{name}": value for name, value in outputs.items()}
+        results |= {f"public|{name}": output for name, output in outputs.items()}
+    return results
 
 
 def checks(_: dict[str, Tensor], name: str, file: str) -> dict[str, Any]:
-    """What the students' own sanity_check.py prints about one task or job, as a text's bytes.
-
-    Args:
-        file: which it is about; the job would not look for it where the student's is here.
-    """
+    """What the students' own sanity_check.py prints about a task or job of a file, as bytes."""
     jobs, report = (importlib.import_module(f"checks.{module}") for module in ("jobs", "report"))
     printed, text = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -209,9 +184,7 @@ def checks(_: dict[str, Tensor], name: str, file: str) -> dict[str, Any]:
     return {"text": torch.frombuffer(content, dtype=torch.uint8)}
 
 
-def viva(
-    _: dict[str, Tensor], seed: str, count: int, tasks: list[str], room: float
-) -> dict[str, Any]:
+def viva(_: dict[str, Tensor], **asked: Any) -> dict[str, Any]:
     """Questions about a group's functions, as the bytes of a JSON text."""
-    text = importlib.import_module("checks.quiz.generate").as_json(seed, count, tasks, room)
+    text = importlib.import_module("checks.quiz.generate").as_json(**asked)
     return {"questions": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
