@@ -43,7 +43,8 @@ def warm_up() -> None:
     for name in ("add_param_group", "load_state_dict", "state_dict", "zero_grad"):
         inner = getattr(Optimizer, name).__wrapped__
         inner.__dynamo_disable = inner
-    torch.ones(1, requires_grad=True).sum().backward()  # the first loads five hundred modules
+    weight = torch.ones(2, requires_grad=True)
+    torch.autograd.grad(weight.sum(), weight, torch.ones(()))  # loads five hundred modules
 
 
 @contextlib.contextmanager

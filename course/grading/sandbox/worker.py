@@ -84,7 +84,8 @@ def in_child(place: Path, job: dict, tensors: dict, request: dict) -> tuple[int,
         result.seek(0)
         content = b"" if ended else result.read()
     # what is left counts against the folder's size
-    subprocess.run(["find", place.parent, "-mindepth", "1", "-delete"], check=False)
+    left = ["find", place.parent, "-xdev", "-mindepth", "1", "-delete"]
+    subprocess.run(left, check=False, capture_output=True)  # what is mounted there stays
     return ended, content
 
 
