@@ -104,4 +104,5 @@ def sentences(
         if score.split == "test" and (score.value or 0) > highest[score.data]:
             yield f"{score.file}: {score.value:.3f} is implausible, were test labels used?"
         others = owners[score.contents] - {result.student} if score.contents else ()
-        yield from (f"{score.file}: the same predictions as {other}" for other in sorted(others))
+        if others:
+            yield f"{score.file}: the same predictions as {', '.join(sorted(others))}"
