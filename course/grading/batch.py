@@ -109,7 +109,7 @@ def missing_files(submission: Submission) -> Iterator[str]:
     """A note on the code and texts that a submission lacks."""
     asked = [name for name in WANTED[submission.part] if name.endswith((".py", ".md"))]
     missing = [name for name in asked if name not in submission.files]
-    if submission.part == 2 and not any(name.endswith(".pdf") for name in submission.files):
+    if submission.part == 2 and not any(name.lower().endswith(".pdf") for name in submission.files):
         missing.append("AI-usage card (PDF)")
     if missing and not submission.refused:
         yield f"{NOT_HANDED_IN}: {', '.join(missing)}"

@@ -245,6 +245,12 @@ def test_a_viva_asks_about_each_groups_own_code(submissions, tmp_path):
     assert_refused(as_process(*words, folder=tmp_path), "is there already: name a new folder")
 
 
+@pytest.mark.parametrize(("name", "is_told"), [("card.pdf", 0), ("Card.PDF", 0), ("card.txt", 1)])
+def test_an_ai_card_that_is_missing_is_told(name, is_told):
+    told = " ".join(batch.missing_files(Submission("a", 2, {name: b"%PDF-"})))
+    assert told.count("AI-usage card (PDF)") == is_told
+
+
 # ---------------------------------------------------------------------------------------------
 # A batch in this process, without a sandbox
 

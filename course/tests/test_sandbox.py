@@ -20,7 +20,7 @@ from safetensors.torch import save
 from support import ROOT, needs_sandbox
 
 from course import regions
-from course.grading.judging.submission import grade_tasks
+from course.grading.judging import part1
 from course.grading.sandbox import isolation, protocol, worker
 from course.grading.sandbox.context import open_context
 from course.grading.sandbox.isolation import Limits
@@ -178,7 +178,7 @@ FOR_POINTS = {
 def test_attack_for_points(name):
     files = {"bert.py": (solved("bert.py") + FOR_POINTS[name] + FUNCTIONS).encode()}
     with open_context(1, "secret", seconds=5) as context:
-        verdicts = grade_tasks(context, Submission(name, 1, files))
+        verdicts, _ = part1.grade(context, Submission(name, 1, files))
     for task in context.tasks:
         assert verdicts[task.id].status in STATUSES
         assert verdicts[task.id].status != "right", task.id
@@ -188,7 +188,7 @@ def test_attack_for_points(name):
 def test_without_an_attack_its_tasks_are_right():
     files = {"bert.py": solved("bert.py").encode()}
     with open_context(1, "secret") as context:
-        verdicts = grade_tasks(context, Submission("honest", 1, files))
+        verdicts, _ = part1.grade(context, Submission("honest", 1, files))
     statuses = {verdicts[task.id].status for task in context.tasks if task.file == "bert.py"}
     assert statuses == {"right"}
 

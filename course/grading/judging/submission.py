@@ -43,11 +43,6 @@ def grade_submission(context: GradingContext, submission: Submission) -> Judged:
     return Judged(verdicts, calls, checks_text(context, submission, files))
 
 
-def grade_tasks(context: GradingContext, submission: Submission) -> dict[str, Verdict]:
-    """The verdicts alone, which need one sandbox only; of part 2 there are none."""
-    return {} if context.part == 2 else part1.grade(context, submission)[0]
-
-
 def calls_in(tasks: Iterable[GradedTask], replies: Mapping[str, Reply]) -> Iterator[str]:
     """A sentence for each task that ran something of torch's own that it asks students to write."""
     for entry in tasks:
