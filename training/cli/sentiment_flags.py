@@ -12,10 +12,8 @@ from training.cli.flags import (
     OneLineParser,
     add_fields,
     check_outputs,
-    data_dir_flag,
     flag,
     positive_int,
-    some_text,
 )
 from training.files.course_files import SPLITS, class_names, data_folder
 from training.files.hub import default_model
@@ -28,44 +26,35 @@ DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
 COLUMNS = {"loss": "loss", "train acc": "train_acc", "dev acc": "dev_acc", "dev macro F1": "dev_f1"}
 
 
+OUT_HELP = "file for predictions; one data set only"
+TRAIN_HELP = "your training file: tab-separated id, sentence, label"
+PREDICT_HELP = "classify this text, or lines of standard input"
+
+
 @dataclass
 class ClassifierFlags(FineTuningFlags):
     """The options of the command line, and what ``plan`` fills in for each data set."""
 
     batch_size: int = flag(8, type=positive_int, help="of SST; CFIMDB always takes 8")
-    dev_out: str | None = flag(None, path="writes", help="file for predictions; one data set only")
-    test_out: str | None = flag(None, path="writes", help="file for predictions; one data set only")
-    data_dir: str | None = data_dir_flag()
-    only: str | None = flag(
-        None, may_change=True, choices=tuple(DATA_SETS), help="run one data set"
-    )
-    train: str | None = flag(
-        None, path="reads", help="your training file: tab-separated id, sentence, label"
-    )
+    dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    test_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    only: str | None = flag(None, may_change=True, choices=[*DATA_SETS], help="run one data set")
+    train: str | None = flag(None, path="reads", help=TRAIN_HELP)
     dev: str | None = flag(None, path="reads", help="its dev file")
-    test: str | None = flag(
-        None, path="reads", may_change=True, help="its test file, unlabelled (optional)"
-    )
+    test: str | None = flag(None, path="reads", may_change=True, help="its test file (optional)")
     labels: str | None = flag(None, help="names of the classes, separated by commas")
     predict: str | None = flag(
-        None,
-        may_change=True,
-        nargs="?",
-        const="-",
-        type=some_text,
-        metavar="TEXT",
-        help="classify this text, or lines of standard input",
+        None, may_change=True, nargs="?", const="-", metavar="TEXT", help=PREDICT_HELP
     )
     checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
     num_labels: int | None = None  # None: as many as the training set has
-    filepath: str | None = field(default=None, metadata={"path": "writes"})  # the checkpoint
+    filepath: str | None = field(default=None, metadata={"path": "writes", "may_change": True})
 
 
 def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
     """Read and check the command line."""
-    parser = OneLineParser(
-        prog="classifier.py", description="Sentiment of single sentences with BERT."
-    )
+    about = "Sentiment of single sentences with BERT."
+    parser = OneLineParser(prog="classifier.py", description=about)
     add_fields(parser, ClassifierFlags)
     args = parser.parse_args(arguments, namespace=ClassifierFlags())
     if (args.train or args.dev or args.test) and not (args.train and args.dev):
@@ -76,10 +65,8 @@ def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
         parser.error("--dev_out and --test_out name the files of ONE data set, but two would run")
     if args.test_out and args.train and not args.test:
         parser.error("--test_out is where predictions for --test go: give both")
-    if args.predict is not None and not args.checkpoint:
-        parser.error("--predict needs --checkpoint")
-    if args.checkpoint and args.predict is None:
-        parser.error("--checkpoint is the model that --predict uses; --resume continues a run")
+    if (args.predict is None) != (args.checkpoint is None):
+        parser.error("--predict and --checkpoint go together; --resume continues a run")
     return args
 
 
@@ -96,32 +83,25 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
             files = {key: str(folder / f"ids-{name}-{end}.csv") for key, end in SPLITS.items()}
             batch_size = batch_size or args.batch_size
             runs[name] = replace(args, num_labels=num_labels, batch_size=batch_size, **files)
-    planned = [
-        replace(
+    for name, run in runs.items():
+        stem = f"predictions/{args.option}-{name}"
+        run = runs[name] = replace(
             run,
             filepath=f"{name}-classifier.pt",
-            dev_out=args.dev_out or f"predictions/{args.option}-{name}-dev-out.csv",
-            test_out=args.test_out or f"predictions/{args.option}-{name}-test-out.csv",
+            dev_out=args.dev_out or f"{stem}-dev-out.csv",
+            test_out=args.test_out or f"{stem}-test-out.csv",
         )
-        for name, run in runs.items()
-    ]
-    for run in planned:
         check_outputs(run)
-    results = [run.filepath for run in planned]
+    results = [run.filepath for run in runs.values()]
     refuse_ended(args, results, [resume_path(result) for result in results])
-    return planned
+    return [*runs.values()]
 
 
 def is_ours(config: Mapping[str, Any]) -> bool:
     """Whether a checkpoint's configuration is of a model of classifier.py."""
-    labels, dropout = config.get("num_labels"), config.get("hidden_dropout_prob")
-    return (
-        config.get("option") in ("pretrain", "finetune")
-        and isinstance(labels, int)
-        and labels > 0
-        and isinstance(dropout, (int, float))
-        and 0 <= dropout < 1
-    )
+    labels = config.get("num_labels")
+    is_known = config.get("option") in ("pretrain", "finetune")
+    return is_known and isinstance(labels, int) and labels > 0
 
 
 def output_stem(args: ClassifierFlags) -> str:

@@ -13,26 +13,23 @@ from training.cli.flags import (
     OneLineParser,
     add_fields,
     check_outputs,
-    data_dir_flag,
     flag,
     positive_int,
     some_text,
 )
 from training.files.course_files import COURSE_STEMS, SPLITS, data_folder
 from training.files.errors import InputError
-from training.files.writing import check_writable
 
 OUT_HELP = "file for predictions (in --out_dir)"
-DATA_HELP = {
-    "train": "training data (%(default)s)",
-    "dev": "dev data (%(default)s)",
-    "test": "test data, unlabelled (%(default)s)",
-}
+FILEPATH_HELP = "checkpoint ({option}-{epochs}-{lr}-multitask.pt)"
+PREDICT_HELP = "a text, or the two of a pair, or standard input"
+STEPS_HELP = "default: one for each batch of each task"
 
 
 def data_file(default: str, split: str) -> Any:
     """A flag that names a data file; another test file does not change a training."""
-    return flag(default, path="reads", may_change=split == "test", help=DATA_HELP[split])
+    what = {"train": "training data", "dev": "dev data", "test": "test data, unlabelled"}[split]
+    return flag(default, path="reads", may_change=split == "test", help=f"{what} (%(default)s)")
 
 
 def task_names(text: str, known: Sequence[str] = tuple(COURSE_STEMS)) -> list[str]:
@@ -64,21 +61,11 @@ class TaskFlags(FineTuningFlags):
     para_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
     sts_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
     sts_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
-    data_dir: str | None = data_dir_flag()
     out_dir: str = flag("predictions", may_change=True, help="folder for everything written")
-    filepath: str | None = flag(
-        None, path="writes", help="checkpoint ({option}-{epochs}-{lr}-multitask.pt)"
-    )
-    steps_per_epoch: int | None = flag(
-        None, type=positive_int, help="default: one for each batch of each task"
-    )
+    filepath: str | None = flag(None, path="writes", help=FILEPATH_HELP)
+    steps_per_epoch: int | None = flag(None, type=positive_int, help=STEPS_HELP)
     predict: list[str] | None = flag(
-        None,
-        may_change=True,
-        nargs="*",
-        type=some_text,
-        metavar="TEXT",
-        help="a text, or the two of a pair, or standard input",
+        None, may_change=True, nargs="*", type=some_text, metavar="TEXT", help=PREDICT_HELP
     )
     checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
 
@@ -127,16 +114,13 @@ def find_files(args: Flags, tasks: Sequence[str], stems: Mapping[str, str] = COU
         stems: of the tasks' data files; see multitask_files.
     """
     name_outputs(args, tasks)
-    names = {
-        f"data/{stem}-{ending}.csv": f"{task}_{split}"
-        for task, stem in stems.items()
-        for split, ending in SPLITS.items()
-    }
-    paths = {flag: getattr(args, flag) for flag in names.values()}
-    if names.keys() & set(paths.values()):
-        files = multitask_files(args.data_dir, stems)
-        for flag, path in paths.items():
-            setattr(args, flag, files[names[path]] if path in names else path)
+    files: dict[str, str] = {}
+    for task, stem in stems.items():
+        for split, end in SPLITS.items():
+            flag = f"{task}_{split}"
+            if getattr(args, flag) == f"data/{stem}-{end}.csv":
+                files = files or multitask_files(args.data_dir, stems)
+                setattr(args, flag, files[flag])
     return args
 
 
@@ -191,6 +175,3 @@ def check_files(args: TaskFlags) -> None:
                     f"course files, or leave {task} out with --tasks"
                 )
     check_outputs(args)
-    outputs = [getattr(args, f"{task}_{end}_out") for task in args.tasks for end in ("dev", "test")]
-    for path in (*outputs, args.filepath, f"{args.out_dir}/multitask"):
-        check_writable(Path(path).parent)

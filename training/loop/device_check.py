@@ -1,47 +1,40 @@
-"""Whether a device computes what the CPU computes: looked at before a run trains on it.
+"""Before a run trains on a GPU: does it compute what the CPU computes?
 
-PyTorch's kernels for a device can be wrong, and a model that they train learns all the same, only
-less. So two rows of the run's own data go through the run's own model, forward and backward and
-without dropout: on the device in the run's precision, and on the CPU in float32. What the precision
-explains is measured: the CPU does it once more, with every matrix product rounded.
+A device's kernels can be wrong, and a model that they train learns all the same, only less. So two
+rows of the run's own data go through the run's own model, forward and backward, without dropout: on
+the device in the run's precision, and on the CPU in float32. What the precision explains is
+measured: the CPU does it once more, with every matrix product rounded.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from inspect import signature
 from statistics import median
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.data import DataLoader
 
 from training.files.errors import InputError, first_line
 from training.loop.batches import PAIR
 from training.loop.devices import autocast_for
 from training.loop.processes import gather
 
-Autocast = Callable[[], AbstractContextManager]
-Sample = tuple[str, list[Tensor]]  # a method of the model; ids and mask, segments or a second pair
 Values = list[tuple[str, Tensor]]  # by name, on the CPU in float32
-
-REFERENCE = "cpu"  # the kind of device that others are compared with
-LENGTH = 16  # most tokens of a row
+LENGTH, SCALE = 16, 2.0**10  # most tokens of a row; of the loss, since float16 ends at 6e-8
 MARGIN = 8  # times what rounding explains: kernels round in other places (on CPUs: up to 2.8 times)
-PRECISIONS = {None: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 PRODUCTS = {torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.bmm, torch.ops.aten.baddbmm}
 
 
 def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> None:
-    """Compare a model on its device with a copy on the CPU; nothing to do if it is there itself.
+    """Compare a model on its device with a copy on the CPU.
 
     Args:
         datasets: by the name of a method of the model the rows that it is called with.
@@ -50,74 +43,53 @@ def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> No
         InputError: rounding does not explain a difference, and --trust_device is not given.
     """
     device = next(model.parameters()).device
-    if device.type == REFERENCE:
-        return
-    samples = [sample(model, method, rows) for method, rows in datasets.items()]
-    modes = {module: module.training for module in model.modules()}
+    samples = [(method, sample(model, method, rows)) for method, rows in datasets.items()]
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         fault = fault_of(model.eval(), samples, autocast_for(device, args.precision))
-    for module, mode in modes.items():
-        module.training = mode
     fault = next(filter(None, gather(fault)), None)  # all processes end together
     if fault and not args.trust_device:
-        raise InputError(f"{fault}, or train anyway with --trust_device")
+        raise InputError(f"{fault}; leave out --use_gpu, or train anyway with --trust_device")
     print(f"note: {fault}" if fault else f"device check: {device.type} computes as the CPU does")
 
 
-def sample(model: nn.Module, method: str, rows: Any) -> Sample:
-    """Two rows of a data set, cut to LENGTH tokens, at least one of them padded."""
-    lengths = np.asarray(rows.lengths())
-    longest = np.where(lengths <= LENGTH, lengths, 0).argmax()
-    numbers = [[int(longest), int(lengths.argmin())]]
-    own = torch.Generator()  # a loader draws a number
-    (batch,) = DataLoader(rows, batch_sampler=numbers, collate_fn=rows.collate_fn, generator=own)
+def sample(model: nn.Module, method: str, rows: Any) -> list[Tensor]:
+    """The inputs of two rows, cut to LENGTH tokens, the shortest one padded further: (2, L) each."""
+    shortest = min(range(len(rows.lengths())), key=rows.lengths().__getitem__)
+    batch = rows.collate_fn([rows[0], rows[shortest]])
     keys = PAIR[:-1] if "token_ids_1" in batch else ("token_ids", "attention_mask")
     if "token_type_ids" in batch and len(signature(getattr(model, method)).parameters) > 2:
         keys = (*keys, "token_type_ids")
-    inputs = [batch[key][:, :LENGTH].clone() for key in keys]  # (2, L) each
+    inputs = [batch[key][:, :LENGTH].clone() for key in keys]
     for mask in inputs[1::2]:
-        if mask.all():
-            mask[-1, mask.size(1) // 2 :] = 0
-    return method, inputs
+        mask[-1, max(1, mask.size(1) // 2) :] = 0
+    return inputs
 
 
-def fault_of(model: nn.Module, samples: Sequence[Sample], autocast: Autocast) -> str | None:
-    """What the model's device computes differently from the CPU, and what to do."""
+def fault_of(model: nn.Module, samples: list, autocast: Callable) -> str | None:
+    """What the model's device computes differently from the CPU, in a phrase."""
     device = next(model.parameters()).device.type
     with autocast():
-        enabled = torch.is_autocast_enabled(device)
-        half = torch.get_autocast_dtype(device) if enabled else None
+        is_half = torch.is_autocast_enabled(device)
+        dtype = torch.get_autocast_dtype(device) if is_half else torch.bfloat16
     try:
-        plain = copy_on_cpu(model)
-        exact = forward_and_backward(plain, samples, nullcontext)
-        # gradients as large as float16 holds them, with space for those between the layers
-        largest = max(abs(float(end)) for _, g in exact[1] for end in g.aminmax())
-        scale = 2.0 ** (10 - math.ceil(math.log2(largest))) if 0 < largest < math.inf else 1.0
-        with RoundedProducts(half or torch.bfloat16):
-            rounded = forward_and_backward(plain, samples, nullcontext, scale)
+        plain = copy.deepcopy(model).cpu()
+        for module in plain.modules():  # without the kernels of --fast
+            for name, value in [*vars(module).items()]:
+                if str(getattr(value, "__module__", "")).startswith("training.fast"):
+                    delattr(module, name)
+        exact = passes(plain, samples, nullcontext)
+        with RoundedProducts(dtype):
+            rounded = passes(plain, samples, nullcontext)
     except RuntimeError as error:
         if isinstance(error, NotImplementedError):  # a task that is not written yet
             raise
         print(f"note: no device check, since the model fails on the CPU ({first_line(error)})")
         return None
-    try:
-        computed = forward_and_backward(model, samples, autocast, scale)
-    except NotImplementedError as error:
-        remedy = "set PYTORCH_ENABLE_MPS_FALLBACK=1, leave out --use_gpu"
-        return f"{device} lacks an operation of the model ({first_line(error)}): {remedy}"
-    # Errors grow with the unit of rounding. In float32 those of the sums count as well: of K
-    # products, added up in whatever order, about √K units.
+    # In float32 the sums of K products count as well: about √K units of 2⁻¹⁶ of bfloat16's
     longest_sum = max(size for p in model.parameters() for size in p.shape)
-    factor = 1.0 if half else 2.0**-16 * math.sqrt(longest_sum)  # bfloat16 has 16 bits less
-    kinds = zip(exact, rounded, computed, (1.0, scale), strict=True)
-    differences = (first_difference(*values, MARGIN * factor) for values in kinds)
-    difference = next(filter(None, differences), None)
-    where = f"{device} in {PRECISIONS[half]} does not compute what the CPU computes"
-    return difference and f"{where}: {difference}; leave out --use_gpu"
-
-
-# ---------------------------------------------------------------------------------------------
-# Passes
+    factor = MARGIN * (1.0 if is_half else 2.0**-16 * math.sqrt(longest_sum))
+    difference = first_difference(exact, rounded, passes(model, samples, autocast), factor)
+    return difference and f"{device} does not compute what the CPU computes: {difference}"
 
 
 class RoundedProducts(TorchDispatchMode):
@@ -131,110 +103,53 @@ class RoundedProducts(TorchDispatchMode):
         """Compute an operation."""
         if operation.overloadpacket not in PRODUCTS:
             return operation(*args, **(kwargs or {}))
-        return self.rounded(operation(*map(self.rounded, args), **(kwargs or {})))
-
-    def rounded(self, value: Any) -> Any:
-        """A tensor's numbers as the type has them; anything else as it is."""
-        return value.to(self.dtype).to(value.dtype) if isinstance(value, Tensor) else value
+        args = [x.to(self.dtype).to(x.dtype) if isinstance(x, Tensor) else x for x in args]
+        result = operation(*args, **(kwargs or {}))
+        return result.to(self.dtype).to(result.dtype)
 
 
-def copy_on_cpu(model: nn.Module) -> nn.Module:
-    """The model on the CPU, with the methods that one reads in place of those of training/fast."""
-    memo: dict[int, Any] = {id(tensor): tensor.to("cpu", copy=True) for tensor in model.buffers()}
-    for p in model.parameters():
-        memo[id(p)] = nn.Parameter(p.detach().to("cpu", copy=True), p.requires_grad)
-    plain = copy.deepcopy(model, memo)
-    for module in plain.modules():
-        for name, value in [*vars(module).items()]:
-            if str(getattr(value, "__module__", "")).startswith("training.fast"):
-                delattr(module, name)
-    return plain
-
-
-def forward_and_backward(
-    model: nn.Module, samples: Sequence[Sample], autocast: Autocast, scale: float = 1.0
-) -> tuple[Values, Values]:
-    """The outputs of all modules, in the order of their calls; the gradients, the head's first.
-
-    Args:
-        scale: of the loss, and so of the gradients, which are as large as the model: no copies.
-    """
+def passes(model: nn.Module, samples: list, autocast: Callable) -> Values:
+    """The outputs of all modules, in the order of their calls; then gradients, the head's first."""
     device = next(model.parameters()).device
     kept: Values = []
-    total = torch.zeros((), device=device)
+    loss = torch.zeros((), device=device)
 
     def keep(name: str, module: nn.Module, inputs: tuple, output: Any) -> None:
-        rows = without_padding(output, masks) if isinstance(output, Tensor) else None
-        if rows is not None:
-            kept.append((f"the output of {name}", rows.detach().cpu().float()))
+        if isinstance(output, Tensor) and output.dim() < 4:  # (B, H, L, L): not of a kernel
+            kept.append((f"the output of {name}", output.detach().cpu().float()))
 
     modules = [pair for pair in model.named_modules() if pair[0]]
     hooks = [module.register_forward_hook(partial(keep, name)) for name, module in modules]
     for method, inputs in samples:
-        inputs = [tensor.to(device) for tensor in inputs]
-        masks = [mask.bool() for mask in inputs[1::2]]
         with autocast():
-            outputs = getattr(model, method)(*inputs)
+            outputs = getattr(model, method)(*(tensor.to(device) for tensor in inputs))
         for output in outputs if isinstance(outputs, tuple) else (outputs,):
             keep(method, model, (), output)
-            if output is not None:
-                total = total + loss_of(without_padding(output, masks))
+            if output is not None and output.dim() > 1:
+                rows = output.float().flatten(0, -2)  # (N, K) logits
+                loss = loss + F.cross_entropy(rows, torch.zeros_like(rows[:, 0]).long())
+            elif output is not None:
+                loss = loss + (output.float() - 1).square().mean()
     for hook in hooks:
         hook.remove()
     learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    gradients = torch.autograd.grad(scale * total, [*learned.values()], allow_unused=True)
-    tensors = [
-        torch.zeros(p.shape) if gradient is None else gradient.cpu().float()
-        for p, gradient in zip(learned.values(), gradients, strict=True)
-    ]
-    names = (f"the gradient of {name}" for name in learned)
-    return kept, [*zip(names, tensors, strict=True)][::-1]
+    tensors = torch.autograd.grad(SCALE * loss, [*learned.values()], materialize_grads=True)
+    gradients = [(f"the gradient of {n}", g.cpu().float()) for n, g in zip(learned, tensors)]
+    return kept + gradients[::-1]
 
 
-def without_padding(output: Tensor, masks: Sequence[Tensor]) -> Tensor | None:
-    """Of an output (B, L, K) or (B · L, K) the rows of tokens, (M, K); one of (B, …) is whole.
-
-    Args:
-        masks: (B, L) of bool. Where an output may belong to either of two, the tokens of both are
-            taken. Where it belongs to none, as that of two texts joined, the result is None.
-    """
-    if output.dim() in (1, 2) and len(output) == len(masks[0]):
-        return output
-    fitting = [mask for mask in masks if output.shape[:-1] in (mask.shape, (mask.numel(),))]
-    return output.flatten(0, -2)[torch.stack(fitting).all(dim=0).flatten()] if fitting else None
-
-
-def loss_of(rows: Tensor) -> Tensor:
-    """A loss as training has them: of logits (N, K), or of numbers (N,)."""
-    if rows.dim() == 1:
-        return (rows.float() - 1).square().mean()
-    targets = torch.zeros(len(rows), dtype=torch.long, device=rows.device)  # others would cancel
-    return F.cross_entropy(rows.float(), targets)
-
-
-def first_difference(
-    exact: Values, rounded: Values, computed: Values, scale: float, factor: float
-) -> str | None:
+def first_difference(exact: Values, rounded: Values, device: Values, factor: float) -> str | None:
     """The first tensor that is off by more than ``factor`` times what rounding explains."""
 
-    def distances(values: Values) -> list[float]:  # of scaled ones
-        pairs = zip(values, exact, strict=True)
-        return [float(torch.sub(b, a, alpha=scale).norm()) / scale for (_, b), (_, a) in pairs]
+    def distances(values: Values) -> list[float]:
+        return [float((x - y).norm()) for (_, x), (_, y) in zip(values, exact, strict=True)]
 
     sizes = [float(tensor.norm()) for _, tensor in exact]
-    errors, off_by = distances(rounded), distances(computed)
+    errors, off_by = distances(rounded), distances(device)
     # a small tensor may be rounded well by chance: at least the usual error is granted
     usual = median(error / size for error, size in zip(errors, sizes, strict=True) if size)
     for (name, _), size, error, off in zip(exact, sizes, errors, off_by, strict=True):
         explained = factor * max(error, usual * size)
-        if not math.isfinite(size + error):
-            continue  # the model's own fault, or the precision's: training says so
-        if not math.isfinite(off):
-            return f"{name} is not finite"
-        if error <= size and off > explained:  # where the error is larger, no digit counts
-            relative = size or 1.0
-            return (
-                f"{name} is off by {off / relative:.2g} of its size, where rounding explains "
-                f"{explained / relative:.2g}"
-            )
+        if math.isfinite(size + error) and error <= size and not off <= explained:
+            return f"{name} is off by {off:.2g} of {size:.2g}; rounding explains {explained:.2g}"
     return None
