@@ -29,19 +29,14 @@ def data_folder(data_dir: str | None = None, probe: str = "ids-sst-train.csv") -
 
     A folder counts if it holds ``probe``, itself or in its sub-folder ``course``.
     """
-    for name, origin in (
-        (data_dir, "--data_dir"),
-        (os.environ.get("MINBERT_DATA"), "$MINBERT_DATA"),
-    ):
-        if name:
-            for folder in (Path(name), Path(name) / "course"):
-                if (folder / probe).is_file():
-                    return folder
-            raise InputError(
-                f"{origin} {name} lacks {probe}; python data/download.py --out DIR fetches it"
-            )
-    if (COURSE_DATA / probe).is_file():
-        return COURSE_DATA
+    name = data_dir or os.environ.get("MINBERT_DATA")
+    for folder in (Path(name), Path(name) / "course") if name else (COURSE_DATA,):
+        if (folder / probe).is_file():
+            return folder
+    if name:
+        origin = "--data_dir" if data_dir else "$MINBERT_DATA"
+        remedy = "python data/download.py --out DIR fetches it"
+        raise InputError(f"{origin} {name} lacks {probe}; {remedy}")
     print(
         "data: the PRACTICE SET (data/practice), because the course files are not in data/: "
         "python data/download.py fetches them"

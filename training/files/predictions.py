@@ -77,17 +77,14 @@ def mismatches(
         classes: how many; None: any number will do.
         name: what the faults call the file of predictions.
     """
-    wanted, faults = set(ids), []
-    if missing := wanted - values.keys():
-        faults.append(f"{name} lacks {len(missing)} of the ids in {data_file}: {first(missing)}")
-    if unknown := values.keys() - wanted:
-        count = f"{len(unknown)} of its ids are not in {data_file}"
-        faults.append(f"{name}: {count}: {first(unknown)}")
+    wanted = set(ids)
     wrong = [f"{k}={v:g}" for k, v in values.items() if classes and v not in range(classes)]
-    if wrong:
-        count = f"{len(wrong)} of its values are not classes 0 to {classes - 1}"
-        faults.append(f"{name}: {count}: {first(wrong)}")
-    return faults
+    kinds = {
+        f"ids of {data_file} are missing": wanted - values.keys(),
+        f"ids are not in {data_file}": values.keys() - wanted,
+        f"values are not classes 0 to {(classes or 0) - 1}": wrong,
+    }
+    return [f"{name}: {len(x)} {kind}: {first(x)}" for kind, x in kinds.items() if x]
 
 
 def first(items: Iterable[str]) -> str:

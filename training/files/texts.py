@@ -1,20 +1,18 @@
-"""How text from outside is read: UTF-8 or marked UTF-16, also packed, lines of any ending."""
+"""How text from outside is read: UTF-8, or marked UTF-16, lines of any ending; JSON."""
 
 from __future__ import annotations
 
 import codecs
-import gzip
-import io
 import json
 import re
 import zipfile
 from pathlib import Path
 from typing import Any
 
-from training.files.errors import DAMAGED, InputError, first_line
+from training.files.errors import InputError, first_line
 
 SURROGATES = re.compile("[\ud800-\udfff]")  # halves of a character, which no encoding writes
-GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"  # how such a file begins, whatever its name is
+PACKED = (b"\x1f\x8b", b"PK\x03\x04")  # how gzip and zip files begin, Excel sheets too
 KINDS = {dict: "an object {…}", str: "a text", int: "a whole number"}  # of JSON
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -27,37 +25,21 @@ def read_text(path: str | Path, plain: bool = False) -> str:
     """
     try:
         data = Path(path).read_bytes()
-        data = data if plain else _unpacked(data)
-    except (OSError, *DAMAGED) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{path} cannot be read ({reason}); check the path and the file") from None
-    if data.startswith(ZIP):
-        remedy = "unpack it, or export the sheet as text"
-        raise InputError(f"{path} is a zip file of several, or an Excel sheet, not text; {remedy}")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); check the path") from None
+    if data.startswith(PACKED):
+        raise InputError(f"{path} is packed, or an Excel sheet: unpack it, or export it as text")
     encoding = "utf-16" if data.startswith(UTF_16) and not plain else "utf-8-sig"
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         # of UTF-8 the place counts from behind the byte-order mark, which ends no line
         line = data.count(b"\n", 0, error.start) + 1
-        wrong = f"line {line} is not {encoding.upper().removesuffix('-SIG')}"
-        raise InputError(f"{path}, {wrong} ({error.reason}); save it as UTF-8") from None
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+        raise InputError(f"{path}, line {line} is not UTF-8; save it as UTF-8") from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise InputError(f"{path}, line {line} has a NUL byte, so it is not text; save it as UTF-8")
-    return text
-
-
-def _unpacked(data: bytes) -> bytes:
-    """What a gzip file, or a zip file of a single one, holds; other data as they are."""
-    if data.startswith(GZIP):
-        return gzip.decompress(data)
-    if data.startswith(ZIP):
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if len(names := archive.namelist()) == 1:
-                return unzip(archive, names[0])
-    return data
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def unzip(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -71,7 +53,7 @@ def unzip(archive: zipfile.ZipFile, name: str) -> bytes:
 def parse_json(text: str, name: str) -> Any:
     r"""The value of a JSON text; half a character, which is only written as \ud83c, is U+FFFD.
 
-    Raises InputError, in which ``name`` says what is no JSON.
+    Raises InputError, in which ``name`` says what is not JSON.
     """
     try:
         value = json.loads(text, object_pairs_hook=_without_repeats)

@@ -1,10 +1,13 @@
-"""Figures of matplotlib, and axes whose SVG stands in a page."""
+"""Curves as SVG that stands in a page."""
 
 from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -13,26 +16,38 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # told apart by the colou
 MARKS = ("o", "s", "^", "D")
 
 
-def new_figure(width: float, height: float) -> tuple[Figure, Any]:
-    """A figure of so many inches, and its axes."""
+def picture(
+    xlabel: str, ylabel: str, lines: Iterable[tuple[Sequence[float], Sequence[float], dict]]
+) -> Markup:
+    """Lines in the page's colours, its texts as texts: x, y and options of ``plot`` for each."""
     # matplotlib is imported here because it takes longer than all of a page's other work
+    import matplotlib
     from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
-
-
-def new_axes(xlabel: str, ylabel: str) -> tuple[Figure, Any]:
-    """A transparent figure for a page, with axes on two sides and whole numbers below."""
     from matplotlib.ticker import MaxNLocator
 
-    figure, axes = new_figure(4.8, 2.9)
+    figure = Figure(figsize=(4.8, 2.9), layout="constrained")
+    axes = figure.subplots()
+    for x, y, options in lines:
+        axes.plot(x, y, **options)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    figure.patch.set_alpha(0)
-    axes.patch.set_alpha(0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set(xlabel=xlabel, ylabel=ylabel)
-    return figure, axes
+    for background in (figure.patch, axes.patch):
+        background.set_alpha(0)
+    axes.legend(frameon=False, fontsize=8)
+    as_typed(figure)
+    file = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "minbert"}):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    svg = file.getvalue()
+    head, rest = svg[svg.index("<svg") :].replace("#000000", "currentColor").split(">", 1)
+    return Markup(re.sub(r' (width|height)="[^"]*pt"', "", head) + ">" + rest)
+
+
+def style(number: int, **options: Any) -> dict[str, Any]:
+    """Colour, mark and line of the n-th line."""
+    line = {"color": COLORS[number % 4], "marker": MARKS[number % 4]}
+    return line | {"linestyle": ("-", "--", ":", "-.")[number // 4 % 4], **options}
 
 
 def as_typed(figure: Figure) -> None:
@@ -41,17 +56,3 @@ def as_typed(figure: Figure) -> None:
 
     for text in figure.findobj(Text):
         text.set_parse_math(False)
-
-
-def svg_of(figure: Figure) -> str:
-    """SVG in which black is the page's text colour, and texts are texts."""
-    import matplotlib
-
-    as_typed(figure)
-    file = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "minbert"}):
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    svg = file.getvalue()
-    svg = svg[svg.index("<svg") :].replace("#000000", "currentColor")
-    head, rest = svg.split(">", 1)  # as wide as the page lets it be
-    return re.sub(r' (width|height)="[^"]*pt"', "", head) + ">" + rest

@@ -1,10 +1,6 @@
 """One page a run, in one file that needs nothing else: curves, classes, mistakes, how it was made.
 
-    write_page(prefix, title, history, args, seconds, peak_mb)            while it trains
-    write_page(prefix, title, history, args, seconds, peak_mb, results)   with what it does on dev
-
-The page is written again after each epoch and with each resume point. Curves are SVG by matplotlib,
-which draws the other figures, too; a library of charts would be larger than all the rest.
+The page is written again after each epoch and with each resume point.
 """
 
 from __future__ import annotations
@@ -15,74 +11,22 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from training.files.writing import sha256_of, write_whole
 from training.loop.progress import minutes
-from training.reports.figures import COLORS, MARKS, new_axes, svg_of
-
-if TYPE_CHECKING:
-    import pandas as pd
+from training.reports.figures import COLORS, picture, style
 
 WINDOW = 50  # steps of the running mean
 COLUMN_NAMES = {"loss": "loss", "gold": "true", "text_1": "first text", "text_2": "second text"}
 DATA_FLAG = re.compile(r"(^|_)(train|dev)$")
 # What all pages look like: this one, the grader's, the lesson's
 STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a model does on the labelled rows of one data set.
-
-    Args:
-        name: of the data set.
-        y_true, y_pred: classes, or similarities where there are no names.
-        classes: their names; empty for similarities.
-        mistakes: the table that error_analysis.mistakes_in makes.
-        error: the expected calibration error.
-    """
-
-    name: str
-    y_true: Sequence[float]
-    y_pred: Sequence[float]
-    classes: Sequence[str]
-    mistakes: pd.DataFrame
-    error: float
-
-    @property
-    def matrix(self) -> list[list[int]]:
-        """Counts of rows by true class and predicted class."""
-        from sklearn.metrics import confusion_matrix  # here, because importing it takes seconds
-
-        return confusion_matrix(self.y_true, self.y_pred, labels=range(len(self.classes))).tolist()
-
-    @property
-    def by_class(self) -> list[dict[str, Any]]:
-        """Precision, recall, F1 and the number of rows of each class."""
-        from sklearn.metrics import precision_recall_fscore_support
-
-        labels, keys = range(len(self.classes)), ("precision", "recall", "f1", "rows")
-        table = precision_recall_fscore_support(
-            self.y_true, self.y_pred, labels=labels, zero_division=0
-        )
-        rows = zip(self.classes, zip(*table, strict=True), strict=True)
-        return [{"name": name, **dict(zip(keys, row, strict=True))} for name, row in rows]
-
-    @property
-    def score(self) -> str:
-        """The main score, with its name."""
-        if not self.classes:
-            r = np.corrcoef(self.y_true, self.y_pred)[0, 1] if np.ptp(self.y_pred) else 0.0
-            return f"Pearson correlation {r:.3f}"
-        return f"accuracy {np.equal(self.y_true, self.y_pred).mean():.3f}"
 
 
 def write_page(
@@ -93,35 +37,23 @@ def write_page(
     seconds: float,
     peak_mb: float | None,
     curves: Mapping[str, str],
-    results: Sequence[Result] = (),
+    results: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Write ``prefix``report.html; steps.csv beside it has the steps.
+    """Write PREFIXreport.html; PREFIXsteps.csv next to it has the steps.
 
     Args:
-        prefix: what the names of the run's files begin with.
         history: a row an epoch.
         args: the flags.
         seconds: since the start.
         peak_mb: memory, where it is known.
         curves: keys of a row to draw, and their names; a task that is not trained has none.
-        results: of the dev sets, once the training is over.
+        results: what error_analysis.describe returns of each dev set, once the training is over.
     """
-    import pandas as pd
-
-    steps = pd.read_csv(f"{prefix}steps.csv") if Path(f"{prefix}steps.csv").is_file() else None
-    pictures = []
-    if history:
-        curves = {key: name for key, name in curves.items() if key in history[0]}
-    if steps is not None and len(steps) > 1:
-        pictures.append(("Training loss by step", loss_by_step(steps)))
-        if steps["lr"].nunique() > 1:
-            pictures.append(("Learning rate by step", rate_by_step(steps)))
-    if len(history) > 1:
-        pictures.append(("Scores by epoch", scores_by_epoch(history, curves)))
+    curves = {key: name for key, name in curves.items() if not history or key in history[0]}
     text = template("page.html").render(
         title=title,
         head=head(args, results),
-        pictures=[(name, Markup(svg)) for name, svg in pictures],
+        pictures=pictures(f"{prefix}steps.csv", history, curves),
         history=history,
         columns=["loss", *curves],
         names=COLUMN_NAMES | curves,
@@ -139,17 +71,15 @@ def template(name: str) -> Any:
     return Environment(loader=folder, autoescape=True, trim_blocks=True).get_template(name)
 
 
-def head(args: Any, results: Sequence[Result]) -> dict[str, str]:
+def head(args: Any, results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """What a reader asks first: result, model and data."""
     flags = vars(args)
-    scores = [f"{one.name}: {one.score} on {len(one.y_true):,} rows of dev" for one in results]
-    if len(scores) == 1:
-        scores = [scores[0].removeprefix(f"{results[0].name}: ")]
-    model = " · ".join(str(flags[name]) for name in ("model", "option") if flags.get(name))
+    names = [f"{one['name']}: " if len(results) > 1 else "" for one in results]
+    scores = [f"{one['score']} on {one['rows']:,} rows of dev" for one in results]
     files = (Path(flags[name]) for name in flags if DATA_FLAG.search(name) and flags[name])
     values = {
-        "result": "; ".join(scores) or "still training",
-        "model": model,
+        "result": "; ".join(map("".join, zip(names, scores, strict=True))) or "still training",
+        "model": " · ".join(str(flags[n]) for n in ("model", "option") if flags.get(n)),
         "data": ", ".join(f"{path.parent.name}/{path.name}" for path in files),
     }
     return {name: value for name, value in values.items() if value}
@@ -157,12 +87,7 @@ def head(args: Any, results: Sequence[Result]) -> dict[str, str]:
 
 def facts(args: Any, seconds: float, peak_mb: float | None) -> dict[str, str]:
     """What is needed to repeat the run, and what it took."""
-    flags = {
-        name: value
-        for name, value in vars(args).items()
-        if value not in (None, "", []) and value is not False
-    }
-    files = [flags[name] for name in flags if DATA_FLAG.search(name)]
+    flags = {k: v for k, v in vars(args).items() if v not in (None, "", []) and v is not False}
     values = {
         "command": shlex.join(["python", *sys.argv]),
         "time": minutes(seconds),
@@ -171,45 +96,41 @@ def facts(args: Any, seconds: float, peak_mb: float | None) -> dict[str, str]:
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
         "flags": "  ".join(f"{name}={value}" for name, value in flags.items()),
     }
-    return values | {str(file): f"sha256 {digest(str(file))}" for file in files}
+    files = [str(flags[name]) for name in flags if DATA_FLAG.search(name)]
+    return values | {file: digest(file) for file in files}
 
 
 @functools.cache
 def digest(path: str) -> str:
     """The first digits of a file's sha256, enough to tell two files apart."""
-    return sha256_of(Path(path))[:16] if Path(path).is_file() else "(no such file)"
+    return f"sha256 {sha256_of(path)[:16]}" if Path(path).is_file() else "no such file"
 
 
-# ---------------------------------------------------------------------------------------------
-# Curves
+def pictures(
+    steps_file: str, history: Sequence[Mapping[str, float]], curves: Mapping[str, str]
+) -> list[tuple[str, Markup]]:
+    """The loss and the learning rate by step, and the scores by epoch, a star at the best."""
+    import pandas as pd
 
-
-def loss_by_step(steps: pd.DataFrame) -> str:
-    """Each step's loss, and its running mean."""
-    figure, axes = new_axes("step", "loss")
-    axes.plot(steps["step"], steps["loss"], color=COLORS[0], alpha=0.25, lw=0.8, label="each step")
-    mean = steps["loss"].rolling(WINDOW, min_periods=1).mean()
-    axes.plot(steps["step"], mean, color=COLORS[0], lw=2, label=f"mean of {WINDOW} steps")
-    axes.legend(frameon=False)
-    return svg_of(figure)
-
-
-def rate_by_step(steps: pd.DataFrame) -> str:
-    """The learning rate."""
-    figure, axes = new_axes("step", "learning rate")
-    axes.plot(steps["step"], steps["lr"], color=COLORS[1], lw=2)
-    axes.set_ylim(0, None)
-    return svg_of(figure)
-
-
-def scores_by_epoch(history: Sequence[Mapping[str, float]], curves: Mapping[str, str]) -> str:
-    """Scores with a mark each, dashed on the training set; a star at the best one on dev."""
-    figure, axes = new_axes("epoch", "score")
-    epochs = [row["epoch"] for row in history]
-    for i, (key, name) in enumerate(curves.items()):
-        values, line = [row[key] for row in history], "--" if key.startswith("train") else "-"
-        axes.plot(epochs, values, line, color=COLORS[i % 4], marker=MARKS[i % 4], label=name)
-    best = max(history, key=lambda row: row[key])
-    axes.plot([best["epoch"]], [best[key]], "*", ms=14, color=COLORS[i % 4], label="best on dev")
-    axes.legend(frameon=False)
-    return svg_of(figure)
+    drawn = []
+    steps = pd.read_csv(steps_file) if Path(steps_file).is_file() else ()
+    if len(steps) > 1:
+        each = {"color": COLORS[0], "alpha": 0.25, "lw": 0.8, "label": "each step"}
+        mean = {"color": COLORS[0], "lw": 2, "label": f"mean of {WINDOW} steps"}
+        means = steps["loss"].rolling(WINDOW, min_periods=1).mean()
+        lines = [(steps["step"], steps["loss"], each), (steps["step"], means, mean)]
+        drawn.append(("Training loss by step", picture("step", "loss", lines)))
+        if steps["lr"].nunique() > 1:
+            rate = [(steps["step"], steps["lr"], {"color": COLORS[1], "label": "learning rate"})]
+            drawn.append(("Learning rate by step", picture("step", "learning rate", rate)))
+    if len(history) > 1:
+        epochs, lines = [row["epoch"] for row in history], []
+        for i, (key, name) in enumerate(curves.items()):
+            kind = "--" if key.startswith("train") else "-"
+            values = [row[key] for row in history]
+            lines.append((epochs, values, style(i, label=name, linestyle=kind)))
+        best = max(history, key=lambda row: row[key])
+        star = {"marker": "*", "ms": 14, "ls": "", "color": COLORS[i % 4], "label": "best on dev"}
+        lines.append(([best["epoch"]], [best[key]], star))
+        drawn.append(("Scores by epoch", picture("epoch", "score", lines)))
+    return drawn

@@ -6,15 +6,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from training.files.errors import InputError
 from training.files.writing import write_json
 from training.loop.devices import peak_memory
 from training.loop.progress import minutes
-
-if TYPE_CHECKING:
-    from training.loop.run import Run
 
 TRAIN_AND_DEV = {"train_acc": "train, as seen", "dev_acc": "dev"}
 
@@ -28,54 +25,42 @@ class Report:
         title: of the page.
         columns: of the table: its headings and their keys in an epoch's row.
         curves: metrics on the page beside the loss: their keys and names.
+        results: of the dev sets, once the training is over; see ``describe``.
     """
 
     prefix: str
     title: str
     columns: Mapping[str, str]
     curves: Mapping[str, str] = field(default_factory=lambda: TRAIN_AND_DEV)
-    results: list[Any] = field(default_factory=list)  # on dev, once the training is over
+    results: list[dict[str, Any]] = field(default_factory=list)
 
     def print_table(self, history: Sequence[Mapping[str, float]]) -> None:
         """The table's heading and the epochs that are done."""
-        print(f"{'epoch':>6}{''.join(map(_wide, self.columns))}{'time':>13}", flush=True)
+        headings = "".join(f"  {name:>{_width(name)}}" for name in self.columns)
+        print(f"{'epoch':>6}{headings}{'time':>13}", flush=True)
         for row in history:
             self.print_row(row)
 
     def print_row(self, row: Mapping[str, float]) -> None:
         """An epoch's line of the table."""
-        values = "".join(_wide(name, f"{row[key]:.3f}") for name, key in self.columns.items())
-        print(f"{row['epoch']:6d}{values}{minutes(row['seconds']):>13}", flush=True)
+        cells = (f"  {row[key]:>{_width(name)}.3f}" for name, key in self.columns.items())
+        print(f"{row['epoch']:6d}{''.join(cells)}{minutes(row['seconds']):>13}", flush=True)
 
-    def end_epoch(self, run: Run) -> None:
-        """A line of the table, metrics.json and the page of the run so far."""
-        history = run.history
-        self.print_row(history[-1])
-        best = history[run.scores.index(max(run.scores))]
-        metrics = {"best": best, "epochs": history, "seconds": history[-1]["seconds"]}
+    def end_epoch(self, run: Any) -> None:
+        """A line of the table, metrics.json and the page of a ``Run`` so far."""
+        self.print_row(run.history[-1])
+        best = run.history[run.scores.index(max(run.scores))]
+        metrics = {"best": best, "epochs": run.history, "seconds": run.history[-1]["seconds"]}
         metrics |= {"peak_mb": peak_memory(run.device), "args": vars(run.args)}
         write_json(f"{self.prefix}metrics.json", metrics)
         self.draw_page(run)
 
-    def draw_page(self, run: Run) -> None:
-        """The page of the run so far."""
-        facts = (run.history, run.args, run.progress.seconds(), peak_memory(run.device))
-        self._write_page(*facts)
-
-    def _write_page(self, *facts: Any) -> None:
-        from training.reports.page import write_page  # here: --help and a prediction draw nothing
-
-        try:
-            write_page(self.prefix, self.title, *facts, self.curves, self.results)
-        except InputError as error:  # a page that cannot be written does not stop a run
-            print(f"report: {error}")
+    def draw_page(self, run: Any) -> None:
+        """The page of a ``Run`` so far."""
+        self._write(run.history, run.args, run.progress.seconds(), peak_memory(run.device))
 
     def describe(
-        self,
-        stem: str,
-        predictions: Mapping[str, list],
-        rows: Iterable[tuple],
-        classes: Sequence[str],
+        self, stem: str, predictions: Mapping, rows: Iterable[tuple], classes: Sequence[str]
     ) -> None:
         """Write what the model does on labelled rows: see error_analysis.describe."""
         from training.reports.error_analysis import describe
@@ -88,10 +73,17 @@ class Report:
         metrics = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         if metrics.get("args", {}).get("filepath") != args.filepath:
             metrics = {}
-        seconds, peak_mb = metrics.get("seconds", 0.0), metrics.get("peak_mb")
-        self._write_page(metrics.get("epochs", []), args, seconds, peak_mb)
+        history, seconds = metrics.get("epochs", []), metrics.get("seconds", 0.0)
+        self._write(history, args, seconds, metrics.get("peak_mb"))
+
+    def _write(self, *facts: Any) -> None:
+        from training.reports.page import write_page  # here: --help and a prediction draw nothing
+
+        try:
+            write_page(self.prefix, self.title, *facts, self.curves, self.results)
+        except InputError as error:  # a page that cannot be written does not stop a run
+            print(f"report: {error}")
 
 
-def _wide(heading: str, text: str | None = None) -> str:
-    """A cell of the table, as wide as its column."""
-    return f"  {heading if text is None else text:>{max(6, len(heading) + 1)}}"
+def _width(heading: str) -> int:
+    return max(6, len(heading) + 1)
