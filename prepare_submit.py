@@ -264,7 +264,7 @@ def main() -> None:
         print(
             "WRONG: some functions in this zip fail their checks, see above. Correct them and zip"
         )
-        print("again; without time for it, hand it in: each function is graded alone.")
+        print("zip again; without time for it, hand it in: each function is graded alone.")
 
 
 if __name__ == "__main__":

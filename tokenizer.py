@@ -2,8 +2,7 @@
 
 A text is cleaned, lower-cased and split at white space and punctuation; WordPiece then splits each
 word greedily into the longest pieces of the vocabulary (Wu et al. 2016, section 4.1). The ids are
-those of Hugging Face's bert-base-uncased tokenizer. This file needs torch only where tensors are
-asked for, so that lessons/numpy_bert.py does without.
+those of Hugging Face's bert-base-uncased tokenizer. torch is needed where tensors are asked for.
 """
 
 from __future__ import annotations
@@ -248,18 +247,17 @@ class BertTokenizer:
             return self.pieces[ids]
         return [self.pieces[int(i)] for i in ids]
 
-    def encode_one(self, text: str, pair: str | None, max_length: int | None, special: bool):
+    def encode_one(self, text: str, pair: str | None, max_length: int | None):
         """(input_ids, token_type_ids) of a text or a pair: [CLS] text [SEP] (pair [SEP])."""
         first = self.text_to_ids(text)
         second = [] if pair is None else self.text_to_ids(pair)
         if max_length is not None:
-            room = max_length - special * (2 if pair is None else 3)
+            room = max_length - (2 if pair is None else 3)
             if room < 0:
                 raise ValueError(f"max_length {max_length} is too small for [CLS] and [SEP]")
             first, second = truncate_longest_first(first, second, room)
-        if special:
-            first = [self.cls_token_id, *first, self.sep_token_id]
-            second = [] if pair is None else [*second, self.sep_token_id]
+        first = [self.cls_token_id, *first, self.sep_token_id]
+        second = [] if pair is None else [*second, self.sep_token_id]
         return first + second, [0] * len(first) + [1] * len(second)
 
     def __call__(
@@ -267,46 +265,32 @@ class BertTokenizer:
         text: str | Sequence[str],
         text_pair: str | Sequence[str] | None = None,
         padding: bool | str = False,
-        truncation: bool | str | None = None,
+        truncation: bool = False,
         max_length: int | None = None,
         return_tensors: str | None = None,
-        add_special_tokens: bool = True,
     ) -> BatchEncoding:
         """Encode one text or a list of them, or as many pairs.
 
         Args:
             text, text_pair: strings, or lists of the same length.
             padding: True or 'longest': to the longest of the batch; 'max_length': to max_length.
-            truncation: True or 'longest_first': to max_length, or to 512 if that is not given.
-                Left out, a max_length without padding truncates too, as in Hugging Face's.
+            truncation: whether to cut at max_length, or at 512 if that is not given.
             return_tensors: 'pt' for int64 tensors (B, L), None for lists.
-
-        Raises:
-            ValueError: something that is no string, lists of different lengths, unknown options,
-                or tensors asked for rows of different lengths without padding.
         """
-        for name, value, allowed in (
-            ("padding", padding, (True, False, "longest", "max_length", "do_not_pad")),
-            ("truncation", truncation, (None, True, False, "longest_first", "do_not_truncate")),
-            ("return_tensors", return_tensors, (None, "pt")),
-        ):
-            if value not in allowed:
-                raise ValueError(f"{name} {value!r} is not one of {allowed}")
-        if isinstance(text_pair, str):
-            text_pair = text_pair or None  # as Hugging Face's does; in a list "" is a second text
+        if return_tensors not in (None, "pt"):
+            raise ValueError(f"return_tensors {return_tensors!r} is neither None nor 'pt'")
+        if text_pair == "":  # as Hugging Face's does; in a list "" is a second text
+            text_pair = None
         texts, pairs = ([one] if isinstance(one, str) else one for one in (text, text_pair))
         pairs = [None] * len(texts) if pairs is None else pairs
         if len(texts) != len(pairs):
             raise ValueError(f"{len(texts)} texts but {len(pairs)} second texts")
-        padded = padding not in (False, "do_not_pad")
-        implied = truncation is None and max_length is not None and not padded
         target = self.model_max_length if max_length is None else max_length
-        limit = target if implied or truncation in (True, "longest_first") else None
-        examples = zip(texts, pairs, strict=True)
-        encoded = [self.encode_one(*example, limit, add_special_tokens) for example in examples]
+        limit = target if truncation else None
+        encoded = [self.encode_one(*pair, limit) for pair in zip(texts, pairs, strict=True)]
         ids, types = [one for one, _ in encoded], [other for _, other in encoded]
         masks = [[1] * len(one) for one in ids]
-        if padded:
+        if padding:
             length = target if padding == "max_length" else max(map(len, ids), default=0)
             for rows, value in ((ids, self.pad_token_id), (types, 0), (masks, 0)):
                 rows[:] = [row + [value] * (length - len(row)) for row in rows]

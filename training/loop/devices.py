@@ -23,19 +23,13 @@ try:
 except ImportError:  # Windows
     resource = None
 
-LOAD = Path("/proc/loadavg")
-CORE_LIMIT = Path("/sys/fs/cgroup/cpu.max")  # microseconds of CPU in each period
-
 
 def pick_device(use_gpu: bool) -> torch.device:
     """CUDA, else Apple's MPS, if asked for; the CPU otherwise. Says which."""
     keep_freed_memory()
     take_idle_cores()
-    kind = "cpu"
-    if torch.cuda.is_available():
-        kind = "cuda"
-    elif torch.backends.mps.is_available():
-        kind = "mps"
+    has = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    kind = next(filter(has.get, has), "cpu")
     if use_gpu and kind == "cpu":
         print("device: cpu (--use_gpu was given, but torch sees neither CUDA nor MPS here)")
     elif use_gpu:
@@ -48,8 +42,8 @@ def pick_device(use_gpu: bool) -> torch.device:
 def keep_freed_memory() -> None:
     """On Linux: keep freed blocks of up to 64 MB for the next step, rather than return them.
 
-    glibc maps blocks above 32 MB anew, as the word embedding's gradient is, and the system zeroes
-    their pages in every step: an eighth of a small step's time.
+    Otherwise the system zeroes those above 32 MB, such as the word embedding's gradient, in every
+    step: an eighth of a small step's time.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if set_option:
@@ -59,26 +53,18 @@ def keep_freed_memory() -> None:
 
 @cache  # once a process: training and testing compute alike
 def take_idle_cores() -> None:
-    """Compute with as many threads as there are idle cores, at least one; say so if it is fewer.
+    """Compute with as many threads as there are idle cores: all cores less the load average.
 
     Next to a busy program one thread too many is slower than one thread: in every matrix product
-    all others wait for it.
+    all others wait for it. Where less runs at this moment than the average says, that counts.
     """
-    before = torch.get_num_threads()
-    set_threads(min(before, max(1, idle_cores())))
+    before, load = torch.get_num_threads(), Path("/proc/loadavg")
+    if load.is_file():
+        average, *_, running, _ = load.read_text().split()
+        busy = min(float(average), int(running.split("/")[0]) - 1)  # without this thread
+        set_threads(max(1, min(before, (os.cpu_count() or 1) - round(busy))))
     if torch.get_num_threads() < before:
         print(f"threads: {torch.get_num_threads()} of {before}, since other programs compute, too")
-
-
-def idle_cores() -> int:
-    """The cores less the load average, or less what runs at this moment where that is smaller."""
-    cores = os.cpu_count() or 1
-    if LOAD.is_file():
-        average, *_, running, _ = LOAD.read_text().split()
-        busy = min(float(average), int(running.split("/")[0]) - 1)  # without this thread
-        cores -= round(busy)
-    limit = CORE_LIMIT.read_text().split() if CORE_LIMIT.is_file() else ["max"]
-    return cores if limit[0] == "max" else min(cores, int(limit[0]) // int(limit[1]))
 
 
 def set_threads(count: int) -> None:
@@ -93,10 +79,8 @@ def device_fault(error: RuntimeError) -> str | None:
     full = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
     kept = "--resume goes on from the last resume point, if the run has written one"
     if isinstance(error, torch.OutOfMemoryError) or any(words in text for words in full):
-        return (
-            f"the memory is full ({reason}); give a smaller --batch_size, or the same in more "
-            f"parts with --accumulate; {kept}"
-        )
+        remedy = "give a smaller --batch_size, or the same in more parts with --accumulate"
+        return f"the memory is full ({reason}); {remedy}; {kept}"
     # an assertion in a kernel is a fault of the program, such as a label beyond the last class
     is_lost = "CUDA error" in text and "device-side assert" not in text
     return f"the GPU was lost ({reason}); {kept}" if is_lost else None
@@ -119,20 +103,17 @@ def widest(device: torch.device) -> torch.dtype:
 # Precision
 
 
-def computes_bf16(device: torch.device) -> bool:
-    """Whether the hardware multiplies bfloat16 matrices natively, not by emulation."""
+def computes(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the hardware multiplies bfloat16 or float16 matrices itself, not by emulation."""
+    if device.type == "mps":
+        return dtype is torch.float16
+    if device.type == "cuda" and dtype is torch.float16:
+        return torch.cuda.get_device_capability(device) >= (7, 0)  # from Volta on
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    if device.type == "cpu":
-        return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return False
-
-
-def computes_fp16(device: torch.device) -> bool:
-    """Whether the hardware multiplies float16 matrices fast; CUDA does from Volta (7.0) on."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (7, 0)
-    return device.type == "mps" or torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    if dtype is torch.float16:
+        return torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 def half_type(device: torch.device, precision: str) -> torch.dtype | None:
@@ -142,13 +123,11 @@ def half_type(device: torch.device, precision: str) -> torch.dtype | None:
         InputError: fp16 on hardware that does not multiply it.
     """
     if precision == "auto":
-        precision = "bf16" if computes_bf16(device) else "fp32"
-        if precision == "fp32" and device.type == "cuda" and computes_fp16(device):
+        precision = "bf16" if computes(device, torch.bfloat16) else "fp32"
+        if precision == "fp32" and device.type == "cuda" and computes(device, torch.float16):
             precision = "fp16"
-    elif precision == "fp16" and not computes_fp16(device):
-        raise InputError(
-            f"--precision fp16: this {device.type} does not multiply in float16; take auto instead"
-        )
+    elif precision == "fp16" and not computes(device, torch.float16):
+        raise InputError(f"--precision fp16: this {device.type} does not compute it; take auto")
     return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 
 

@@ -1,7 +1,4 @@
-"""What an encoder returns: collected as it runs, or looked up instead of run again.
-
-A frozen encoder gives the same vectors in every epoch.
-"""
+"""What an encoder returns: collected as it runs, or looked up instead of run again."""
 
 from __future__ import annotations
 
@@ -35,11 +32,6 @@ def unique_texts(datasets: Iterable[Any]) -> list[tuple[str, str]]:
     return [(text, "") for text in dict.fromkeys(texts)]
 
 
-def cls_alone(output: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What is kept of an encoder's output: last_hidden_state (B, L, D) is cut to (B, 1, D)."""
-    return {**output, "last_hidden_state": output["last_hidden_state"][:, :1]}
-
-
 @torch.no_grad()
 def cache_encoder_outputs(
     model: nn.Module,
@@ -50,35 +42,30 @@ def cache_encoder_outputs(
 ) -> None:
     """Run the frozen ``model.bert`` once over all texts; from then on it looks its output up.
 
-    It runs in evaluation mode, without dropout, since its output could not be kept otherwise. For a
-    batch of known texts it returns pooler_output (B, D) and the last_hidden_state of [CLS]
-    (B, 1, D); a batch with another text in it is encoded as before. A model that looks at more than
-    that is noticed by its first batch, and then nothing is cached.
+    It runs in evaluation mode, since dropout differs each time. For a batch of known texts it
+    returns pooler_output (B, D) and the last_hidden_state of [CLS] (B, 1, D); any other batch is
+    encoded as before. If a head looks at more than that, on a first batch, nothing is cached.
 
     Args:
-        heads: what the model computes from its encoder's output, of (ids, mask), or of two such
-            pairs.
+        heads: what the model computes from its encoder's output, of (ids, mask) or two such pairs.
     """
-
-    def outputs() -> Tensor:
-        inputs = [(ids, mask) * (len(signature(head).parameters) // 2) for head in heads]
-        pairs = zip(heads, inputs, strict=True)
-        return torch.cat([head(*tensors).float().flatten() for head, tensors in pairs])
-
-    encoder = model.bert
-    encode = encoder.forward
+    encoder, encode = model.bert, model.bert.forward
     model.eval()
-    rows = [datasets[0][i] for i in range(min(batch_size, len(datasets[0])))]
-    batch = datasets[0].collate_fn(rows)
+
+    def encode_cls(ids: Tensor, mask: Tensor) -> dict[str, Tensor]:
+        output = encode(ids, mask)
+        return output | {"last_hidden_state": output["last_hidden_state"][:, :1]}
+
+    def results(forward: Callable) -> Tensor:
+        encoder.forward = forward
+        calls = [(head, len(signature(head).parameters) // 2) for head in heads]
+        return torch.cat([head(*(ids, mask) * count).float().flatten() for head, count in calls])
+
+    batch = datasets[0].collate_fn([datasets[0][i] for i in range(min(8, len(datasets[0])))])
     ids, mask = batch["token_ids"].to(device), batch["attention_mask"].to(device)
-    expected = outputs()
-    encoder.forward = lambda *inputs: cls_alone(encode(*inputs))
-    is_enough = torch.allclose(outputs(), expected)
-    encoder.forward = encode
-    if not is_enough:
+    if not torch.allclose(results(encode_cls), results(encode)):
         print("the frozen BERT runs again in every step: the model looks at more than [CLS]")
         return
-
     known: dict[bytes, tuple[Tensor, Tensor]] = {}
 
     def key(row: Tensor, mask: Tensor) -> bytes:
@@ -87,14 +74,12 @@ def cache_encoder_outputs(
     for dataset in datasets:
         for batch in progress_bar(evaluation_loader(dataset, batch_size), "encode"):
             ids, mask = batch["token_ids"], batch["attention_mask"]
-            output = cls_alone(encode(ids.to(device), mask.to(device)))
+            output = encode_cls(ids.to(device), mask.to(device))
             vectors = zip(output["last_hidden_state"], output["pooler_output"], strict=True)
-            for row, row_mask, pair in zip(ids, mask, vectors, strict=True):
-                known[key(row, row_mask)] = pair
+            known.update(zip(map(key, ids, mask), vectors, strict=True))
 
     def look_up(input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
-        rows = zip(cpu_copy(input_ids), cpu_copy(attention_mask), strict=True)
-        pairs = [known.get(key(row, mask)) for row, mask in rows]
+        pairs = [known.get(k) for k in map(key, cpu_copy(input_ids), cpu_copy(attention_mask))]
         if None in pairs:
             return encode(input_ids, attention_mask)
         cls, pooled = (torch.stack(kind) for kind in zip(*pairs, strict=True))
