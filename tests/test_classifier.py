@@ -34,7 +34,7 @@ from datasets import load_data
 from evaluation import say_classes
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import complete
+from training.cli.flags import with_defaults
 from training.cli.sentiment_flags import ClassifierFlags
 from training.files.errors import InputError
 from training.files.predictions import read_predictions
@@ -322,7 +322,7 @@ def test_predict_names_the_classes_of_its_training(run_script_here, flags, tmp_p
     flags.labels = labels
     config = SimpleNamespace(model=None)
     with pytest.raises(InputError) if named is None else contextlib.nullcontext():
-        _, config = classifier.new_model(complete(flags, ClassifierFlags), 5)
+        _, config = classifier.new_model(with_defaults(flags, ClassifierFlags), 5)
     logits = torch.tensor([[0.0, 0.0, 0.0, 9.0, 0.0]])
     if named:
         assert say_classes(logits, config).startswith(f"class 3, {named}   [")

@@ -23,6 +23,8 @@ try:
 except ImportError:  # Windows
     resource = None
 
+LOAD = Path("/proc/loadavg")
+
 
 def pick_device(use_gpu: bool) -> torch.device:
     """CUDA, else Apple's MPS, if asked for; the CPU otherwise. Says which."""
@@ -58,9 +60,9 @@ def take_idle_cores() -> None:
     Next to a busy program one thread too many is slower than one thread: in every matrix product
     all others wait for it. Where less runs at this moment than the average says, that counts.
     """
-    before, load = torch.get_num_threads(), Path("/proc/loadavg")
-    if load.is_file():
-        average, *_, running, _ = load.read_text().split()
+    before = torch.get_num_threads()
+    if LOAD.is_file():
+        average, *_, running, _ = LOAD.read_text().split()
         busy = min(float(average), int(running.split("/")[0]) - 1)  # without this thread
         set_threads(max(1, min(before, (os.cpu_count() or 1) - round(busy))))
     if torch.get_num_threads() < before:

@@ -22,6 +22,7 @@ from training.loop.processes import (
     gather,
     is_main_process,
     sum_gradients,
+    world_size,
 )
 from training.loop.progress import Progress
 from training.loop.record import Record
@@ -131,7 +132,7 @@ class Run:
 
     def gather_gradients(self) -> None:
         """After a step's backward passes: sum those of all processes; in fp16 unscale them."""
-        self.is_due = sum_gradients(self.model, self.stop.asked or self.point.due())
+        self.is_due = sum_gradients(self.model, self._is_due())
         if self.scaler.is_enabled():
             unscale(self.scaler, self.optimizer)
 
@@ -140,7 +141,7 @@ class Run:
         self.batch, self.step = self.batch + 1, self.step + 1
         rate = self.optimizer.param_groups[0]["lr"]
         self.record.end_step(self.step, self.epoch, self.batch, rate)
-        if self.is_due:
+        if self.is_due or (world_size() == 1 and self._is_due()):
             self.save()
         elif self.step % READ_EVERY == 0:
             self.record.read()
@@ -179,6 +180,9 @@ class Run:
         extra_state = {name: part.state_dict() for name, part in self.extra_state.items()}
         self.point.write(self.model, self.optimizer, position | {"extra_state": extra_state})
         self.stop.leave_if_asked(self.point)
+
+    def _is_due(self) -> bool:
+        return self.stop.asked or self.point.due()
 
     def _stops_early(self) -> bool:
         patience = self.args.patience
