@@ -80,13 +80,12 @@ def test_runs_of_different_tasks_and_one_without_steps(page, tmp_path):
 
 
 @pytest.mark.parametrize("place", ["nowhere", "both", "broken", "empty"])
-def test_what_is_not_a_run_is_refused(run_script_here, message, tmp_path, place):
+def test_what_is_not_a_run_is_refused(run_script_here, tmp_path, place):
     leave(tmp_path / "both", "one")
     leave(tmp_path / "both", "two")
     for folder, text in (("broken", "{"), ("empty", "{}")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x-metrics.json").write_text(text)
     result = run_script_here(evaluation, "--compare", "both/one", place)
-    assert_refused(result)
-    message(result.err)
+    assert_refused(result, place)
     assert not (tmp_path / "predictions").exists()

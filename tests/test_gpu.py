@@ -80,7 +80,7 @@ def test_an_interrupted_run_ends_as_if_untouched(line, run_script_here, monkeypa
     assert run_script_here(classifier, *line).code == 0
     monkeypatch.chdir(tmp_path)
     with monkeypatch.context() as patch:
-        step, steps = Run.before_update, []
+        step, steps = Run.gather_gradients, []
 
         def stop_at_the_tenth(run: Run) -> None:
             step(run)
@@ -88,7 +88,7 @@ def test_an_interrupted_run_ends_as_if_untouched(line, run_script_here, monkeypa
             if len(steps) == 10:
                 signal.raise_signal(signal.SIGINT)
 
-        patch.setattr(Run, "before_update", stop_at_the_tenth)
+        patch.setattr(Run, "gather_gradients", stop_at_the_tenth)
         assert run_script_here(classifier, *line).code == 1
     assert run_script_here(classifier, *line, "--resume").code == 0
     assert left_by(tmp_path, *FILES) == left_by(tmp_path / "untouched", *FILES)

@@ -1,7 +1,6 @@
 """The page of a run (training/reports/page.py), read as text and by a browser."""
 
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,8 +10,9 @@ from support import ROOT, one_line_error
 
 from lessons.attention_maps import plot_maps
 from training.files.course_files import CLASSES, class_names
-from training.reports.error_analysis import describe, plot_confusion
-from training.reports.page import Result, loss_by_step, scores_by_epoch, write_page
+from training.reports.error_analysis import describe
+from training.reports.figures import picture, style
+from training.reports.page import write_page
 from training.reports.report import Report
 
 HISTORY = [
@@ -20,25 +20,24 @@ HISTORY = [
     for i, score in ((1, 0.4), (2, 0.6), (3, 0.5))
 ]
 CURVES = {"train_acc": "train, as seen", "dev_acc": "dev"}
-MISTAKES = pd.DataFrame(
-    {
-        "gold": ["bad", "good", "bad"],
-        "predicted": ["good", "bad", "good"],
-        "confidence": [0.9, 0.8, 0.7],
-        "text": ["<b>one</b>", "two", "three"],
-    }
-)
-RESULT = Result("sst", [0, 1, 0, 1, 0], [1, 0, 1, 1, 0], ["bad", "good"], MISTAKES, 0.25)
+PREDICTIONS = {
+    "sent_ids": list("abcde"),
+    "y_true": [0, 1, 0, 1, 0],
+    "y_pred": [1, 0, 1, 1, 0],
+    "confidence": [0.9, 0.8, 0.7, 0.6, 0.6],
+}
+ROWS = [("<b>one</b>", 0, "a"), ("two", 1, "b"), ("three", 0, "c"), ("x", 1, "d"), ("y", 0, "e")]
 
 
-def write(folder, history=HISTORY, results=(RESULT,)) -> str:
-    """The page of a run, written into a folder."""
+def write(folder, history=HISTORY, **more) -> str:
+    """The page of a run, written into a folder; ``more``: changes of what is described."""
+    result = describe(f"{folder}/sst", PREDICTIONS, ROWS, ["bad", "good"]) | more
     steps = pd.DataFrame({"step": range(1, 9), "epoch": 1, "loss": 1.0, "lr": 1e-3})
     steps.to_csv(folder / "x-steps.csv", index=False)
     args = SimpleNamespace(
         lr=1e-3, seed=3, model="books", option="finetune", train=str(ROOT / "bert.py")
     )
-    write_page(f"{folder}/x-", "a <title>", history, args, 61.0, 512.0, CURVES, list(results))
+    write_page(f"{folder}/x-", "a <title>", history, args, 61.0, 512.0, CURVES, [result])
     return (folder / "x-report.html").read_text(encoding="utf-8")
 
 
@@ -63,36 +62,24 @@ def test_one_epoch_is_no_curve(tmp_path):
     assert "Scores by epoch" not in text
 
 
-def test_ids_of_mistakes_are_in_their_table_only(tmp_path):
-    predictions = {"y_true": [0, 1], "y_pred": [1, 1], "sent_ids": ["abc", "def"]}
-    predictions["confidence"] = [0.9, 0.8]
-    rows = [("one", 0, "abc"), ("two", 1, "def")]
-    result = describe(f"{tmp_path}/x", predictions, rows, ["bad", "good"])
-    assert list(result.mistakes.columns) == ["gold", "predicted", "confidence", "text"]
-    assert (tmp_path / "x-mistakes.tsv").read_text().splitlines()[1].split("\t")[0] == "abc"
-
-
-def test_the_axis_of_a_flat_loss_shows_its_change():
-    steps = pd.DataFrame({"step": [1, 2, 3], "loss": [1.61, 1.60, 1.58]})
-    ticks = re.findall(r">(\d\.\d+)</text>", loss_by_step(steps))
-    assert 1.5 < min(map(float, ticks)) < max(map(float, ticks)) < 1.7
-
-
-def test_the_numbers_of_a_result():
-    assert RESULT.matrix == [[1, 2], [1, 1]]
-    assert RESULT.score == "accuracy 0.400"
-    bad, good = RESULT.by_class
-    assert (bad["precision"], bad["recall"], bad["rows"]) == (1 / 2, 1 / 3, 3)
-    assert bad["f1"] == pytest.approx(2 / 5)
+def test_what_is_described(tmp_path):
+    result = describe(f"{tmp_path}/x", PREDICTIONS, ROWS, ["bad", "good"])
+    assert list(result["mistakes"].columns) == ["gold", "predicted", "confidence", "text"]
+    assert (tmp_path / "x-mistakes.tsv").read_text().splitlines()[1].split("\t")[0] == "a"
+    assert result["matrix"] == [[1, 2], [1, 1]]
+    assert result["score"] == "accuracy 0.400"
+    bad, good = result["by_class"]
+    assert (bad["precision"], bad["recall"], bad["support"]) == (1 / 2, 1 / 3, 3)
+    assert bad["f1-score"] == pytest.approx(2 / 5)
     assert good["recall"] == 1 / 2
-    scores = Result("sts", [0.0, 1.0, 2.0], [1.0, 3.0, 5.0], [], MISTAKES, 0.0)
-    assert scores.score == "Pearson correlation 1.000"
-    assert Result("sts", [0.0, 1.0], [1.0, 1.0], [], MISTAKES, 0.0).score.endswith(" 0.000")
+    scores = {"sent_ids": ["a", "b", "c"], "y_true": [0.0, 1.0, 2.0], "y_pred": [1.0, 3.0, 5.0]}
+    rows = [("one", "two", 0.0, key) for key in "abc"]
+    assert describe(f"{tmp_path}/y", scores, rows, [])["score"] == "Pearson correlation 1.000"
 
 
 def test_a_page_that_cannot_be_written_stops_no_run(tmp_path, capsys):
     (tmp_path / "x").write_text("a file")
-    Report(f"{tmp_path}/x/y-", "title", {}).draw_page([], 1.0, None, SimpleNamespace(), ())
+    Report(f"{tmp_path}/x/y-", "title", {}).conclude(SimpleNamespace(filepath="z"))
     assert capsys.readouterr().out.startswith("report: cannot write ")
 
 
@@ -131,10 +118,10 @@ OUTSIDE = """[...document.querySelectorAll(".mistakes td, .matrix button")]
 
 def test_mistakes_and_matrix_fit_a_phone(tmp_path, browser):
     names = list(CLASSES["ids-sst"])
-    long = MISTAKES.assign(text="so " * 80 + "x" * 60)
-    rows = [0, 1, 2, 3, 4]
-    result = replace(RESULT, y_true=rows, y_pred=rows, classes=names, mistakes=long)
-    write(tmp_path, results=[result])
+    long = pd.DataFrame({"gold": names, "predicted": names, "text": "so " * 80 + "x" * 60})
+    by_class = [{"precision": 1, "recall": 1, "f1-score": 1, "support": 9}] * 5
+    matrix = [[1234] * 5] * 5
+    write(tmp_path, classes=names, mistakes=long, by_class=by_class, matrix=matrix)
     size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser("Emulation.setDeviceMetricsOverride", **size)
     browser.open(tmp_path / "x-report.html")
@@ -145,7 +132,5 @@ def test_mistakes_and_matrix_fit_a_phone(tmp_path, browser):
 
 @pytest.mark.parametrize("name", ["cost$5_vs_$10", "a$$b", r"o$\beta_$", r"q$\x$"])
 def test_dollars_in_a_name_are_no_formula(tmp_path, name):
-    plot_confusion(tmp_path / "x.png", replace(RESULT, name=name))
-    assert (tmp_path / "x.png").stat().st_size > 1000
-    assert name in scores_by_epoch(HISTORY, {"train_acc": name, "dev_acc": "dev"})
+    assert name in picture("epoch", "score", [([1, 2], [3, 4], style(0, label=name))])
     plot_maps(tmp_path / "y.png", np.ones((1, 1, 2, 2)), [name, "b"])

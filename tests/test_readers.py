@@ -1,10 +1,8 @@
 """What strangers' files hold: the right rows, or one line that names file, row and remedy."""
 
 import gzip
-import io
 import json
 import shutil
-import zipfile
 
 import pytest
 import torch
@@ -29,23 +27,6 @@ from training.files.predictions import read_predictions
 from training.files.tables import parse_table
 from training.files.texts import read_json, read_text
 
-
-def zipped(*texts: str) -> bytes:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        for i, text in enumerate(texts):
-            archive.writestr(f"{i}.csv", text)
-    return content.getvalue()
-
-
-def zipped_with(field: int, value: int) -> bytes:
-    """A zip file whose header of a file, there and in the listing, has another byte in a field."""
-    data = bytearray(zipped("a"))
-    for place in (field, data.index(b"PK\1\2") + 2 + field):
-        data[place] = value
-    return bytes(data)
-
-
 # ---------------------------------------------------------------------------------------------
 # Text and JSON
 
@@ -54,11 +35,9 @@ def zipped_with(field: int, value: int) -> bytes:
     "content",
     [
         "é\r\nb".encode("utf-16"),
-        gzip.compress("é\rb".encode()),
-        zipped("é\nb"),
         b"\xef\xbb\xbf\xc3\xa9\nb",
     ],
-    ids=["UTF-16", "gzip", "zip", "byte-order mark"],
+    ids=["UTF-16", "byte-order mark"],
 )
 def test_text_in_other_wrappings(tmp_path, content):
     (tmp_path / "a.csv").write_bytes(content)
@@ -70,13 +49,11 @@ def test_text_in_other_wrappings(tmp_path, content):
     [
         (b"a\nb\ncaf\xe9\n", "line 3 is not UTF-8"),
         (b"a\nb\0\n", "line 2 has a NUL byte"),
-        (zipped("a", "b"), "is a zip file of several, or an Excel sheet"),
-        (gzip.compress(b"a" * 999)[:-9], "cannot be read"),
-        (zipped_with(6, 1), "cannot be read (File '0.csv' is encrypted, password"),
-        (zipped_with(8, 9), "cannot be read (That compression method is not supported"),
+        (b"PK\3\4\0", "is packed, or an Excel sheet"),
+        (gzip.compress(b"a"), "is packed, or an Excel sheet"),
         (None, "cannot be read (Is a directory)"),
     ],
-    ids=["latin-1", "NUL", "zip of two", "cut gzip", "encrypted zip", "Deflate64", "folder"],
+    ids=["latin-1", "NUL", "zip", "gzip", "folder"],
 )
 def test_what_is_not_text(tmp_path, content, fact):
     path = tmp_path / "a.csv"
@@ -85,13 +62,8 @@ def test_what_is_not_text(tmp_path, content, fact):
         read_text(path)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [gzip.compress(b"id,P\na,1\n"), "id,P\na,1\n".encode("utf-16")],
-    ids=["gzip", "UTF-16"],
-)
-def test_predictions_are_as_the_grader_reads_them(tmp_path, content):
-    (tmp_path / "p.csv").write_bytes(content)
+def test_predictions_are_as_the_grader_reads_them(tmp_path):
+    (tmp_path / "p.csv").write_bytes("id,P\na,1\n".encode("utf-16"))
     with one_line_error("is not UTF-8"):
         read_predictions(tmp_path / "p.csv", "P")
     (tmp_path / "p.csv").write_text("id,P,\na\u2028b,1,\nc\t2\t\n", encoding="utf-8")
@@ -139,11 +111,11 @@ def test_rows_that_are_clear(tmp_path, text):
     [
         ("id\tsentence\tlabel\tsentiment\na\tx\t1\t0\n", ["labels in sentiment and label"]),
         ("id\tsentence\tlabel\tLabel\na\tx\t1\t0\n", ["two columns 'label'"]),
-        ('id\tsentence\tlabel\n"a\nb"\tx\t1\n', ["row 1", "line break in its id"]),
-        ("id\tsentence\tlabel\n0\ta\tx\t1\n", ["more cells than the header"]),
+        ('id\tsentence\tlabel\n"a\nb"\tx\t1\n', ["row 1", "line break"]),
+        ("id\tsentence\tlabel\n0\ta\tx\t1\n", ["row 1 has 4 cells, the header 3"]),
         ("id\tsentence\tlabel\na\tx\t١\n", ["row 1 (id a)", "not an integer"]),
         ("\n\n", ["is empty"]),
-        ("id\tsentence\tlabel\na\tx\t1\nb\ty\tz\t0\n", ["line 3 has 4 cells", "tab in a"]),
+        ("id\tsentence\tlabel\na\tx\t1\nb\ty\tz\t0\n", ["row 2 has 4 cells", "tab in a"]),
     ],
 )
 def test_rows_that_are_not(tmp_path, text, facts):
@@ -156,27 +128,16 @@ def test_rows_that_are_not(tmp_path, text, facts):
     "text",
     [
         'id,text,label\na,"good film,1\nb,bad film",0\nc,fine,1\n',
-        'id,label,text\na,0,"bad, very\nb,1,good"\nc,1,fine\n',
-        'id,text,label\na,"good,1\nb,bad,0\nc,"fine",1\n',
-        'id,text\na,"good film\nb,bad film"\nc,fine\n',
-        'id,text,by\na,"good film,x\nb,bad,y\nc,""so"", so",z\nd,fine,z\n',
+        'id,text,label\na,"good,1\nb,bad,0\nc,fine,1\n',
+        'id,text\na,"yes,\nno"\nb,bad\n',
+        'id,text\na,"' + 9999 * "bad film and very long\n",
     ],
+    ids=["swallowed rows", "open", "two lines", "long"],
 )
-def test_a_quote_that_swallows_rows_between_commas(tmp_path, text):
+def test_a_line_break_in_a_text(tmp_path, text):
     (tmp_path / "t.csv").write_text(text)
-    with one_line_error("t.csv, row 1 (id a) runs on over the next row"):
+    with one_line_error("t.csv", "opening quote"):
         parse_table(tmp_path / "t.csv", ",")
-
-
-@pytest.mark.parametrize("text", ["yes, no\nbut, no", "It cost\n1,000 dollars", "so,so\nI say,no"])
-def test_a_text_of_several_lines_without_labels(tmp_path, text):
-    (tmp_path / "t.csv").write_text(f'id,text\na,"{text}"\nb,bad\n')
-    assert parse_table(tmp_path / "t.csv", ",")["text"].tolist() == [text, "bad"]
-
-
-def test_a_text_of_several_lines_between_commas(tmp_path):
-    (tmp_path / "t.csv").write_text('id,text,label\na,"Well, yes\nbut, no",1\nb,bad,0\n')
-    assert parse_table(tmp_path / "t.csv", ",")["text"].tolist() == ["Well, yes\nbut, no", "bad"]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -187,8 +148,6 @@ def test_a_text_of_several_lines_between_commas(tmp_path):
     ("part", "change", "fact"),
     [
         ("config", {"num_labels": -1}, "is not a checkpoint of classifier.py"),
-        ("config", {"hidden_dropout_prob": float("nan")}, "is not a checkpoint of classifier.py"),
-        ("config", {"model": 3}, "is not a checkpoint of classifier.py"),
         ("config", {"option": None}, "is not a checkpoint of classifier.py"),
         (
             "config",
@@ -308,16 +267,13 @@ def line(tmp_path, tiny_model_folder) -> list:
         (["--dev_out", "d.csv"], "--dev_out d.csv is the file of --dev"),
         (["--dev_out", "t.csv"], "--dev_out t.csv is the file of --train"),
         (["--dev_out", "."], "--dev_out . is a folder"),
-        (["--dev_out", "predictions/finetune-sst-test-out.csv"], "is handed in with the flags"),
         (["--labels", "a,a"], "gives two classes one name"),
         (["--model", ""], "the text is empty"),
-        (["--model", "x" * 300], "is too long for a file's name"),
+        (["--model", "x" * 300], "is neither a folder nor a model"),
         (["--seed", "1.0"], "'1.0' is not an integer"),
     ],
 )
 def test_flags_that_would_cost_a_file(run_script_here, tmp_path, line, flags, fact):
-    (tmp_path / "predictions").mkdir()
-    (tmp_path / "predictions/finetune-sst-metrics.json").write_text("{}")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert_refused(run_script_here(classifier, *line, *flags), fact)
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

@@ -210,7 +210,7 @@ def test_every_script_has_its_loop_in_sight(name):
             owner = ast.unparse(call.func.value)
             owner = owner if owner in ("run", "optimizer") else ""
             lines[f"{owner}.{call.func.attr}"] = call.lineno
-    steps = [".backward", "run.before_update", "optimizer.step", "optimizer.zero_grad"]
+    steps = [".backward", "run.gather_gradients", "optimizer.step", "optimizer.zero_grad"]
     steps.append("run.end_step")
     missing = {*steps, "run.batches"} - lines.keys()
     assert not missing, f"{name}: {missing} not in sight"

@@ -10,7 +10,7 @@ import huggingface_hub
 from huggingface_hub.errors import (
     EntryNotFoundError,
     HFValidationError,
-    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
     RepositoryNotFoundError,
 )
 
@@ -34,22 +34,22 @@ def fetch_model(name: str, local_files_only: bool, why: str) -> Path:
         folder = offline_model()
         print(f"model: {name}{why} from the package {OFFLINE_PACKAGE}, sha256 verified")
         return folder
-    if is_cached := trouble_with(name, local_files_only=True) == "":
+    if folder := cached_model(name):
         print(f"model: {name}{why} from this machine's cache")
-    elif trouble := trouble_with(name, local_files_only):
+        return folder
+    if trouble := hub_trouble(name, local_files_only):
         raise InputError(
             f"model {name}{why}: no such folder, not in this machine's cache, and {trouble}; "
             f"connect once to download it, or give --model / $MINBERT_MODEL a folder"
         )
-    else:
-        print(f"model: {name}{why} from the hub", flush=True)
-    fetch = functools.partial(huggingface_hub.hf_hub_download, name, local_files_only=is_cached)
+    print(f"model: {name}{why} from the hub", flush=True)
     try:
-        folder = Path(fetch("config.json")).parent
-        fetch("vocab.txt")
+        folder = Path(huggingface_hub.hf_hub_download(name, "config.json")).parent
+        huggingface_hub.hf_hub_download(name, "vocab.txt")
         for file in WEIGHT_FILES:
             try:
-                return fetch(file) and folder
+                huggingface_hub.hf_hub_download(name, file)
+                return folder
             except EntryNotFoundError:
                 continue
     except Exception as error:  # any failure of the network, after the hub had answered
@@ -57,30 +57,37 @@ def fetch_model(name: str, local_files_only: bool, why: str) -> Path:
     raise InputError(f"{name} on the hub has none of {', '.join(WEIGHT_FILES)}")
 
 
-def trouble_with(name: str, local_files_only: bool) -> str:
-    """Whether a model is in the cache, or the hub answers for it: '', else what is wrong."""
+def cached_model(name: str) -> Path | None:
+    """The snapshot folder of a model whose needed files are all in the Hugging Face cache."""
+    names = ("config.json", "vocab.txt", *WEIGHT_FILES)
     try:
-        for file in ("config.json", "vocab.txt"):
-            huggingface_hub.hf_hub_download(
-                name, file, local_files_only=local_files_only, etag_timeout=HUB_SECONDS
-            )
+        files = [huggingface_hub.try_to_load_from_cache(name, file) for file in names]
     except HFValidationError as error:
         raise InputError(f"{name!r} is neither a folder nor a model's name on the hub") from error
+    config, vocabulary, *weights = (isinstance(file, str) for file in files)
+    return Path(files[0]).parent if config and vocabulary and any(weights) else None
+
+
+def hub_trouble(name: str, local_files_only: bool) -> str:
+    """Ask the hub for one file's metadata: '' if it answers, else what is wrong."""
+    if local_files_only:
+        return "the hub was not asked (local_files_only)"
+    try:
+        url = huggingface_hub.hf_hub_url(name, "config.json")
+        huggingface_hub.get_hf_file_metadata(url, timeout=HUB_SECONDS)
     except RepositoryNotFoundError:
         return f"the hub knows no model {name}"
-    except LocalEntryNotFoundError:
-        return "the hub was not asked" if local_files_only else "no hub answers"
-    except Exception:  # no network, a proxy's page, a server's error …
+    except OfflineModeIsEnabled:
+        return "the hub was not asked (HF_HUB_OFFLINE is set)"
+    except Exception:  # no network, no name server, a proxy's page, a server's error …
         return "no hub answers"
-    cached = (huggingface_hub.try_to_load_from_cache(name, file) for file in WEIGHT_FILES)
-    has_weights = any(isinstance(path, str) for path in cached)
-    return "its weights are missing" if local_files_only and not has_weights else ""
+    return ""
 
 
 @functools.cache
 def course_or_offline_model(local_files_only: bool) -> str:
     """bert-base-uncased, or the offline model where it is neither in the cache nor on a hub."""
-    trouble = trouble_with(COURSE_MODEL, True) and trouble_with(COURSE_MODEL, local_files_only)
+    trouble = "" if cached_model(COURSE_MODEL) else hub_trouble(COURSE_MODEL, local_files_only)
     if not trouble:
         return COURSE_MODEL
     try:

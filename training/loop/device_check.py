@@ -31,7 +31,7 @@ PRODUCTS = {torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.bmm, torch.o
 
 
 def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> None:
-    """InputError where a device is wrong, unless --trust_device; ``datasets`` by a model's method."""
+    """InputError where a device is wrong, unless --trust_device; rows by the model's methods."""
     device = next(model.parameters()).device
     samples = {method: sample(rows) for method, rows in datasets.items()}
     with torch.random.fork_rng([device] if device.type == "cuda" else []):

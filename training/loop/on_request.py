@@ -21,13 +21,18 @@ FEWEST_STEPS = 500  # of a run that is compiled: the start takes as long as hund
 def compile_encoder(model: nn.Module, args: Any, steps: int, graphs: bool = True) -> None:
     """Compile the encoder for training, or say why not; ``graphs``: CUDA graphs, where possible."""
     device = next(model.parameters()).device
-    try:
-        torch.compile(lambda x: x.exp() + 1)(torch.ones(8, device=device))
-        reason = f"it pays from about {FEWEST_STEPS} steps on" if steps < FEWEST_STEPS else ""
-    except Exception as error:  # whatever a compiler may miss
-        reason = f"torch cannot compile here ({first_line(error)})"
-    if reason or not any(p.requires_grad for p in model.bert.parameters()):
-        print(f"--compile: left out, since {reason or 'BERT is frozen'}")
+    reason = ""
+    if steps < FEWEST_STEPS:
+        reason = f"it pays from about {FEWEST_STEPS} steps on"
+    elif not any(p.requires_grad for p in model.bert.parameters()):
+        reason = "BERT is frozen"
+    else:
+        try:
+            torch.compile(lambda x: x.exp() + 1)(torch.ones(8, device=device))
+        except Exception as error:  # whatever a compiler may miss
+            reason = f"torch cannot compile here ({first_line(error)})"
+    if reason:
+        print(f"--compile: left out, since {reason}")
         return
     print(f"--compile: the first step at each of {len(LENGTHS)} padded lengths takes long")
     torch._dynamo.config.suppress_errors = True  # what cannot be compiled runs as it is

@@ -47,7 +47,7 @@ class Run:
     Attributes:
         epoch, batch, step: the current epoch from 1 on, its finished batches, all finished steps.
         total_steps: how long the run is; a script may set it to ``step + 1`` to end there.
-        history: the results of each epoch.
+        history, times: the results of each epoch, and the seconds at its end.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Run:
         self.total_steps = steps or args.epochs * len(loader)
         self.epoch, self.batch, self.step = 1, 0, 0
         self.history: list[dict[str, float]] = []
+        self.times: list[float] = []
         self.scores: list[float] = []  # what is_best was asked about
         self.rows, self.is_due = 0, False  # rows of the batch; whether to write the resume point
         self.device = next(model.parameters()).device
@@ -87,12 +88,13 @@ class Run:
             for name, part in self.extra_state.items():
                 part.load_state_dict(saved["extra_state"][name])
             self.epoch, self.batch, self.step = saved["epoch"], saved["batch"], saved["step"]
-            self.history, self.scores = saved["history"], saved["scores"]
+            self.history, self.times = saved["history"], saved["times"]
+            self.scores = saved["scores"]
             self.record.sums, self.progress.before = saved["means"], saved["seconds"]
             set_threads(saved["threads"])  # another number may round differently
         self.record.begin(self.step)
         if self.report:
-            self.report.print_table(self.history)
+            self.report.print_table(self)
         self.stop.__enter__()  # last: an error before this line leaves Ctrl-C as it was
         return self
 
@@ -161,8 +163,8 @@ class Run:
         """Report an epoch, and write the resume point; saving the model comes before it."""
         if results is not None:
             self.record.end_epoch(results, self.step)
-            row = {"epoch": self.epoch, **results, "seconds": round(self.progress.seconds(), 1)}
-            self.history.append(row)
+            self.history.append({"epoch": self.epoch, **results})
+            self.times.append(self.progress.seconds())
             if self.report and is_main_process():
                 self.report.end_epoch(self)
         self.epoch, self.batch = self.epoch + 1, 0
@@ -174,8 +176,8 @@ class Run:
         self.record.flush()
         if self.report and is_main_process() and self.batch:
             self.report.draw_page(self)
-        position = {name: getattr(self, name) for name in ("epoch", "batch", "step")}
-        position |= {"history": self.history, "scores": self.scores, "means": self.record.sums}
+        names = ("epoch", "batch", "step", "history", "times", "scores")
+        position = {name: getattr(self, name) for name in names} | {"means": self.record.sums}
         position |= {"seconds": self.progress.seconds(), "threads": torch.get_num_threads()}
         extra_state = {name: part.state_dict() for name, part in self.extra_state.items()}
         self.point.write(self.model, self.optimizer, position | {"extra_state": extra_state})

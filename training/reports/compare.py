@@ -58,7 +58,7 @@ def read_run(place: str) -> dict[str, Any]:
 
 def is_score(key: str) -> bool:
     """Whether a number of an epoch is a score on dev."""
-    return key not in ("epoch", "seconds") and not key.startswith("train") and key[-4:] != "loss"
+    return key != "epoch" and not key.startswith("train") and key[-4:] != "loss"
 
 
 def in_words(key: str) -> str:
@@ -71,7 +71,7 @@ def score_rows(runs: Runs) -> Table:
     """Scores of the best epochs, with a star at the best on dev; then time and memory."""
     rows = {"best epoch": [f"{run['best'].get('epoch', 0):.0f}" for run in runs]}
     for key in dict.fromkeys(key for run in runs for key in run["best"]):
-        if key not in ("epoch", "seconds"):
+        if key != "epoch":
             values = [run["best"].get(key) for run in runs]
             best = max(value for value in values if value is not None) if is_score(key) else None
             cells = ["" if v is None else f"{v:.3f}{'*' * (v == best)}" for v in values]

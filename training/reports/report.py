@@ -34,23 +34,23 @@ class Report:
     curves: Mapping[str, str] = field(default_factory=lambda: TRAIN_AND_DEV)
     results: list[dict[str, Any]] = field(default_factory=list)
 
-    def print_table(self, history: Sequence[Mapping[str, float]]) -> None:
-        """The table's heading and the epochs that are done."""
+    def print_table(self, run: Any) -> None:
+        """The table's heading and the epochs of a ``Run`` that are done."""
         headings = "".join(f"  {name:>{_width(name)}}" for name in self.columns)
         print(f"{'epoch':>6}{headings}{'time':>13}", flush=True)
-        for row in history:
-            self.print_row(row)
+        for row, seconds in zip(run.history, run.times, strict=True):
+            self.print_row(row, seconds)
 
-    def print_row(self, row: Mapping[str, float]) -> None:
+    def print_row(self, row: Mapping[str, float], seconds: float) -> None:
         """An epoch's line of the table."""
         cells = (f"  {row[key]:>{_width(name)}.3f}" for name, key in self.columns.items())
-        print(f"{row['epoch']:6d}{''.join(cells)}{minutes(row['seconds']):>13}", flush=True)
+        print(f"{row['epoch']:6d}{''.join(cells)}{minutes(seconds):>13}", flush=True)
 
     def end_epoch(self, run: Any) -> None:
         """A line of the table, metrics.json and the page of a ``Run`` so far."""
-        self.print_row(run.history[-1])
+        self.print_row(run.history[-1], run.times[-1])
         best = run.history[run.scores.index(max(run.scores))]
-        metrics = {"best": best, "epochs": run.history, "seconds": run.history[-1]["seconds"]}
+        metrics = {"best": best, "epochs": run.history, "seconds": round(run.times[-1], 1)}
         metrics |= {"peak_mb": peak_memory(run.device), "args": vars(run.args)}
         write_json(f"{self.prefix}metrics.json", metrics)
         self.draw_page(run)
