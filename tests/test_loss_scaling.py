@@ -94,6 +94,7 @@ def trained(model, loader, last: int = 0, **flags) -> tuple[list[dict], Run]:
                 weights.append(copy.deepcopy(model.state_dict()))
                 run.stop.asked = run.step + 1 == last
                 run.end_step()
+            run.end_epoch()
     return weights, run
 
 
