@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pretraining.corpus import Corpus, unigram_entropy
-from pretraining.examples import make_examples
+from pretraining.examples import PretrainingExamples
 from pretraining.losses import KEYS, pretraining_losses, totals
 from pretraining.masking import MASKED
 from pretraining.model import PretrainingModel
@@ -45,7 +45,7 @@ class HeldOut:
             )
         check_size(corpus, args.length, "the held-out text", "give more text, or --held_out 0")
         self.entropy = unigram_entropy(corpus)
-        self.examples = make_examples(args, tokenizer, corpus, MASKED)
+        self.examples = PretrainingExamples(args, tokenizer, corpus, MASKED, epoch=0)
         # in random order, so that the first of them are a random choice
         batches = LengthBatches(self.examples.lengths(), args.batch_size, args.seed)
         self.batches = list(islice(batches, math.ceil(args.eval_rows / args.batch_size)))

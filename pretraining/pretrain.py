@@ -31,12 +31,11 @@ from torch import Tensor, nn
 
 from config import BertConfig
 from optimizer import AdamW
-from pretraining.building import build
-from pretraining.corpus import Corpus
-from pretraining.examples import PretrainingExamples, make_examples
+from pretraining.corpus import Corpus, build
+from pretraining.examples import PretrainingExamples
 from pretraining.flags import PretrainingFlags, get_args
 from pretraining.held_out import HeldOut, check_size
-from pretraining.losses import KEYS, log_losses, pretraining_losses
+from pretraining.losses import KEYS, pretraining_losses, totals
 from pretraining.model import PretrainingModel
 from pretraining.muon import Muon
 from pretraining.presets import preset
@@ -55,8 +54,6 @@ from training.loop.processes import (
     broadcast_from_main,
     is_main_process,
     join_processes,
-    rank,
-    world_size,
 )
 from training.loop.progress import minutes, pieces_of
 from training.loop.run import Run
@@ -104,8 +101,6 @@ class PretrainingLoader(TrainingLoader):
     """Batches of masked rows; every epoch packs and masks the text differently."""
 
     def __init__(self, examples: PretrainingExamples, args: PretrainingFlags):
-        examples.set_epoch(1)
-        examples.parts = (args.accumulate, rank(), world_size())
         super().__init__(examples, args.batch_size, args.seed, num_workers=args.workers)
 
     def set_epoch(self, epoch: int, skip: int = 0) -> None:
@@ -167,7 +162,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
         corpus, rest = corpus.split(args.held_out, args.seed)
         held_out = HeldOut(args, tokenizer, rest)
     check_size(corpus, args.length, "the text", "give more text, or a smaller --length")
-    examples = make_examples(args, tokenizer, corpus, args.mask)
+    examples = PretrainingExamples(args, tokenizer, corpus, args.mask)
     loader = PretrainingLoader(examples, args)
     planned = args.steps or args.epochs * len(loader)
     args.steps = None if args.minutes else planned
@@ -191,7 +186,9 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                     loss = words.loss / max(1, batch["masked"])
                     loss = loss + pairs.loss / len(batch["labels"])
                     run.scale(loss).backward()
-                    log_losses(run, loss, words, pairs, args.objective)
+                    run.log(1, of=1, loss=loss)
+                    for name, (total, count) in totals(words, pairs, args.objective).items():
+                        run.log(count, **{name: total / max(1, count)})
                 run.before_update()
                 optimizer.step()
                 optimizer.zero_grad()
@@ -229,13 +226,12 @@ def new_run(
 
 def settings(args: PretrainingFlags, corpus: Corpus) -> dict[str, Any]:
     """What must be the same in a resumed run; the text counts by its contents."""
-    text = [file["sha256"][:16] for file in corpus.description["files"].values()]
     return run_settings(args) | {
         "preset": args.preset,
         "config": args.config and BertConfig.from_json(args.config).to_dict(),
         "model": args.model,
         "train_vocab": args.train_vocab,
-        "text": "-".join(text),
+        "text": corpus.checksum(),
     }
 
 

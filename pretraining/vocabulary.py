@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -65,8 +66,8 @@ def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
 
 def texts_of(files: Sequence[Path]) -> Iterator[str]:
     """The files' texts, in blocks."""
-    for block in read_blocks(files):
-        yield block.text.decode(errors="replace").translate(AS_TYPED)
+    for text in itertools.chain.from_iterable(map(read_blocks, files)):
+        yield text.decode(errors="replace").translate(AS_TYPED)
 
 
 def characters(texts: Iterable[str]) -> tuple[list[str], list[str]]:
