@@ -19,7 +19,7 @@ from pretraining.masking import MASKED
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
-from training.loop.batches import LengthBatches, part_of
+from training.loop.batches import LengthBatches, to_device
 
 
 def check_size(corpus: Corpus, length: int, what: str, remedy: str) -> None:
@@ -61,7 +61,7 @@ class HeldOut:
         model.eval()
         for rows in self.batches:
             batch = self.examples.collate_fn(self.examples.rows(rows))
-            inputs = part_of(batch, KEYS, 0, slice(None), device)
+            inputs = [to_device(batch[key], device) for key in KEYS]
             with autocast():
                 heads = pretraining_losses(model, *inputs)
             for name, (total, count) in totals(*heads, model.objective).items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from training.loop.batches import on_host, to_device
+from training.loop.batches import cpu_copy, to_device
 
 IGNORED = -100  # a label that cross_entropy leaves out
 MASKED = 0.15  # the fraction of tokens that BERT masks
@@ -65,6 +65,6 @@ def masked_positions(labels: Tensor) -> tuple[Tensor, Tensor]:
 
     (B, L), IGNORED at all others → positions in the flattened (B · L) and their labels, (M,) each.
     """
-    flat = on_host(labels).flatten()  # (B · L)
+    flat = cpu_copy(labels).flatten()  # (B · L)
     positions = (flat != IGNORED).nonzero().squeeze(1)  # (M,)
     return to_device(positions, labels.device), to_device(flat[positions], labels.device)

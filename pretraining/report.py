@@ -7,16 +7,17 @@ from pathlib import Path
 
 from pretraining.flags import PretrainingFlags
 from training.files.writing import atomic_write, write_json
+from training.loop import Run
 from training.loop.progress import minutes, say
-from training.loop.run import Run
 
 
 class Tables:
-    """The rows of two tables: training, every --log_every steps, and held-out text."""
+    """Two tables, of training every --log_every steps and of held-out text; tokens read so far."""
 
     def __init__(self):
         self.training: list[dict] = []
         self.held_out: list[dict] = []
+        self.tokens = 0
 
     def state_dict(self) -> dict:
         """What a resumed run needs."""
@@ -42,21 +43,18 @@ def print_header(args: PretrainingFlags, batches: int) -> None:
     print(f"   step  mlm loss    acc{pair}   tokens/s   time left")
 
 
-def print_row(run: Run, step: int, objective: str) -> dict:
-    """Print and return a row of the table: means since the last row."""
-    means = run.means()
+def print_row(args: PretrainingFlags, run: Run, tables: Tables, step: int) -> None:
+    """Print a row of the table, of means since the last row, and keep it."""
+    row = {"step": step} | {name: mean for name, mean in run.means().items() if name != "loss"}
     run.record.sums = {}
-    row = {"step": step} | {name: mean for name, mean in means.items() if name != "loss"}
+    tables.training.append(row)
     pair = ""
-    if objective != "none":
-        pair = f"  {row[f'{objective}_loss']:8.3f} {row[f'{objective}_acc']:.3f}"
-    speed, left = run.progress.speed(), run.progress.left()
+    if args.objective != "none":
+        pair = f"  {row[f'{args.objective}_loss']:8.3f} {row[f'{args.objective}_acc']:.3f}"
     say(
-        f"{row['step']:7d}  {row['mlm_loss']:8.3f}  {row['mlm_acc']:.3f}{pair}"
-        f" {'?' if speed is None else f'{speed:,.0f}':>10}"
-        f"  {'?' if left is None else minutes(left):>10}"
+        f"{step:7d}  {row['mlm_loss']:8.3f}  {row['mlm_acc']:.3f}{pair}"
+        f" {tables.tokens / run.progress.seconds():10,.0f}  {minutes(run.progress.left()):>10}"
     )
-    return row
 
 
 def print_held_out(row: dict, entropy: float, objective: str) -> None:

@@ -12,8 +12,7 @@ from pretraining.flags import PretrainingFlags
 from tokenizer import SPECIAL_TOKENS, BertTokenizer, normalise, split_at_punctuation
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.loop.checkpoints import resume_path
-from training.loop.processes import on_main_process
+from training.loop import on_main_process, resume_path
 
 MOST_CHARACTERS = 1000  # of the alphabet; rarer ones are [UNK]
 
