@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import Pool
@@ -34,7 +33,6 @@ class Encoded(NamedTuple):
     tokens: np.ndarray  # (T,) uint32, with their marks
     ends_document: bool  # a blank line follows the last sentence
     bad_lines: int  # lines that are not UTF-8
-    cut: int  # sentences that were longer than LONGEST_SENTENCE
 
 
 def text_files(sources: Sequence[str | Path]) -> list[Path]:
@@ -79,28 +77,27 @@ def encode_block(task: tuple[Path, bytes], tokenizer: BertTokenizer) -> Encoded:
     """Split a block of text into sentences, and those into tokens."""
     path, text = task
     parts = [np.zeros(0, np.uint32)]
-    ends_document, bad_lines, cut = False, 0, 0
+    ends_document, bad_lines = False, 0
     for raw in text.removesuffix(b"\n").split(b"\n") if text else ():
         line = raw.decode(errors="replace")
         bad_lines += line.count("\ufffd") > raw.count("\ufffd".encode())
         ends_document = ends_document or not line.strip()
         for sentence in split_sentences(line):
             ids = tokenizer.text_to_ids(sentence.translate(AS_TYPED))
-            cut += len(ids) > LONGEST_SENTENCE
             for start in range(0, len(ids), LONGEST_SENTENCE):
                 part = np.array(ids[start : start + LONGEST_SENTENCE], np.uint32)
                 part[0] |= SENTENCE | DOCUMENT if ends_document else SENTENCE
                 ends_document = False
                 parts.append(part)
-    return Encoded(path, len(text), np.concatenate(parts), ends_document, bad_lines, cut)
+    return Encoded(path, len(text), np.concatenate(parts), ends_document, bad_lines)
 
 
 _worker: dict[str, BertTokenizer] = {}  # a worker's tokenizer, sent once, not with every block
 
 
-def _begin_worker(pieces: list[str], lower_case: bool) -> None:
+def _begin_worker(tokenizer: BertTokenizer) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
-    _worker["tokenizer"] = BertTokenizer(pieces, lower_case)
+    _worker["tokenizer"] = tokenizer
 
 
 def _encode_in_worker(task: tuple[Path, bytes]) -> Encoded:
@@ -119,17 +116,5 @@ def encode_files(
     if workers == 1:
         yield from (encode_block(task, tokenizer) for task in tasks)
         return
-    with Pool(workers or usable_cores(), _begin_worker, tokenizer_settings(tokenizer)) as pool:
+    with Pool(workers or None, _begin_worker, (tokenizer,)) as pool:
         yield from pool.imap(_encode_in_worker, tasks)  # a full pipe stops the reading
-
-
-def tokenizer_settings(tokenizer: BertTokenizer) -> tuple[list[str], bool]:
-    """What another process needs to make the same tokenizer."""
-    return tokenizer.pieces, tokenizer.lower_case
-
-
-def usable_cores() -> int:
-    """How many cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

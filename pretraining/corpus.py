@@ -22,11 +22,9 @@ from tqdm import tqdm
 from pretraining.blocks import (
     DOCUMENT,
     ID,
-    LONGEST_SENTENCE,
     SENTENCE,
     encode_files,
     text_files,
-    tokenizer_settings,
 )
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
@@ -67,7 +65,7 @@ def build(
         files = text_files(sources)
         made_from = {
             "texts": [[str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in files],
-            "vocabulary": zlib.crc32(repr(tokenizer_settings(tokenizer)).encode()),
+            "vocabulary": zlib.crc32(repr((tokenizer.lower_case, tokenizer.pieces)).encode()),
             "limit": limit,
         }
         if file.is_file() and description.is_file() and read_json(description) == made_from:
@@ -88,9 +86,9 @@ def build(
 def _write(
     file: Path, files: list[Path], tokenizer: BertTokenizer, workers: int, limit: int | None
 ) -> None:
-    """Stream the texts into a corpus file, and say what of them was replaced, cut or empty."""
-    bad_lines, tokens_of, cut = Counter(), Counter(dict.fromkeys(files, 0)), 0
-    path, begins_document, missing = None, True, math.inf if limit is None else limit
+    """Stream the texts into a corpus file."""
+    path, begins_document, written, bad_lines = None, True, 0, Counter()
+    missing = math.inf if limit is None else limit
     size = sum(path.stat().st_size for path in files)
     bar = tqdm(total=size, desc="corpus", unit="B", unit_scale=True, leave=False, disable=None)
     with atomic_write(file, "wb") as out, bar:
@@ -100,31 +98,21 @@ def _write(
             begins = np.flatnonzero(tokens & SENTENCE)
             if len(begins) > missing:
                 tokens = tokens[: begins[missing]]
-            missing -= len(begins)
             if len(tokens) and begins_document:
                 tokens[0] |= DOCUMENT
-            out.write(tokens.data)
             begins_document = block.ends_document or (begins_document and not len(tokens))
-            tokens_of[path] += len(tokens)
+            out.write(tokens.data)
+            missing, written = missing - len(begins), written + len(tokens)
             bad_lines[path] += block.bad_lines
-            cut += block.cut
             bar.update(block.size)
             if missing <= 0:
                 break
-        if not tokens_of.total():
-            raise InputError(f"no text in {_named(files)}; give files with a paragraph a line")
-    bad_files = [path for path in files if bad_lines[path]]
-    if bad_files:
-        print(f"corpus: {bad_lines.total()} lines of {_named(bad_files)} are not UTF-8: bytes lost")
-    if cut:
-        print(f"corpus: {cut} sentences were cut every {LONGEST_SENTENCE} tokens")
-    if limit is None and (empty := [path for path in files if not tokens_of[path]]):
-        print(f"corpus: no text in {_named(empty)}")
-
-
-def _named(files: list[Path]) -> str:
-    """Up to three files by their paths."""
-    return ", ".join(map(str, files[:3])) + (f" and {len(files) - 3} more" if files[3:] else "")
+        if not written:
+            raise InputError(f"no text in {files[0]}, …; give files with a paragraph a line")
+    if bad_lines.total():
+        (worst, _), *others = bad_lines.most_common()
+        more = f" and {len(others)} more files" if others else ""
+        print(f"corpus: {bad_lines.total()} lines of {worst}{more} are not UTF-8: bytes lost")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -155,7 +143,9 @@ class Corpus:
     def _marked(self, mark: np.uint32) -> np.ndarray:
         """The positions of the tokens with that mark."""
         blocks = range(0, len(self.tokens), READ)
-        return np.concatenate([i + np.flatnonzero(self.tokens[i : i + READ] & mark) for i in blocks])
+        return np.concatenate(
+            [i + np.flatnonzero(self.tokens[i : i + READ] & mark) for i in blocks]
+        )
 
     @property
     def n_documents(self) -> int:

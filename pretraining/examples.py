@@ -65,9 +65,7 @@ class PretrainingExamples(Dataset):
         InputError: an objective that this corpus, or this length, does not allow.
     """
 
-    def __init__(
-        self, args: Any, tokenizer: Any, corpus: Any, probability: float, epoch: int = 1
-    ):
+    def __init__(self, args: Any, tokenizer: Any, corpus: Any, probability: float, epoch: int = 1):
         if args.objective == "nsp" and corpus.n_documents < 2:
             raise InputError(
                 "next sentences need a second document to take wrong ones from, and there is only "

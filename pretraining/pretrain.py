@@ -23,7 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from config import BertConfig
 from optimizer import AdamW
@@ -35,7 +35,7 @@ from pretraining.losses import KEYS, pretraining_losses, totals
 from pretraining.model import PretrainingModel
 from pretraining.muon import Muon
 from pretraining.presets import preset
-from pretraining.report import Tables, print_header, print_held_out, print_row, write_report
+from pretraining.report import Report
 from pretraining.steps import StepsModel
 from pretraining.vocabulary import find_tokenizer
 from tokenizer import BertTokenizer
@@ -172,8 +172,8 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     check_device(args, model, {"forward": examples})
     if args.compile:
         compile_encoder(model, args, planned)
-    tables = Tables()
-    print_header(args, len(loader))
+    report = Report(args, tokenizer, held_out)
+    report.print_plan(len(loader))
     settings = run_settings(args) | {"text": corpus.checksum()}
 
     with Run(
@@ -184,10 +184,10 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
         point=ResumePoint(resume_path(args.out / "pretrain"), settings),
         steps_file=args.out / "steps.csv",
         steps=args.steps or sys.maxsize,
-        extra_state={"tables": tables},
+        extra_state={"report": report},
     ) as run:
         if run.step == 0:
-            keep_model(args, tokenizer, model, -1, 0)
+            report.keep(model)
         for _ in run.epochs():
             for batch in run.batches():
                 for inputs in parts(batch, args.accumulate, device, KEYS):
@@ -204,11 +204,13 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                 set_lr(optimizer, args, *done_and_total(args, run))
                 optimizer.step()
                 optimizer.zero_grad()
-                look(args, tokenizer, model, batch, held_out, run, tables)
-                run.end_step()  # after the look, so that a resume point has its results
+                report.after_update(run, model, int(batch["attention_mask"].sum()))
+                run.end_step()  # last, so that a resume point has the report's results
             run.end_epoch()
-    save(model, tokenizer, args.out / "last")
-    print(f"took {minutes(run.progress.seconds())}; wrote {args.out} (best) and {args.out / 'last'}")
+    report.save(model, args.out / "last")
+    print(
+        f"took {minutes(run.progress.seconds())}; wrote {args.out} (best) and {args.out / 'last'}"
+    )
     if is_main_process():
         run.point.path.unlink(missing_ok=True)
 
@@ -221,60 +223,6 @@ def done_and_total(args: PretrainingFlags, run: Run) -> tuple[float, float]:
     expected = round(run.step * total / seconds)  # steps, at the speed so far
     run.total_steps = run.step + 1 if seconds >= total else max(run.step + 2, expected)
     return seconds, total
-
-
-def look(
-    args: PretrainingFlags,
-    tokenizer: BertTokenizer,
-    model: PretrainingModel,
-    batch: dict[str, Tensor],
-    held_out: HeldOut | None,
-    run: Run,
-    tables: Tables,
-) -> None:
-    """After an update: keep the model, print a row, evaluate, each if it is time for it."""
-    step, before = run.step + 1, tables.tokens
-    is_last = step == run.total_steps
-    tables.tokens += int(batch["attention_mask"].sum())
-    keep_model(args, tokenizer, model, before, tables.tokens)
-    if is_last or step % args.log_every == 0:
-        print_row(args, run, tables, step)
-    if not is_last and step % args.eval_every:
-        return
-    if held_out is None:
-        save(model, tokenizer, args.out)
-    else:
-        measured = held_out.measure(model, autocast_for(run.device, args.precision))
-        row = {"step": step, "pieces": tables.tokens} | gather(measured)[0]
-        tables.held_out.append(row)
-        print_held_out(row, held_out.entropy, args.objective)
-        if run.is_best(-row["mlm_loss"]):
-            save(model, tokenizer, args.out)
-    entropy = held_out.entropy if held_out else None
-    write_report(args, tables, entropy, run.progress.seconds())
-
-
-def keep_model(
-    args: PretrainingFlags,
-    tokenizer: BertTokenizer,
-    model: PretrainingModel,
-    before: int,
-    after: int,
-) -> None:
-    """Write OUT/pieces-N for each N of --keep_at that a step has reached.
-
-    Args:
-        before, after: how many tokens had been read before the step, and after it.
-    """
-    for count in args.keep_at:
-        if before < count <= after and is_main_process():
-            save(model, tokenizer, args.out / f"pieces-{count}")
-
-
-def save(model: PretrainingModel, tokenizer: BertTokenizer, folder: Path) -> None:
-    """Weights, configuration and vocabulary."""
-    tokenizer.save_pretrained(folder, model.config.max_position_embeddings)
-    model.save_pretrained(folder)
 
 
 def main() -> None:
