@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from lessons.fill_mask import load
-from pretraining.blocks import ID, encode_files, text_files
+from pretraining.blocks import BREAK, SENTENCE, encode_files, text_files
 from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.cli.flags import OneLineParser, positive_int, seed, some_text
@@ -249,7 +249,8 @@ def count_tokens(tokenizer: BertTokenizer, text: str) -> list[int]:
     """
     counts, replaced = np.zeros(len(tokenizer), int), 0
     for block in encode_files(text_files([text]), tokenizer):
-        counts += np.bincount(block.tokens & ID, minlength=len(tokenizer))
+        ids = block.tokens[block.tokens != BREAK] & ~SENTENCE
+        counts += np.bincount(ids, minlength=len(tokenizer))
         replaced += block.bad_lines
     if not counts.any():
         raise InputError(f"{text} has no words to count; name another text")

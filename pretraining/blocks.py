@@ -19,19 +19,15 @@ from training.files.errors import InputError, trouble_in_one_line
 AS_TYPED = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "--", "…": "..."})
 BLOCK = 1 << 18  # bytes of text that one task encodes
 LONGEST_SENTENCE = 512  # tokens; a longer one is cut
-
-# A corpus has one number of 32 bits for each token: the token's id and two marks.
-SENTENCE, DOCUMENT = np.uint32(1 << 30), np.uint32(1 << 31)  # one begins at this token
-ID = SENTENCE - np.uint32(1)  # the bits of the id
+SENTENCE = np.uint32(1 << 30)  # marks the first token of a sentence
+BREAK = np.uint32(1 << 31)  # stands between two documents, in place of a token
 
 
-class Encoded(NamedTuple):
+class Block(NamedTuple):
     """The tokens of a block of text."""
 
     path: Path
-    size: int  # bytes of text
-    tokens: np.ndarray  # (T,) uint32, with their marks
-    ends_document: bool  # a blank line follows the last sentence
+    tokens: np.ndarray  # (T,) uint32: ids, with SENTENCE at the first of each, and BREAKs
     bad_lines: int  # lines that are not UTF-8
 
 
@@ -61,35 +57,35 @@ def text_files(sources: Sequence[str | Path]) -> list[Path]:
 
 
 def read_blocks(path: Path) -> Iterator[bytes]:
-    """A file's text in blocks of about BLOCK bytes, cut between lines, or else at a space."""
+    """A file's text in blocks of about BLOCK bytes, cut between lines, or else at a space.
+
+    The first begins with an empty line, because a file begins a document.
+    """
     with open(path, encoding="latin-1") as file:  # a character a byte; \r and \r\n become \n
-        rest = ""
+        rest = "\n"
         while text := file.read(BLOCK):
             text = rest + text
-            end = text.rfind("\n") + 1 or text.rfind(" ") + 1
-            if end:
-                yield text[:end].encode("latin-1")
+            end = text.rfind("\n", 1) + 1 or text.rfind(" ") + 1
+            yield text[:end].encode("latin-1")
             rest = text[end:]
         yield rest.encode("latin-1")
 
 
-def encode_block(task: tuple[Path, bytes], tokenizer: BertTokenizer) -> Encoded:
+def encode_block(task: tuple[Path, bytes], tokenizer: BertTokenizer) -> Block:
     """Split a block of text into sentences, and those into tokens."""
     path, text = task
-    parts = [np.zeros(0, np.uint32)]
-    ends_document, bad_lines = False, 0
+    parts, bad_lines = [np.zeros(0, np.uint32)], 0
     for raw in text.removesuffix(b"\n").split(b"\n") if text else ():
         line = raw.decode(errors="replace")
         bad_lines += line.count("\ufffd") > raw.count("\ufffd".encode())
-        ends_document = ends_document or not line.strip()
+        if not line.strip():
+            parts.append(np.array([BREAK]))
         for sentence in split_sentences(line):
             ids = tokenizer.text_to_ids(sentence.translate(AS_TYPED))
             for start in range(0, len(ids), LONGEST_SENTENCE):
-                part = np.array(ids[start : start + LONGEST_SENTENCE], np.uint32)
-                part[0] |= SENTENCE | DOCUMENT if ends_document else SENTENCE
-                ends_document = False
-                parts.append(part)
-    return Encoded(path, len(text), np.concatenate(parts), ends_document, bad_lines)
+                parts.append(np.array(ids[start : start + LONGEST_SENTENCE], np.uint32))
+                parts[-1][0] |= SENTENCE
+    return Block(path, np.concatenate(parts), bad_lines)
 
 
 _worker: dict[str, BertTokenizer] = {}  # a worker's tokenizer, sent once, not with every block
@@ -100,21 +96,17 @@ def _begin_worker(tokenizer: BertTokenizer) -> None:
     _worker["tokenizer"] = tokenizer
 
 
-def _encode_in_worker(task: tuple[Path, bytes]) -> Encoded:
+def _encode_in_worker(task: tuple[Path, bytes]) -> Block:
     return encode_block(task, _worker["tokenizer"])
 
 
 def encode_files(
-    files: Iterable[Path], tokenizer: BertTokenizer, workers: int = 0
-) -> Iterator[Encoded]:
-    """The blocks of all files, in order.
-
-    Args:
-        workers: processes that tokenize; 0 for one a core, 1 for this one alone.
-    """
+    files: Iterable[Path], tokenizer: BertTokenizer, workers: int | None = None
+) -> Iterator[Block]:
+    """The blocks of all files, in order; ``workers`` processes make them, None for one a core."""
     tasks = ((path, text) for path in files for text in read_blocks(path))
     if workers == 1:
         yield from (encode_block(task, tokenizer) for task in tasks)
         return
-    with Pool(workers or None, _begin_worker, (tokenizer,)) as pool:
+    with Pool(workers, _begin_worker, (tokenizer,)) as pool:
         yield from pool.imap(_encode_in_worker, tasks)  # a full pipe stops the reading

@@ -12,26 +12,21 @@ import math
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
-from pretraining.blocks import (
-    DOCUMENT,
-    ID,
-    SENTENCE,
-    encode_files,
-    text_files,
-)
+from pretraining.blocks import BLOCK, BREAK, SENTENCE, encode_files, text_files
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
 from training.files.texts import read_json
 from training.files.writing import atomic_write, write_json
 from training.loop.processes import on_main_process
+from training.loop.progress import progress_bar
 
+DOCUMENT = BREAK  # in the file this bit marks the first token of a document
+ID = SENTENCE - np.uint32(1)  # the bits of the id
 READ = 1 << 22  # tokens that are searched for marks at a time
 
 # ---------------------------------------------------------------------------------------------
@@ -42,24 +37,22 @@ def build(
     sources: Sequence[str | Path],
     tokenizer: BertTokenizer,
     folder: str | Path,
-    workers: int = 0,
+    workers: int | None = None,
     limit: int | None = None,
 ) -> Corpus:
     """The corpus of these texts in ``folder``; a corpus made from the same is used again.
 
     A document ends at a blank line and at the end of a file. Bytes that are not UTF-8 are replaced.
-    The result does not depend on ``workers``.
 
     Args:
         sources: text files, and folders whose *.txt are taken.
-        workers: processes that tokenize; see ``encode_files``.
+        workers: processes that tokenize, on which the result does not depend; see encode_files.
         limit: take only the first ``limit`` sentences.
 
     Raises:
         InputError: no such file, no text in them, or a folder that cannot be written.
     """
-    folder = Path(folder)
-    file, description = folder / "corpus.bin", folder / "corpus.json"
+    file, description = Path(folder) / "corpus.bin", Path(folder) / "corpus.json"
 
     def work() -> None:
         files = text_files(sources)
@@ -84,35 +77,33 @@ def build(
 
 
 def _write(
-    file: Path, files: list[Path], tokenizer: BertTokenizer, workers: int, limit: int | None
+    file: Path, files: list[Path], tokenizer: BertTokenizer, workers: int | None, limit: int | None
 ) -> None:
     """Stream the texts into a corpus file."""
-    path, begins_document, written, bad_lines = None, True, 0, Counter()
-    missing = math.inf if limit is None else limit
-    size = sum(path.stat().st_size for path in files)
-    bar = tqdm(total=size, desc="corpus", unit="B", unit_scale=True, leave=False, disable=None)
-    with atomic_write(file, "wb") as out, bar:
-        for block in encode_files(files, tokenizer, workers):
-            begins_document = begins_document or block.path != path
-            path, tokens = block.path, block.tokens
-            begins = np.flatnonzero(tokens & SENTENCE)
-            if len(begins) > missing:
-                tokens = tokens[: begins[missing]]
-            if len(tokens) and begins_document:
-                tokens[0] |= DOCUMENT
-            begins_document = block.ends_document or (begins_document and not len(tokens))
+    bad_lines, size = Counter(), sum(path.stat().st_size for path in files)
+    blocks = encode_files(files, tokenizer, workers)
+    after_break, missing = False, math.inf if limit is None else limit
+    with atomic_write(file, "wb") as out:
+        for block in progress_bar(blocks, "corpus", total=size // BLOCK + 2 * len(files)):
+            bad_lines[block.path] += block.bad_lines
+            if not len(block.tokens):
+                continue
+            is_break = block.tokens == BREAK
+            begins = np.append(after_break, is_break[:-1])
+            after_break = is_break[-1]
+            tokens = np.where(begins, block.tokens | DOCUMENT, block.tokens)[~is_break]
+            sentences = np.flatnonzero(tokens & SENTENCE)
+            if len(sentences) > missing:
+                tokens = tokens[: sentences[missing]]
             out.write(tokens.data)
-            missing, written = missing - len(begins), written + len(tokens)
-            bad_lines[path] += block.bad_lines
-            bar.update(block.size)
+            missing -= len(sentences)
             if missing <= 0:
                 break
-        if not written:
+        if not out.tell():
             raise InputError(f"no text in {files[0]}, …; give files with a paragraph a line")
     if bad_lines.total():
-        (worst, _), *others = bad_lines.most_common()
-        more = f" and {len(others)} more files" if others else ""
-        print(f"corpus: {bad_lines.total()} lines of {worst}{more} are not UTF-8: bytes lost")
+        ((worst, _),) = bad_lines.most_common(1)
+        print(f"corpus: {bad_lines.total()} lines, most in {worst}, are not UTF-8: bytes were lost")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -126,6 +117,10 @@ class Corpus:
         file: what ``build`` wrote.
         part: the numbers of the documents that count, in rising order; None for all. A part
             numbers its documents from 0 again.
+
+    Attributes:
+        document_ends, document_lengths: (documents,) int64, the position after the last token of
+            each document, and its tokens.
     """
 
     def __init__(self, file: str | Path, part: np.ndarray | None = None):
@@ -133,9 +128,13 @@ class Corpus:
         self.tokens = np.memmap(file, np.uint32, "r")  # (T,), ids with their marks
         self._sentences = np.append(self._marked(SENTENCE), len(self.tokens))  # where each begins
         documents = np.append(self._marked(DOCUMENT), len(self.tokens))
-        numbers = np.searchsorted(self._sentences, documents)  # of each document's first sentence
+        firsts = np.searchsorted(self._sentences, documents)  # each document's first sentence
         chosen = slice(None) if part is None else part
-        self._firsts, self._lasts = numbers[:-1][chosen], numbers[1:][chosen]  # (documents,) each
+        self._firsts, self._lasts = firsts[:-1][chosen], firsts[1:][chosen]  # (documents,) each
+        self.document_ends = self._sentences[self._lasts]
+        self.document_lengths = self.document_ends - self._sentences[self._firsts]
+        self.n_documents, self.n_tokens = len(self._firsts), int(self.document_lengths.sum())
+        self.n_sentences = int((self._lasts - self._firsts).sum())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Corpus, (self.file, self.part)  # another process maps the file again
@@ -146,31 +145,6 @@ class Corpus:
         return np.concatenate(
             [i + np.flatnonzero(self.tokens[i : i + READ] & mark) for i in blocks]
         )
-
-    @property
-    def n_documents(self) -> int:
-        """How many documents there are."""
-        return len(self._firsts)
-
-    @property
-    def n_sentences(self) -> int:
-        """How many sentences there are."""
-        return int((self._lasts - self._firsts).sum())
-
-    @property
-    def n_tokens(self) -> int:
-        """How many tokens there are."""
-        return int(self.document_lengths.sum())
-
-    @cached_property
-    def document_lengths(self) -> np.ndarray:
-        """(documents,) int64: the tokens of each document."""
-        return self.document_ends - self._sentences[self._firsts]
-
-    @cached_property
-    def document_ends(self) -> np.ndarray:
-        """(documents,) int64: the position after the last token of each document."""
-        return self._sentences[self._lasts]
 
     def starts(self, d: int) -> np.ndarray:
         """The positions where a document's sentences begin, and where the last one ends."""
@@ -184,10 +158,7 @@ class Corpus:
         """→ (to train on, held out): whole documents, that fraction of the tokens held out.
 
         Documents are drawn at random. One that would exceed the fraction is passed over; if all
-        would, the smallest is held out.
-
-        Raises:
-            InputError: there is a single document.
+        would, the smallest is held out. InputError if there is a single document.
         """
         if self.n_documents < 2:
             raise InputError(

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,34 +29,22 @@ SHORT = 0.1  # the fraction of rows that are made shorter, so that the model see
 COLUMNS = 5
 
 
-class Rows(NamedTuple):
-    """Some rows of an epoch, padded to the longest of them."""
-
-    ids: np.ndarray  # (B, L) int64
-    segments: np.ndarray  # (B, L) int64
-    mask: np.ndarray  # (B, L) bool, False for padding
-    labels: np.ndarray  # (B,) int64: 0, 1, or −100 without a second segment
-
-
 class PretrainingExamples(Dataset):
     """The rows of one epoch, which ``set_epoch(epoch)`` packs.
 
-    - 'nsp': [CLS] A [SEP] B [SEP]. Sentences of a document are packed up to ``length`` and cut in
-      two at a random place. In half of the rows B comes from another document (label 1, as in
-      BERT's code), and the sentences not used go into the next row. A tenth is packed shorter. A
-      pair that is too long loses tokens at either end of its longer segment. The original labels
-      every chunk of a single sentence 1; here a coin decides first, so that it is half of the rows.
-      Documents of one sentence serve as B only.
+    - 'nsp': [CLS] A [SEP] B [SEP]. Sentences of a document are packed up to ``length``, in a tenth
+      of the rows less, and cut in two at a random place. In half of the rows B comes from another
+      document (label 1), and the sentences not used go into the next row. A pair that is too long
+      loses tokens at either end of its longer segment. The original labels every chunk of a single
+      sentence 1; here a coin decides first. Documents of one sentence serve as B only.
     - 'sop': B follows A in its document, and in half of the rows the two are swapped (label 1).
-    - 'none': [CLS] sentences [SEP] of one document. No text is lost: a sentence longer than a row
-      continues in the next.
-    - 'none' with full_sentences: rows are filled across documents, whose order is drawn again
-      every epoch, with a [SEP] between two documents.
+    - 'none': [CLS] sentences [SEP] of one document. A sentence longer than a row continues in the
+      next. With full_sentences, rows are filled across documents, whose order is drawn again every
+      epoch, with a [SEP] between two documents.
 
     Args:
-        args: objective, length (of a row at most, [CLS] and [SEP] included), full_sentences,
-            whole_word, and the seed of packing and masks: the same seed and epoch give the same
-            rows in every process.
+        args: objective, full_sentences, whole_word, length (of a row at most, [CLS] and [SEP]
+            included), and the seed of packing and masks.
         tokenizer: for its special tokens, its vocabulary's size and the ## tokens.
         probability: the fraction of tokens that ``collate_fn`` masks.
         epoch: the first whose rows are packed.
@@ -189,25 +177,50 @@ class PretrainingExamples(Dataset):
         plan = self.plan[rows]
         return plan[:, 1] + plan[:, 3] + (2 if self.objective == "none" else 3)
 
-    def rows(self, indices: Sequence[int]) -> Rows:
-        """Several rows at once, for a batch."""
-        lengths = self.lengths(indices)[:, None]  # (B, 1)
-        a, length_a, b, _, label = self.plan[indices].T[:, :, None]  # (B, 1) each
+    def batch(self, rows: Sequence[int]) -> dict[str, Any]:
+        """A batch of rows: token_ids, token_type_ids, attention_mask, labels, next_labels: int64.
+
+        labels (B, L) are the ids of the masked tokens, ``masked`` of them, and −100 elsewhere;
+        next_labels (B,) are 0, 1, or −100 without a second segment. The masks depend on seed, epoch
+        and rows alone, so a resumed epoch, or another process, masks the same tokens.
+        """
+        lengths = self.lengths(rows)[:, None]  # (B, 1)
+        a, length_a, b, _, relation = self.plan[rows].T[:, :, None]  # (B, 1) each
         columns = np.arange(lengths.max())  # (L,)
-        begin_b = length_a + 2  # the column
-        is_b = (columns >= begin_b) & (columns < lengths)  # with its [SEP]; (B, L)
+        begin_b, is_real = length_a + 2, columns < lengths  # the column; (B, L)
+        is_b = (columns >= begin_b) & is_real  # with its [SEP]; (B, L)
         is_text = (columns <= length_a) | (is_b & (columns < lengths - 1))
         is_text[:, 0] = False
         positions = np.where(is_b, b - begin_b, a - 1) + columns
-        ids = np.where(columns < lengths, self.sep, self.pad)
+        ids = np.where(is_real, self.sep, self.pad)
         ids[is_text] = self._tokens(positions[is_text])
         ids[:, 0] = self.cls
-        return Rows(ids, is_b.astype(np.int64), columns < lengths, label[:, 0])
 
-    __getitems__ = rows  # the name that a DataLoader knows
+        content = zlib.crc32(ids[is_real].tobytes())
+        mixed = np.random.SeedSequence([self.seed % 2**64, self.epoch, content])
+        generator = torch.Generator().manual_seed(int(mixed.generate_state(1, np.uint64)[0]))
+        whole = torch.from_numpy(ids)  # (B, L)
+        words = word_numbers(whole, self.continues) if self.whole_word else None
+        options = (self.special[whole], self.mask, self.vocab_size, self.probability, generator)
+        inputs, labels = mask_tokens(whole, *options, words=words)
+        return {
+            "token_ids": inputs,
+            "token_type_ids": torch.from_numpy(is_b.astype(np.int64)),
+            "attention_mask": torch.from_numpy(is_real.astype(np.int64)),
+            "labels": labels,
+            "next_labels": torch.from_numpy(relation[:, 0]),
+            "masked": int((labels != IGNORED).sum()),
+        }
+
+    __getitems__ = batch  # the name that a DataLoader knows
+
+    @staticmethod
+    def collate_fn(batch: dict[str, Any]) -> dict[str, Any]:
+        """The batch, which needs no more work."""
+        return batch
 
     def _tokens(self, positions: np.ndarray) -> np.ndarray:
-        """The ids at these positions of the corpus or, with full sentences, of the epoch's stream."""
+        """The ids at positions of the corpus or, with full sentences, of the epoch's stream."""
         if not self.full_sentences:
             return self.corpus.ids(positions)
         document = np.searchsorted(self.ends, positions)  # in the epoch's order
@@ -215,35 +228,6 @@ class PretrainingExamples(Dataset):
         ends = self.corpus.document_ends[self.order[document]]  # in the corpus
         ids = self.corpus.ids(ends - np.maximum(self.ends[document] - positions, 1))
         return np.where(is_end, self.sep, ids)
-
-    def collate_fn(self, rows: Rows) -> dict[str, Any]:
-        """Mask rows: a batch of token_ids, token_type_ids, attention_mask, labels, next_labels.
-
-        labels (B, L) are the ids of the masked tokens, ``masked`` of them, and −100 elsewhere;
-        next_labels (B,) are those of the rows. The masks depend on seed, epoch and rows alone, so a
-        resumed epoch, a second process or a worker of a loader masks the same tokens.
-        """
-        content = zlib.crc32(rows.ids[rows.mask].tobytes())
-        mixed = np.random.SeedSequence([self.seed % 2**64, self.epoch, content])
-        seed = int(mixed.generate_state(1, np.uint64)[0])
-        whole = torch.from_numpy(rows.ids)  # (B, L)
-        inputs, labels = mask_tokens(
-            whole,
-            self.special[whole],
-            self.mask,
-            self.vocab_size,
-            self.probability,
-            torch.Generator().manual_seed(seed),
-            words=word_numbers(whole, self.continues) if self.whole_word else None,
-        )
-        return {
-            "token_ids": inputs,
-            "token_type_ids": torch.from_numpy(rows.segments),
-            "attention_mask": torch.from_numpy(rows.mask.astype(np.int64)),
-            "labels": labels,
-            "next_labels": torch.from_numpy(rows.labels),
-            "masked": int((labels != IGNORED).sum()),
-        }
 
 
 def _between(lowest: int, highest: int, chance: Random) -> int:
@@ -256,8 +240,7 @@ def _truncate(
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Shorten two segments (begin, length) to ``room`` tokens together, as BERT's code does.
 
-    It takes one token after the other from the longer segment, from its front or its back by a
-    coin, so that the model does not learn that segments begin where sentences do.
+    It takes token after token from the longer segment, from its front or its back by a coin.
     """
     (begin_a, length_a), (begin_b, length_b) = a, b
     while length_a + length_b > room:

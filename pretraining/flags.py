@@ -44,20 +44,13 @@ class PretrainingFlags(TrainingFlags):
         help="files, or folders of *.txt: a paragraph per line, blank lines between documents",
     )
     out: Path | None = flag(
-        None,
-        path="writes",
-        type=Path,
-        required=True,
-        help="folder of the model, curves.png, metrics.json",
+        None, path="writes", type=Path, required=True, help="folder of the model and its curves"
     )
     preset: str | None = flag(None, choices=tuple(PRESETS), help="shape of a new model (heartbert)")
     config: Path | None = flag(None, type=Path, help="or the config.json of its shape")
     model: str | None = flag(None, help="or continue from a pretrained model, name or folder")
     architecture: str = flag(
-        "bert",
-        type=architecture_type,
-        metavar="LIST",
-        help=f"bert, modern, or some of {','.join(SWITCHES)}",
+        "bert", type=architecture_type, help=f"bert, modern, or some of {','.join(SWITCHES)}"
     )
     optimizer: str = flag(
         "adamw",
@@ -89,9 +82,7 @@ class PretrainingFlags(TrainingFlags):
     clip: float | None = flag(1.0, type=positive_float, help="largest gradient norm")
     warmup: float = flag(0.1, type=probability, help="fraction of steps in which lr rises")
     decay: bool = flag(
-        True,
-        action=argparse.BooleanOptionalAction,
-        help="let lr fall linearly to 0 after the warm-up",
+        True, action=argparse.BooleanOptionalAction, help="let lr fall to 0 after the warm-up"
     )
     patience: int | None = flag(
         None, type=positive_int, help="stop after that many evaluations without a better loss"
@@ -106,12 +97,7 @@ class PretrainingFlags(TrainingFlags):
         None, type=positive_int, help="steps between evaluations (a twentieth of the run)"
     )
     keep_at: list[int] = flag(
-        [],
-        may_change=True,
-        nargs="+",
-        type=int,
-        metavar="TOKENS",
-        help="keep OUT/pieces-N, the model after N tokens",
+        [], may_change=True, nargs="+", type=int, help="keep OUT/pieces-N, the model after N tokens"
     )
     log_every: int = flag(50, type=positive_int, help="steps between printed rows")
     corpus: Path | None = flag(
@@ -119,16 +105,13 @@ class PretrainingFlags(TrainingFlags):
     )
     vocab: str | None = flag(None, help="model or folder whose vocabulary is used")
     train_vocab: int | None = flag(
-        None,
-        type=positive_int,
-        metavar="SIZE",
-        help="learn a vocabulary of that size from the text (needs the tokenizers library)",
+        None, type=positive_int, help="learn one of that size from the text (needs tokenizers)"
     )
     workers: int | None = flag(
         None,
         may_change=True,
         type=int,
-        help="processes that prepare batches (2 with a GPU and enough cores, else 0)",
+        help="processes that prepare batches (with a GPU 2, else 0)",
     )
 
 

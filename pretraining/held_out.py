@@ -11,7 +11,7 @@ import torch
 
 from pretraining.corpus import Corpus, unigram_entropy
 from pretraining.examples import PretrainingExamples
-from pretraining.losses import KEYS, pretraining_losses, totals
+from pretraining.losses import KEYS, pretraining_losses
 from pretraining.masking import MASKED
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
@@ -52,16 +52,20 @@ class HeldOut:
     def measure(self, model: PretrainingModel, precision: str) -> dict[str, float]:
         """Losses and accuracies, and the perplexity exp(loss) of masked words."""
         device = model.decoder_bias.device
-        values, counts = defaultdict(list), defaultdict(int)
+        sums, counts = defaultdict(list), defaultdict(int)
         model.eval()
         for rows in self.batches:
-            batch = self.examples.collate_fn(self.examples.rows(rows))
+            batch = self.examples.batch(rows)
+            inputs = [to_device(batch[key], device) for key in KEYS]
             with autocast_for(device, precision)():
-                heads = pretraining_losses(model, *(to_device(batch[key], device) for key in KEYS))
-            for name, (total, count) in totals(*heads, model.objective).items():
-                values[name].append(total)
-                counts[name] += count
+                heads = pretraining_losses(model, *inputs)
+            for head, (loss, right, count) in heads.items():
+                for name, total in ((f"{head}_loss", loss), (f"{head}_acc", right)):
+                    sums[name].append(total)
+                    counts[name] += count
         model.train()
-        sums = {name: sum(torch.stack(totals).tolist()) for name, totals in values.items()}
-        means = {name: total / max(1, counts[name]) for name, total in sums.items()}
+        means = {
+            name: sum(torch.stack(totals).tolist()) / max(1, counts[name])
+            for name, totals in sums.items()
+        }
         return means | {"perplexity": math.exp(min(means["mlm_loss"], 700.0))}

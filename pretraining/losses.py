@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -21,6 +20,17 @@ class Predictions(NamedTuple):
     right: Tensor
     count: int
 
+    @classmethod
+    def of(cls, logits: Tensor, targets: Tensor) -> Predictions:
+        """Of logits (N, K) and the right classes (N,)."""
+        loss = F.cross_entropy(logits, targets, reduction="sum")
+        return cls(loss, (logits.argmax(dim=-1) == targets).sum(), len(targets))
+
+    def means(self, head: str) -> dict[str, Tensor]:
+        """Loss and accuracy, by names that begin with the head's."""
+        count = max(1, self.count)
+        return {f"{head}_loss": self.loss / count, f"{head}_acc": self.right / count}
+
 
 def pretraining_losses(
     model: PretrainingModel,
@@ -29,8 +39,8 @@ def pretraining_losses(
     mask: Tensor,
     labels: Tensor,
     relation: Tensor,
-) -> tuple[Predictions, Predictions]:
-    """The predictions of masked words, and of the segments' relation (of 0 pairs without it).
+) -> dict[str, Predictions]:
+    """The predictions of masked words ("mlm") and, with two segments, of their relation.
 
     Args:
         ids, segments, mask: (B, L) each.
@@ -40,22 +50,5 @@ def pretraining_losses(
     positions, targets = masked_positions(labels)  # (M,) each
     segments = segments if model.relation else None  # one segment: all 0, the default
     words, order = model(ids, mask, segments, positions)  # (M, V), (B, 2)
-    if order is None:
-        return predictions(words, targets), Predictions(torch.zeros(()), torch.zeros(()), 0)
-    return predictions(words, targets), predictions(order, relation)
-
-
-def predictions(logits: Tensor, targets: Tensor) -> Predictions:
-    """Loss and correct predictions: (N, K), (N,)."""
-    loss = F.cross_entropy(logits, targets, reduction="sum")
-    return Predictions(loss, (logits.argmax(dim=-1) == targets).sum(), len(targets))
-
-
-def totals(words: Predictions, pairs: Predictions, objective: str) -> dict[str, tuple[Tensor, int]]:
-    """Loss and accuracy of masked words, and of the relation if it is learned: (sum, count)."""
-    heads = {"mlm": words} if objective == "none" else {"mlm": words, objective: pairs}
-    return {
-        f"{head}_{name}": (total, count)
-        for head, (loss, right, count) in heads.items()
-        for name, total in (("loss", loss), ("acc", right))
-    }
+    heads = {"mlm": Predictions.of(words, targets)}
+    return heads if order is None else heads | {model.objective: Predictions.of(order, relation)}

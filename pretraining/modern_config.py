@@ -1,4 +1,4 @@
-"""The shape of a ModernBERT (Warner et al. 2024), as config.py has that of a BERT; its tokenizer."""
+"""The shape of a ModernBERT (Warner et al. 2024) and its tokenizer, read from a folder."""
 
 from __future__ import annotations
 

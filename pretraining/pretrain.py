@@ -18,7 +18,6 @@ import math
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -31,7 +30,7 @@ from pretraining.corpus import Corpus, build
 from pretraining.examples import PretrainingExamples
 from pretraining.flags import PretrainingFlags, get_args
 from pretraining.held_out import HeldOut, check_size
-from pretraining.losses import KEYS, pretraining_losses, totals
+from pretraining.losses import KEYS, pretraining_losses
 from pretraining.model import PretrainingModel
 from pretraining.muon import Muon
 from pretraining.presets import preset
@@ -114,28 +113,19 @@ class PretrainingLoader(TrainingLoader):
         self.generator = torch.Generator()  # it draws a number, on which dropout must not depend
 
 
-def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Groups of parameters for an optimizer: as in BERT, no decay of biases and LayerNorm."""
-    norms = {id(p) for m in model.modules() if isinstance(m, nn.LayerNorm) for p in m.parameters()}
-    groups: tuple[list, list] = ([], [])
-    for name, parameter in model.named_parameters():
-        groups[name.endswith("bias") or id(parameter) in norms].append(parameter)
-    rates = (weight_decay, 0.0)
-    return [
-        {"params": group, "weight_decay": rate} for group, rate in zip(groups, rates, strict=True)
-    ]
-
-
 def new_optimizer(args: PretrainingFlags, model: PretrainingModel) -> AdamW:
     """AdamW, or with --optimizer muon Muon for the layers' matrices and AdamW for the rest."""
-    groups = weight_decay_groups(model, args.weight_decay)
+    layers = {id(p) for p in model.bert.bert_layers.parameters() if args.optimizer == "muon"}
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    groups = [
+        {"params": [p for p in matrices if id(p) not in layers]},
+        # biases and LayerNorm, which do not decay, as in BERT
+        {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
+    ]
     if args.optimizer == "adamw":
-        return AdamW(groups, lr=args.lr)
-    matrices = [p for p in model.bert.bert_layers.parameters() if p.dim() == 2]
-    taken = {id(p) for p in matrices}
-    groups[0]["params"] = [p for p in groups[0]["params"] if id(p) not in taken]
-    groups.append({"params": matrices, "momentum": 0.95, "weight_decay": args.weight_decay})
-    optimizer = Muon(groups, lr=args.lr)
+        return AdamW(groups, lr=args.lr, weight_decay=args.weight_decay)
+    groups.append({"params": [p for p in matrices if id(p) in layers], "momentum": 0.95})
+    optimizer = Muon(groups, lr=args.lr, weight_decay=args.weight_decay)
     if half_type(model.decoder_bias.device, args.precision) is torch.bfloat16:
         optimizer.dtype = torch.bfloat16
     return optimizer
@@ -192,13 +182,16 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
             for batch in run.batches():
                 for inputs in parts(batch, args.accumulate, device, KEYS):
                     with autocast():
-                        words, pairs = pretraining_losses(model, *inputs)
-                    loss = words.loss / max(1, batch["masked"])
-                    loss = loss + pairs.loss / len(batch["labels"])
+                        heads = pretraining_losses(model, *inputs)
+                    counts = {"mlm": max(1, batch["masked"])}  # in the whole batch; else its rows
+                    loss = sum(
+                        predicted.loss / counts.get(head, len(batch["labels"]))
+                        for head, predicted in heads.items()
+                    )
                     run.scale(loss).backward()
                     run.log(1, of=1, loss=loss)
-                    for name, (total, count) in totals(words, pairs, args.objective).items():
-                        run.log(count, **{name: total / max(1, count)})
+                    for head, predicted in heads.items():
+                        run.log(predicted.count, **predicted.means(head))
                 run.gather_gradients()
                 clip(model, args.clip)
                 set_lr(optimizer, args, *done_and_total(args, run))
@@ -231,9 +224,6 @@ def main() -> None:
     join_processes(args.use_gpu)
     refuse_ended(args, [args.out / "last"], [resume_path(args.out / "pretrain")])
     check_writable(args.out)
-    if is_main_process():
-        for left in (*args.out.glob(".*.part"), *(args.out / "last").glob(".*.part")):
-            left.unlink()  # what a run that was killed had begun to write
     seed_everything(args.seed)
     tokenizer = find_tokenizer(args)
     corpus = build(args.text, tokenizer, args.corpus, limit=args.limit)
