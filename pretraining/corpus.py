@@ -42,15 +42,10 @@ def build(
 ) -> Corpus:
     """The corpus of these texts in ``folder``; a corpus made from the same is used again.
 
-    A document ends at a blank line and at the end of a file. Bytes that are not UTF-8 are replaced.
-
     Args:
         sources: text files, and folders whose *.txt are taken.
         workers: processes that tokenize, on which the result does not depend; see encode_files.
         limit: take only the first ``limit`` sentences.
-
-    Raises:
-        InputError: no such file, no text in them, or a folder that cannot be written.
     """
     file, description = Path(folder) / "corpus.bin", Path(folder) / "corpus.json"
 
@@ -114,13 +109,8 @@ class Corpus:
     """Documents of sentences of token ids, read from disk as they are asked for.
 
     Args:
-        file: what ``build`` wrote.
         part: the numbers of the documents that count, in rising order; None for all. A part
             numbers its documents from 0 again.
-
-    Attributes:
-        document_ends, document_lengths: (documents,) int64, the position after the last token of
-            each document, and its tokens.
     """
 
     def __init__(self, file: str | Path, part: np.ndarray | None = None):
@@ -131,7 +121,7 @@ class Corpus:
         firsts = np.searchsorted(self._sentences, documents)  # each document's first sentence
         chosen = slice(None) if part is None else part
         self._firsts, self._lasts = firsts[:-1][chosen], firsts[1:][chosen]  # (documents,) each
-        self.document_ends = self._sentences[self._lasts]
+        self.document_ends = self._sentences[self._lasts]  # (documents,), after the last token
         self.document_lengths = self.document_ends - self._sentences[self._firsts]
         self.n_documents, self.n_tokens = len(self._firsts), int(self.document_lengths.sum())
         self.n_sentences = int((self._lasts - self._firsts).sum())

@@ -27,16 +27,13 @@ def mask_tokens(
 
     Of the tokens chosen, 80 % become [MASK], 10 % a random token and 10 % stay as they are; the
     labels are their ids, and −100 everywhere else. Draws in the order of transformers'
-    DataCollatorForLanguageModeling, so that the same generator gives the same masks.
-    Figure: docs/figures/pretraining.svg
+    DataCollatorForLanguageModeling. Figure: docs/figures/pretraining.svg
 
     Args:
         ids: (B, L) int64.
         special: (B, L) bool, what is never chosen: [CLS], [SEP], [PAD] …
-        mask_id, vocab_size: of the vocabulary; random tokens come from all of it.
-        words: (B, L) the number of each token's word, from word_numbers: then words are chosen,
-            with all of their tokens. What becomes of a chosen token is drawn for each separately,
-            as in BERT's whole-word release.
+        words: (B, L), from word_numbers: then words are chosen, with all of their tokens. What
+            becomes of a chosen token is drawn for each, as in BERT's whole-word release.
     """
 
     def coin(heads: Tensor | float) -> Tensor:

@@ -37,12 +37,8 @@ class PretrainingModel(BertPreTrainedModel):
     """BERT with the two heads it is pre-trained with (Devlin et al. 2019, section 3.1, appendix A).
 
     Masked words: dense, GELU, LayerNorm, then a decoder whose weight is the word embedding's, with
-    a bias of its own. Two segments: a linear layer on the pooled output; class 0 is "in order",
-    1 "not".
-
-    Args:
-        objective: what the second head learns: 'nsp', whether the second segment follows; 'sop',
-            whether the two are swapped (Lan et al. 2020); 'none', there is no second head.
+    a bias of its own. Two segments: a linear layer on the pooled output. Its class 1 is, as
+    ``objective`` says, "the second does not follow" (nsp) or "they are swapped" (sop).
     """
 
     encoder = BertModel  # steps.py has another one

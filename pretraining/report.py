@@ -17,15 +17,12 @@ from training.loop.progress import minutes, say
 
 
 class Report:
-    """The tables of a run, which a resume point keeps, and what is made of them.
-
-    Args:
-        held_out: None without held-out text; then every evaluation only saves the model.
-    """
+    """The tables of a run, which a resume point keeps, and what is made of them."""
 
     def __init__(self, args: PretrainingFlags, tokenizer: BertTokenizer, held_out: HeldOut | None):
         self.args, self.tokenizer, self.held_out = args, tokenizer, held_out
-        self.pair = "" if args.objective == "none" else args.objective
+        self.heads = ["mlm"] if args.objective == "none" else ["mlm", args.objective]
+        self.columns = [f"{head}_{value}" for head in self.heads for value in ("loss", "acc")]
         self.tables: dict[str, Any] = {"training": [], "held_out": [], "tokens": 0}  # tokens read
 
     def state_dict(self) -> dict[str, Any]:
@@ -45,15 +42,10 @@ class Report:
             f"plan: {length} of {args.batch_size} rows of up to {args.length} tokens{epochs}, "
             f"lr {args.lr:g}, an evaluation on held-out text every {args.eval_every:,} steps"
         )
-        pair = self.pair and f"  {self.pair} loss   acc"
-        print(f"   step  mlm loss    acc{pair}   tokens/s   time left")
+        print("  ".join(f"{name:>8}" for name in ("step", *self.columns, "tokens/s", "time left")))
 
     def after_update(self, run: Run, model: PretrainingModel, tokens: int) -> None:
-        """Keep the model, print a row, evaluate, each if it is time for it.
-
-        Args:
-            tokens: of the batch.
-        """
+        """Keep the model, print a row, evaluate, each if it is time; the batch had ``tokens``."""
         step, before = run.step + 1, self.tables["tokens"]
         is_last = step == run.total_steps
         self.tables["tokens"] += tokens
@@ -81,24 +73,17 @@ class Report:
         row = {"step": step} | {name: mean for name, mean in run.means().items() if name != "loss"}
         run.record.sums = {}
         self.tables["training"].append(row)
-        pair = self.pair and f"  {row[f'{self.pair}_loss']:8.3f} {row[f'{self.pair}_acc']:.3f}"
+        shown = "  ".join(f"{row[name]:8.3f}" for name in self.columns)
         speed, left = self.tables["tokens"] / run.progress.seconds(), minutes(run.progress.left())
-        say(
-            f"{step:7d}  {row['mlm_loss']:8.3f}  {row['mlm_acc']:.3f}{pair} "
-            f"{speed:10,.0f}  {left:>10}"
-        )
+        say(f"{step:8d}  {shown}  {speed:8,.0f}  {left:>9}")
 
     def measure(self, run: Run, model: PretrainingModel, step: int) -> float:
         """The loss of masked words on held-out text, which is printed and kept."""
         measured = gather(self.held_out.measure(model, self.args.precision))[0]
         row = {"step": step, "pieces": self.tables["tokens"]} | measured
         self.tables["held_out"].append(row)
-        pair = self.pair and f", {self.pair} accuracy {row[f'{self.pair}_acc']:.3f}"
-        say(
-            f"held-out text at step {step}: mlm loss {row['mlm_loss']:.3f} (unigram "
-            f"entropy {self.held_out.entropy:.3f}), perplexity {row['perplexity']:.1f}, "
-            f"accuracy {row['mlm_acc']:.3f}{pair}"
-        )
+        shown = ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
+        say(f"held-out text: {shown} (unigram entropy {self.held_out.entropy:.3f})")
         return row["mlm_loss"]
 
     def write(self, seconds: float) -> None:
@@ -121,16 +106,10 @@ class Report:
 
         figure = Figure(figsize=(9, 3.8), layout="constrained")
         left, right = figure.subplots(1, 2)
-        curves = [
-            (left, "mlm_loss", "masked words", "C0"),
-            (right, "mlm_acc", "masked words", "C0"),
-        ]
-        if self.pair:
-            curves.append((right, f"{self.pair}_acc", self.pair.upper(), "C1"))
-        for axes, key, name, color in curves:
-            for kind, marker in (("training", None), ("held_out", "o")):
+        for axes, key in ((left, "mlm_loss"), *((right, f"{head}_acc") for head in self.heads)):
+            for kind, style in (("training", "-"), ("held_out", "o")):
                 x, y = ([row[column] for row in self.tables[kind]] for column in ("step", key))
-                axes.plot(x, y, color, lw=0.8, marker=marker, ms=3, label=f"{name}, {kind}")
+                axes.plot(x, y, style, lw=0.8, ms=3, label=f"{key}, {kind}")
         if self.held_out:
             left.axhline(self.held_out.entropy, color="gray", ls=":", label="unigram entropy")
         left.set(title="loss of masked words, nats", xlabel="step")

@@ -85,8 +85,8 @@ class StepsLayer(BertLayer):
         super().__init__(config)
         self.is_pre_norm = config.has("pre-norm")
         self.is_local = config.has("local") and index % config.global_attn_every_n_layers > 0
-        if self.is_pre_norm and index == 0:
-            self.attention_layer_norm = nn.Identity()  # its input comes from the embeddings' norm
+        if self.is_pre_norm and index == 0:  # its input comes from the embeddings' norm
+            self.attention_layer_norm = nn.Identity()
         if config.has("rotary"):
             theta = config.local_rope_theta if self.is_local else config.global_rope_theta
             self.self_attention = RotarySelfAttention(config, theta)
@@ -145,10 +145,7 @@ class StepsEncoder(BertModel):
         return self.final_layer_norm(hidden_states)
 
     def far_mask(self, attention_mask: Tensor) -> Tensor:
-        """What a local layer adds to scores: a mask (B, L) of 1 and 0 → (B, 1, L, L).
-
-        It has the type of the scores: float32 would turn those of a bfloat16 run into float32.
-        """
+        """What a local layer adds to scores, in their type: a mask (B, L) → (B, 1, L, L)."""
         kind = attention_mask.device.type
         is_half = torch.is_autocast_enabled(kind)
         dtype = torch.get_autocast_dtype(kind) if is_half else self.dtype

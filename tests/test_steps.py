@@ -30,7 +30,7 @@ from optimizer import AdamW
 from pretraining import pretrain, report
 from pretraining.flags import PretrainingFlags, get_args
 from pretraining.model import PretrainingModel
-from pretraining.modern_config import ModernBertConfig
+from lessons.modern_config import ModernBertConfig
 from pretraining.muon import Muon, orthogonalize
 from pretraining.presets import PRESETS, preset
 from pretraining.steps import SWITCHES, StepsModel
