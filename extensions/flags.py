@@ -9,29 +9,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import torch
-
 from extensions.features import pooling
 from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
-from optimizer import AdamW
 from training.cli.flags import flag, positive_float, positive_int, probability
 from training.cli.task_flags import OUT_HELP, TaskFlags, data_file, parse_task_flags, task_names
 
 EXTRA_HELP = "further loss on vectors"
-# Losses on vectors that can be added; these compare the rows of a batch with one another
-BETWEEN_ROWS = ("ranking", "ranking_symmetric", "simcse")
-EXTRAS = {
+RANKING = ("ranking", "ranking_symmetric")
+EXTRAS = {  # losses on vectors that can be added to a task's own
     "sst": ("simcse",),
-    "para": (*BETWEEN_ROWS, "cosine_embedding"),
-    "sts": BETWEEN_ROWS,
-    "nli": BETWEEN_ROWS,
-}
-
-OPTIMIZERS = {
-    "adamw": AdamW,
-    "adam": torch.optim.Adam,
-    "sgd": partial(torch.optim.SGD, momentum=0.9),
+    "para": (*RANKING, "simcse", "cosine_embedding"),
+    "sts": (*RANKING, "simcse"),
+    "nli": RANKING,
 }
 
 
@@ -89,16 +79,10 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     regulariser_weight: float = flag(1.0, type=positive_float, help="λ of SMART, α of R-Drop")
     epsilon: float = flag(5e-2, type=positive_float, help="of SMART: size of the perturbation")
     ascents: int = flag(1, type=positive_int, help="of SMART: steps of the search")
-    bregman: float | None = flag(
-        None, type=positive_float, help="of SMART: μ, stay near a slow copy of the model"
-    )
     gradients: str | None = flag(
         None,
         choices=("sum", "pcgrad"),
         help="a batch of each task per step; combine gradients",
-    )
-    optimizer: str = flag(
-        "adamw", choices=tuple(OPTIMIZERS), help="the course's AdamW, or PyTorch's others"
     )
     teachers: list[str] | None = flag(
         None, nargs="+", metavar="FILE", help="checkpoints to learn from"
@@ -113,7 +97,7 @@ class TechniqueFlags(ModelFlags, TaskFlags):
 
 ON_VECTORS = tuple(f"{name}_extra" for name in EXTRAS)
 COMPARES_ROWS = (
-    *(f"{name}={kind}" for name in ON_VECTORS for kind in BETWEEN_ROWS),
+    *(f"{name}={kind}" for name in ON_VECTORS for kind in (*RANKING, "simcse")),
     "sts_loss=cosent",
 )
 NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
@@ -125,11 +109,11 @@ NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
     ("accumulate", COMPARES_ROWS, "that loss compares the rows of a batch"),
     (
         "option=pretrain",
-        ("regulariser=smart", "bregman", "adapt", "gradients"),
+        ("regulariser=smart", "adapt", "gradients"),
         "BERT is frozen",
     ),
-    ("compile", ("regulariser=smart", "bregman", *ON_VECTORS), "that looks into the model"),
-    ("regulariser=r_drop", ("bregman", "teachers", *ON_VECTORS), "it has every row twice"),
+    ("compile", ("regulariser=smart", *ON_VECTORS), "that looks into the model"),
+    ("regulariser=r_drop", ("teachers", *ON_VECTORS), "it has every row twice"),
     ("adapt=lora", ("pals", "separate_layers"), "it freezes what that is about"),
     ("gradients", ("sampling=annealed", "sampling=before"), "a step has all tasks"),
 )

@@ -17,7 +17,7 @@ from extensions.parameters.lora import add_lora
 from extensions.parameters.pals import PALs
 from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.tasks import CLASSES, COURSE
-from training.cli.flags import complete
+from training.cli.flags import with_defaults
 
 
 class TechniquesBERT(nn.Module):
@@ -29,7 +29,7 @@ class TechniquesBERT(nn.Module):
 
     def __init__(self, config: Any):
         super().__init__()
-        flags = complete(config, TechniqueFlags)
+        flags = with_defaults(config, TechniqueFlags)
         tasks = list(dict.fromkeys((*COURSE, *flags.tasks)))
         self.bert = BertModel.from_pretrained(flags.model)
         self.bert.requires_grad_(flags.option == "finetune")

@@ -18,19 +18,16 @@ import torch
 from torch import Tensor, nn
 
 from training.files.errors import InputError
-from training.loop.batches import on_host, to_device
+from training.loop.batches import cpu_copy, to_device
 
 
 def concat(
     ids_1: Tensor, mask_1: Tensor, ids_2: Tensor, mask_2: Tensor, pad_id: int, max_length: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Join two padded batches row by row, without a loop over the rows.
-
-    That is done on the CPU, where ``micro_batches`` still has them: how wide the result is would
-    have to be read from a device.
+    """Join two padded batches row by row, on the CPU: a device would have to be asked for widths.
 
     Pairs longer than ``max_length`` are cut as the tokenizer's 'longest_first' cuts them: the
-    longer text gives way until both fit; two long ones get half of the places each.
+    longer text gives way until both fit; two long ones get half of the positions each.
 
     Args:
         ids_1, mask_1: (B, L1), rows [CLS] a [SEP] with their padding on the right.
@@ -42,7 +39,7 @@ def concat(
         (ids, mask, segments), (B, L) int64 each: [CLS] a [SEP] of segment 0, b [SEP] of segment 1.
     """
     device = ids_1.device
-    ids_1, mask_1, ids_2, mask_2 = map(on_host, (ids_1, mask_1, ids_2, mask_2))
+    ids_1, mask_1, ids_2, mask_2 = map(cpu_copy, (ids_1, mask_1, ids_2, mask_2))
     whole_1, whole_2 = mask_1.sum(dim=1), mask_2.sum(dim=1)  # (B,), specials included
     keep_1, keep_2 = cut_longest_first(whole_1 - 2, whole_2 - 2, max_length - 3)  # (B,), without
     ends = (keep_1 + keep_2 + 3)[:, None]  # (B, 1)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from training.loop.devices import widest
-from training.loop.processes import all_reduce_gradients, world_size
+from training.loop.processes import sum_gradients, world_size
 
 
 def inner_products(gradients: Sequence[Sequence[Tensor]]) -> Tensor:
@@ -63,7 +63,7 @@ class TaskGradients:
 
     def take(self, task: str) -> None:
         """Keep what the task's backward passes, in all processes, left in .grad, and clear it."""
-        all_reduce_gradients(self.model)
+        sum_gradients(self.model)
         self.taken[task] = [parameter.grad for parameter in self.parameters]
         for parameter in self.parameters:
             parameter.grad = None

@@ -6,8 +6,8 @@
                 Sanh et al. 2019, section 2; the weights are those of its code
 
 Of an ensemble p is the mean of its members' probabilities. Losses are sums over what is given, so
-the parts of a batch add up to the batch: divide by the whole batch's number of rows. Run teachers in
-evaluation mode and without gradients. To try: T = 1, 2, 5. In the loop:
+the parts of a batch add up to the batch. Teachers run in evaluation mode. To try: T = 1, 2, 5.
+
 
     with torch.no_grad():
         teachers = torch.stack([teacher(ids, mask) for teacher in models])  # (M, B, C)

@@ -24,7 +24,8 @@ def symmetric_kl(first: Tensor, second: Tensor) -> Tensor:
 
 def squared_difference(first: Tensor, second: Tensor) -> Tensor:
     """The mean of ((a − b) / 5)² of similarities (B,) from 0 to 5 (Jiang et al., section 3.1)."""
-    return ((wide(first) - wide(second)) / HIGHEST_SIMILARITY).square().mean()
+    first, second = wide(first) / HIGHEST_SIMILARITY, wide(second) / HIGHEST_SIMILARITY
+    return (first - second).square().mean()
 
 
 def wide(tensor: Tensor) -> Tensor:

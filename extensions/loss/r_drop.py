@@ -17,9 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
+from training.loop.batches import cpu_copy, to_device
+
 Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def twice(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """A batch with all rows twice, (B, …) → (2 B, …) each, so that each row meets two masks."""
+    return tuple(to_device(torch.cat([cpu_copy(x)] * 2), x.device) for x in tensors)
 
 
 def r_drop(

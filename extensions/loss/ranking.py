@@ -5,7 +5,7 @@ Response Suggestion for Smart Reply"), with S = 20 · cosine:
 
     J = −(1/K) Σ_i [ S(x_i, y_i) − log Σ_j exp S(x_i, y_j) ]
 
-Other names: InfoNCE, NT-Xent without the negatives on the same side, SimCSE at temperature 1/20.
+Other names: InfoNCE, NT-Xent without the negatives on the same side.
 It needs vectors of single sentences (no cross encoding), pairs that do mean the same (Quora's
 label 1, STS from 4 on), large batches (K − 1 is the number of negatives) and no sentence twice in a
 batch (no_duplicates.py). To try: scale 10 to 50; symmetric. In the loop:

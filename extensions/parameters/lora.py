@@ -7,8 +7,8 @@ pretrained model exactly. After training, W + ΔW is one matrix: predictions cos
 Gradients and the optimizer's averages exist for A and B only; activations are kept as before, so
 memory falls by less than the counts suggest (lessons/lora.py).
 
-To try: r = 1 against r = 64; further targets, such as key or interm_dense; a learning rate ten times
-that of full fine-tuning, since B starts from 0. In front of the loop, which stays as it is:
+To try: r = 1 and 64; further targets, such as key or interm_dense; ten times the learning rate of
+full fine-tuning, since B starts from 0. In front of the loop, which stays as it is:
 
     add_lora(model.bert, rank=8)
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=4e-4)
