@@ -209,9 +209,6 @@ def test_round_robin_and_one_task_before():
 class Rows(list):
     """A data set of numbers."""
 
-    def pieces(self):
-        return [[1]] * len(self)
-
     def collate_fn(self, rows):
         return {"labels": rows}
 
