@@ -21,7 +21,7 @@ from pretraining.blocks import BLOCK, BREAK, SENTENCE, encode_files, text_files
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
 from training.files.texts import read_json
-from training.files.writing import atomic_write, write_json
+from training.files.writing import atomic_write, check_writable, write_json
 from training.loop.processes import on_main_process
 from training.loop.progress import progress_bar
 
@@ -51,6 +51,7 @@ def build(
 
     def work() -> None:
         files = text_files(sources)
+        check_writable(folder)
         made_from = {
             "texts": [[str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in files],
             "vocabulary": zlib.crc32(repr((tokenizer.lower_case, tokenizer.pieces)).encode()),
