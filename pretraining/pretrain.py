@@ -213,7 +213,7 @@ def done_and_total(args: PretrainingFlags, run: Run) -> tuple[float, float]:
     if not args.minutes:
         return run.step, run.total_steps
     seconds, total = gather(run.progress.seconds())[0], 60 * args.minutes
-    expected = round(run.step * total / seconds)  # steps, at the speed so far
+    expected = round(run.step * total / max(seconds, 1e-3))  # steps, at the speed so far
     run.total_steps = run.step + 1 if seconds >= total else max(run.step + 2, expected)
     return seconds, total
 
