@@ -40,7 +40,7 @@ from training.cli.task_flags import find_files, task_names
 from training.files.errors import InputError
 from training.files.writing import check_writable, write_json
 from training.loop import autocast_for, pick_device
-from training.loop.checkpoints import load_checkpoint, save_checkpoint
+from training.loop.checkpoints import save_checkpoint
 
 ReadRows = Callable[[str, str, str], TextDataset]  # of a task and split, for a model
 
@@ -54,14 +54,12 @@ class EnsembleFlags(TechniqueFlags):
     batch_size: int = 32
 
 
-def trained_on(path: str) -> list[str]:
-    """The tasks that a checkpoint was trained on."""
-    try:
-        return load_checkpoint(path)["config"]["tasks"]
-    except (KeyError, TypeError):
+def check_tasks(args: EnsembleFlags, known: set[str]) -> None:
+    """InputError if no checkpoint was trained on one of the tasks."""
+    if absent := set(args.tasks) - known:
         raise InputError(
-            f"{path} is not a checkpoint of extensions/multitask.py; train again"
-        ) from None
+            f"no checkpoint was trained on {', '.join(absent)}; leave that out with --tasks"
+        )
 
 
 def outputs_of(model: nn.Module, name: str, rows: TextDataset, args: EnsembleFlags) -> np.ndarray:
@@ -107,10 +105,11 @@ def average_outputs(
     """Write the files of averaged outputs: → dev scores of the ensemble and its members."""
     named = [(name, split) for name in args.tasks for split in ("dev", "test")]
     outputs = {key: [] for key in named if getattr(args, "_".join(key))}
-    members, scores = [], {}
+    members, scores, known = [], {}, set()
     for path in args.checkpoints:
         model, config = load_model(path, device)
         members.append({"checkpoint": path})
+        known.update(config.tasks)
         for name, split in outputs:
             if name in config.tasks:
                 rows = read_rows(name, split, config.model)
@@ -118,6 +117,7 @@ def average_outputs(
                 if split == "dev":
                     members[-1][name] = dev_score(name, outputs[name, split][-1], rows)
         print_row(path, {name: members[-1][name] for name in args.tasks if name in members[-1]})
+    check_tasks(args, known)
     for (name, split), of_members in outputs.items():
         rows = read_rows(name, split, config.model)  # labels and ids: the same for all
         mean = sum(one / len(of_members) for one in of_members)
@@ -173,6 +173,7 @@ def greedy_soup(args: EnsembleFlags, read_rows: ReadRows, device: torch.device) 
                 f"{path} and {args.checkpoints[0]} are different kinds of models: their weights "
                 "have no mean; average their outputs, without --soup"
             )
+    check_tasks(args, set(config.tasks))
     model.to(device)
     sets = {name: read_rows(name, "dev", config.model) for name in args.tasks}
     measured: dict[tuple[int, ...], dict[str, float]] = {}
@@ -222,10 +223,6 @@ def main() -> None:
     begun = time.monotonic()
     args = get_args()
     check_writable(args.out_dir)
-    if absent := set(args.tasks).difference(*map(trained_on, args.checkpoints)):
-        raise InputError(
-            f"no checkpoint was trained on {', '.join(absent)}; leave that out with --tasks"
-        )
 
     @cache
     def read_rows(name: str, split: str, model: str) -> TextDataset:

@@ -38,14 +38,12 @@ def build(
     tokenizer: BertTokenizer,
     folder: str | Path,
     workers: int | None = None,
-    limit: int | None = None,
 ) -> Corpus:
     """The corpus of these texts in ``folder``; a corpus made from the same is used again.
 
     Args:
         sources: text files, and folders whose *.txt are taken.
         workers: processes that tokenize, on which the result does not depend; see encode_files.
-        limit: take only the first ``limit`` sentences.
     """
     file, description = Path(folder) / "corpus.bin", Path(folder) / "corpus.json"
 
@@ -55,12 +53,11 @@ def build(
         made_from = {
             "texts": [[str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in files],
             "vocabulary": zlib.crc32(repr((tokenizer.lower_case, tokenizer.pieces)).encode()),
-            "limit": limit,
         }
         if file.is_file() and description.is_file() and read_json(description) == made_from:
             return
         description.unlink(missing_ok=True)  # until the new file is there
-        _write(file, files, tokenizer, workers, limit)
+        _write(file, files, tokenizer, workers)
         write_json(description, made_from)
 
     on_main_process(work)
@@ -72,29 +69,20 @@ def build(
     return corpus
 
 
-def _write(
-    file: Path, files: list[Path], tokenizer: BertTokenizer, workers: int | None, limit: int | None
-) -> None:
+def _write(file: Path, files: list[Path], tokenizer: BertTokenizer, workers: int | None) -> None:
     """Stream the texts into a corpus file."""
-    bad_lines, size = Counter(), sum(path.stat().st_size for path in files)
+    bad_lines, after_break = Counter(), False
+    count = sum(path.stat().st_size // BLOCK + 2 for path in files)
     blocks = encode_files(files, tokenizer, workers)
-    after_break, missing = False, math.inf if limit is None else limit
     with atomic_write(file, "wb") as out:
-        for block in progress_bar(blocks, "corpus", total=size // BLOCK + 2 * len(files)):
-            bad_lines[block.path] += block.bad_lines
-            if not len(block.tokens):
+        for path, tokens, bad in progress_bar(blocks, "corpus", total=count):
+            bad_lines[path] += bad
+            if not len(tokens):
                 continue
-            is_break = block.tokens == BREAK
+            is_break = tokens == BREAK
             begins = np.append(after_break, is_break[:-1])
+            out.write(np.where(begins, tokens | DOCUMENT, tokens)[~is_break].data)
             after_break = is_break[-1]
-            tokens = np.where(begins, block.tokens | DOCUMENT, block.tokens)[~is_break]
-            sentences = np.flatnonzero(tokens & SENTENCE)
-            if len(sentences) > missing:
-                tokens = tokens[: sentences[missing]]
-            out.write(tokens.data)
-            missing -= len(sentences)
-            if missing <= 0:
-                break
         if not out.tell():
             raise InputError(f"no text in {files[0]}, …; give files with a paragraph a line")
     if bad_lines.total():

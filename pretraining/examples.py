@@ -56,8 +56,8 @@ class PretrainingExamples(Dataset):
     def __init__(self, args: Any, tokenizer: Any, corpus: Any, probability: float, epoch: int = 1):
         if args.objective == "nsp" and corpus.n_documents < 2:
             raise InputError(
-                "next sentences need a second document to take wrong ones from, and there is only "
-                "one; put blank lines between documents, or take the objective sop or none"
+                "next sentences need a second document, also in the held-out text; put blank lines "
+                "between documents, give more text or --held_out, or take the objective sop or none"
             )
         self.corpus, self.probability = corpus, probability
         self.objective, self.length, self.seed = args.objective, args.length, args.seed

@@ -36,11 +36,6 @@ class HeldOut:
     """
 
     def __init__(self, args: Any, tokenizer: BertTokenizer, corpus: Corpus):
-        if args.objective == "nsp" and corpus.n_documents < 2:
-            raise InputError(
-                "the held-out text is a single document, and next sentences need two; give more "
-                "text, a larger --held_out, or --objective sop"
-            )
         check_size(corpus, args.length, "the held-out text", "give more text, or --held_out 0")
         self.entropy = unigram_entropy(corpus)
         self.examples = PretrainingExamples(args, tokenizer, corpus, MASKED, epoch=0)

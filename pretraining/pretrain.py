@@ -226,8 +226,7 @@ def main() -> None:
     check_writable(args.out)
     seed_everything(args.seed)
     tokenizer = find_tokenizer(args)
-    corpus = build(args.text, tokenizer, args.corpus, limit=args.limit)
-    train(args, tokenizer, corpus)
+    train(args, tokenizer, build(args.text, tokenizer, args.corpus))
 
 
 if __name__ == "__main__":

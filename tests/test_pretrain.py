@@ -418,10 +418,12 @@ def test_killed_within_an_epoch_and_resumed_it_has_the_same_curve(place, tmp_pat
 @needs_fork
 def test_another_text_cannot_be_resumed(place, run_script_here, tmp_path):
     line = [*place.line, "--steps", "6"]
+    texts = [path.read_text() for path in place.text.glob("*.txt")] * 2
+    (tmp_path / "less.txt").write_text("\n\n".join(texts))
     assert run_forked(pretrain.main, tmp_path, line, 20) == -signal.SIGKILL
     for flags, named in (
         (["--length", "40"], "length=48"),
-        (["--limit", "150", "--corpus", "less"], "text="),
+        (["--text", tmp_path / "less.txt", "--corpus", "less"], "text="),
     ):
         result = run_script_here(pretrain, *place.line, *flags, "--steps", 6, "--resume")
         assert_refused(result, named, code=1)
@@ -447,7 +449,7 @@ def test_another_text_cannot_be_resumed(place, run_script_here, tmp_path):
         ("--length 49", "--length 49 is more than the model's 48 positions", 1),
         ("--text nowhere", "nowhere", 1),
         ("--config nowhere.json", "nowhere.json cannot be read (No such file", 1),
-        ("--held_out 0.001", "the held-out text is a single document", 1),
+        ("--held_out 0.001", "next sentences need a second document", 1),
         ("--text short.txt --objective none --held_out 0.1", "the held-out text has ", 1),
         ("--lr 1e30 --warmup 0 --clip 1e30", "lower --lr", 1),
         ("--out /proc/none", "/proc/none", 1),
