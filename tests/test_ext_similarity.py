@@ -147,17 +147,6 @@ def test_all_compute_in_float32(name):
         assert loss(u.float(), v.float()).item() == pytest.approx(expected.item(), abs=1e-6)
 
 
-@pytest.mark.parametrize("rows", [0, 1])
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_ranking_of_nothing_to_rank_is_zero(rows, symmetric):
-    u, v = (torch.tensor(array[:rows], requires_grad=True) for array in (U, V))
-    loss = ranking.ranking(u, v, symmetric=symmetric)
-    loss.backward()
-    assert loss.item() == 0
-    for gradient in (u.grad, v.grad):
-        assert torch.allclose(gradient, torch.zeros(1, dtype=gradient.dtype), atol=1e-15)
-
-
 # ---------------------------------------------------------------------------------------------
 # Which rows meet in a batch
 

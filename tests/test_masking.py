@@ -13,9 +13,8 @@ from support import tiny_vocabulary
 from transformers import BertTokenizer as HuggingFaceTokenizer
 from transformers import DataCollatorForLanguageModeling
 
-from pretraining import examples as module
 from pretraining.examples import PretrainingExamples
-from pretraining.masking import IGNORED, mask_tokens, word_numbers
+from pretraining.masking import IGNORED, mask_tokens
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
 
@@ -58,26 +57,6 @@ def test_replays_the_collator_of_transformers_bit_for_bit(theirs, probability):
         assert torch.equal(found[0], wanted["input_ids"])
         assert torch.equal(found[1], wanted["labels"])
         assert torch.equal(ids, before)
-
-
-def test_whole_words_are_hidden_whole():
-    ids, special = random_ids(800, 128)
-    ids[:, 0], special[:, 0] = TINY.cls_token_id, True
-    words = word_numbers(ids, torch.tensor([piece.startswith("##") for piece in TINY.pieces]))
-    for row, numbers in zip(ids[:20].tolist(), words.tolist(), strict=False):
-        begins = [not TINY.pieces[i].startswith("##") for i in row]
-        assert numbers == [sum(begins[: place + 1]) - 1 for place in range(len(row))]
-    generator = torch.Generator().manual_seed(2)
-    mask_id, size = TINY.mask_token_id, len(TINY)
-    _, labels = mask_tokens(ids, special, mask_id, size, generator=generator, words=words)
-    # of each word: how many pieces it has, and how many were chosen
-    pieces, hidden = (
-        torch.zeros_like(ids).scatter_add(1, words, which.long())
-        for which in (~special, labels != IGNORED)
-    )
-    assert ((hidden == 0) | (hidden == pieces)).all()
-    assert (pieces > 1).sum() > 1000
-    assert within(int((hidden > 0).sum()), int((pieces > 0).sum()), 0.15)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -188,23 +167,6 @@ def test_next_sentences_come_from_another_document_in_half_of_the_rows():
     assert len(others) > 350
 
 
-@pytest.mark.parametrize("objective", ["nsp", "sop"])
-def test_pairs_use_every_sentence(objective, monkeypatch):
-    """What is not used because B is from elsewhere is put back; truncation left aside."""
-    monkeypatch.setattr(module, "_truncate", lambda a, b, room, chance: (a, b))
-    corpus = random_corpus(4)
-    used = []
-    for row in all_of(make(corpus, objective)):
-        a, b = two_segments(row)
-        used += a
-        if objective == "sop" or row[2] == 0:
-            used += b
-    counts = np.bincount(used, minlength=FIRST + corpus.count)[FIRST:]
-    assert counts.min() == 1
-    assert counts.max() == 2  # a last sentence left alone takes the one before it once more
-    assert (counts == 2).mean() < 0.05
-
-
 def test_sentence_order_swaps_half_of_the_rows():
     corpus = random_corpus(2, documents=300)
     rows = all_of(make(corpus, "sop"))
@@ -231,14 +193,6 @@ def test_single_segments_lose_nothing(longest):
             cut.append(len(ids) == 64)
     assert at == FIRST + corpus.count
     assert len(cut) < 20 if longest == 20 else np.mean(cut) > 0.85
-
-
-def test_a_tenth_of_the_rows_is_made_shorter():
-    corpus = Numbered([[1] * 60_000])  # sentences of one piece fill any row exactly
-    lengths = make(corpus, "none", length=32).lengths()[:-1]
-    short = lengths[lengths < 32]
-    assert within(len(short), len(lengths), 0.1 * 28 / 29)  # targets 2 … 30, of which 30 is full
-    assert set(short) == set(range(4, 32))
 
 
 @pytest.mark.parametrize("longest", [20, 200])

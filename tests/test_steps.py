@@ -125,18 +125,6 @@ def test_with_all_switches_it_is_the_lessons_modernbert():
         torch.testing.assert_close(grads[names[name]], parameter.grad, rtol=0, atol=1e-10)
 
 
-def test_a_local_layer_keeps_the_type_of_the_scores():
-    """In a bfloat16 run, where wider scores would take longer; padded rows stay finite."""
-    model = a_model("local", local_attention=2)
-    ids, mask = a_batch()
-    softmax = mock.patch("bert.F.softmax", side_effect=F.softmax)
-    with torch.autocast("cpu", torch.bfloat16), softmax as computed:
-        words = model(ids, mask)[0]
-    assert words.isfinite().all()
-    types = [call.args[0].dtype for call in computed.call_args_list]
-    assert types == [torch.float32, torch.bfloat16, torch.bfloat16, torch.float32]
-
-
 # ---------------------------------------------------------------------------------------------
 # Folders
 
