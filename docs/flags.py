@@ -34,8 +34,7 @@ DATACLASSES = {  # of the flags that all scripts share, and of each script's fla
     "lessons/distil.py": ("lessons.distil", "DistilFlags"),
 }
 HEAD = """What follows a flag is its default; parentheses hold values, or a default in words.
-A script's list has what it adds or changes. `pretrain.py --help` also lists `--preset`,
-`--config`, `--vocab` and `--train_vocab`. (Written by `python docs/flags.py`.)
+A script's list has what it adds or changes. (Written by `python docs/flags.py`.)
 """
 BUILT_ON = {  # whose flags a script has as well
     "classifier.py": BOTH,

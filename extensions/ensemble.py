@@ -6,15 +6,10 @@
     outputs   p(y | x) = Σ_m p_m(y | x) / M        soup   f(x; Σ_m θ_m / M)
 
 Without --soup, class probabilities and similarities are averaged; a checkpoint counts for the tasks
-it was trained on, so that the models may differ in kind, and models of one task each go together.
-
-With --soup it is the weights, greedily (Wortsman et al. 2022, recipe 1): the checkpoints, best on
-dev first, join one after the other, and stay if dev does not fall. One model comes out, as fast as
-any of its ingredients. They must have the same architecture, and should have begun from the same
-weights, heads included: the same --seed, and another --lr or --hidden_dropout_prob, say. Otherwise
-the soup is usually the best ingredient alone.
-
-Both are measured on dev; the soup is also chosen there, which flatters it a little.
+it was trained on. With --soup it is the weights, greedily (Wortsman et al. 2022, recipe 1): the
+checkpoints, best on dev first, join one after the other, and stay if dev does not fall. They must
+have the same architecture, and should have begun from the same weights, heads included: the same
+--seed, and another --lr, say. The soup is chosen on dev, which flatters it a little there.
 """
 
 from __future__ import annotations
@@ -25,14 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -40,17 +31,18 @@ from torch import Tensor, nn
 from datasets import TextDataset
 from evaluation import overall, write_in_order
 from extensions.flags import ModelFlags, TechniqueFlags
-from extensions.multitask import load_model, loader_of, read_held_out, remember_words, test
-from extensions.tasks import CLASSES, COURSE, FILE_COLUMNS, predict_rows, read_set, score
-from training.cli.flags import OneLineParser, complete, positive_int
+from extensions.multitask import load_model, loader_of, read_held_out, test
+from extensions.tasks import CLASSES, COURSE, FILE_COLUMNS, predict_rows, read_set
+from multitask_classifier import score
+from training.cli.flags import OneLineParser, positive_int, with_defaults
 from training.cli.scripts import run_script
 from training.cli.task_flags import find_files, task_names
 from training.files.errors import InputError
 from training.files.writing import check_writable, write_json
-from training.loop.checkpoints import load_checkpoint, save_checkpoint
-from training.loop.devices import autocast_for, pick_device
+from training.loop import autocast_for, pick_device
+from training.loop.checkpoints import save_checkpoint
 
-ReadRows = Callable[[str, str, str], TextDataset]
+ReadRows = Callable[[str, str, str], TextDataset]  # of a task and split, for a model
 
 
 @dataclass
@@ -62,23 +54,20 @@ class EnsembleFlags(TechniqueFlags):
     batch_size: int = 32
 
 
-def trained_on(path: str) -> list[str]:
-    """The tasks that a checkpoint was trained on."""
-    try:
-        return load_checkpoint(path)["config"]["tasks"]
-    except (KeyError, TypeError):
+def check_tasks(args: EnsembleFlags, known: set[str]) -> None:
+    """InputError if no checkpoint was trained on one of the tasks."""
+    if absent := set(args.tasks) - known:
         raise InputError(
-            f"{path} is not a checkpoint of extensions/multitask.py; train again"
-        ) from None
+            f"no checkpoint was trained on {', '.join(absent)}; leave that out with --tasks"
+        )
 
 
-def outputs_of(
-    model: nn.Module, name: str, rows: TextDataset, args: EnsembleFlags, device: torch.device
-) -> np.ndarray:
+def outputs_of(model: nn.Module, name: str, rows: TextDataset, args: EnsembleFlags) -> np.ndarray:
     """What a model says of each row, in the order of the data, as it can be averaged.
 
     → (N, 5) probabilities of sentiments, (N,) probabilities of "yes", or (N,) similarities.
     """
+    device = next(model.parameters()).device
     with autocast_for(device, args.precision)():
         predictions = predict_rows(model, name, loader_of(rows, args, model), device)
     outputs = predictions["probabilities" if CLASSES[name] else "y_pred"]
@@ -111,25 +100,24 @@ def print_row(title: str, scores: Mapping[str, float]) -> None:
 
 
 def average_outputs(
-    args: EnsembleFlags, trained: Mapping[str, list[str]], read_rows: ReadRows, device: torch.device
+    args: EnsembleFlags, read_rows: ReadRows, device: torch.device
 ) -> dict[str, Any]:
-    """Write the six files of averaged outputs: → dev scores of the ensemble and its members."""
+    """Write the files of averaged outputs: → dev scores of the ensemble and its members."""
     named = [(name, split) for name in args.tasks for split in ("dev", "test")]
     outputs = {key: [] for key in named if getattr(args, "_".join(key))}
-    members = []
+    members, scores, known = [], {}, set()
     for path in args.checkpoints:
         model, config = load_model(path, device)
-        remember_words(model, args)
-        scores = {}
-        for (name, split), of_members in outputs.items():
-            if name in trained[path]:
+        members.append({"checkpoint": path})
+        known.update(config.tasks)
+        for name, split in outputs:
+            if name in config.tasks:
                 rows = read_rows(name, split, config.model)
-                of_members.append(outputs_of(model, name, rows, args, device))
+                outputs[name, split].append(outputs_of(model, name, rows, args))
                 if split == "dev":
-                    scores[name] = dev_score(name, of_members[-1], rows)
-        members.append({"checkpoint": path, **scores})
-        print_row(path, scores)
-    scores = {}
+                    members[-1][name] = dev_score(name, outputs[name, split][-1], rows)
+        print_row(path, {name: members[-1][name] for name in args.tasks if name in members[-1]})
+    check_tasks(args, known)
     for (name, split), of_members in outputs.items():
         rows = read_rows(name, split, config.model)  # labels and ids: the same for all
         mean = sum(one / len(of_members) for one in of_members)
@@ -155,25 +143,6 @@ def mean_weights(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     }
 
 
-def load_alike(paths: Sequence[str]) -> tuple[nn.Module, SimpleNamespace, list[dict]]:
-    """A model, its configuration, and the weights of all checkpoints.
-
-    Raises:
-        InputError: they are not all of the same architecture, or not trained on the same tasks.
-    """
-    kinds, states = [], []
-    for path in paths:
-        model, config = load_model(path, torch.device("cpu"))
-        states.append({name: weight.clone() for name, weight in model.state_dict().items()})
-        kinds.append(vars(complete(config, ModelFlags)) | {"model": config.model})
-        if kinds[-1] != kinds[0]:
-            raise InputError(
-                f"{path} and {paths[0]} are different kinds of models: their weights have no mean; "
-                f"average their outputs, without --soup"
-            )
-    return model, config, states
-
-
 def choose(
     alone: Sequence[float], measure: Callable[[list[int]], float]
 ) -> tuple[list[int], float]:
@@ -194,16 +163,25 @@ def choose(
 
 def greedy_soup(args: EnsembleFlags, read_rows: ReadRows, device: torch.device) -> dict[str, Any]:
     """Choose the ingredients on dev, save the soup, write its files: → its dev scores."""
-    model, config, states = load_alike(args.checkpoints)
+    kinds, states = [], []
+    for path in args.checkpoints:
+        model, config = load_model(path, torch.device("cpu"))
+        states.append({name: weight.clone() for name, weight in model.state_dict().items()})
+        kinds.append(vars(with_defaults(config, ModelFlags)) | {"model": config.model})
+        if kinds[-1] != kinds[0]:
+            raise InputError(
+                f"{path} and {args.checkpoints[0]} are different kinds of models: their weights "
+                "have no mean; average their outputs, without --soup"
+            )
+    check_tasks(args, set(config.tasks))
     model.to(device)
-    remember_words(model, args)
+    sets = {name: read_rows(name, "dev", config.model) for name in args.tasks}
     measured: dict[tuple[int, ...], dict[str, float]] = {}
 
     def measure(chosen: list[int]) -> float:
         model.load_state_dict(mean_weights([states[i] for i in chosen]))
-        sets = {name: read_rows(name, "dev", config.model) for name in args.tasks}
         scores = measured[tuple(chosen)] = {
-            name: dev_score(name, outputs_of(model, name, rows, args, device), rows)
+            name: dev_score(name, outputs_of(model, name, rows, args), rows)
             for name, rows in sets.items()
         }
         print_row(" + ".join(args.checkpoints[i] for i in chosen), scores)
@@ -214,8 +192,7 @@ def greedy_soup(args: EnsembleFlags, read_rows: ReadRows, device: torch.device) 
     print(f"the soup: {' + '.join(ingredients)}")
     args.filepath, args.model = f"{args.out_dir}/soup-multitask.pt", config.model
     weights = mean_weights([states[i] for i in chosen])
-    saved = {"model": weights, "config": vars(config), "args": vars(args)}
-    save_checkpoint(args.filepath, saved)
+    save_checkpoint(args.filepath, {"model": weights, "config": vars(config), "args": vars(args)})
     test(args, read_held_out(args))
     members = [{"checkpoint": path, **measured[i,]} for i, path in enumerate(args.checkpoints)]
     scores = measured[tuple(chosen)] | {"overall": best}
@@ -246,21 +223,13 @@ def main() -> None:
     begun = time.monotonic()
     args = get_args()
     check_writable(args.out_dir)
-    trained = {path: trained_on(path) for path in args.checkpoints}
-    if absent := set(args.tasks).difference(*trained.values()):
-        raise InputError(
-            f"no checkpoint was trained on {', '.join(absent)}; leave that out with --tasks"
-        )
-    device = pick_device(args.use_gpu)
 
     @cache
     def read_rows(name: str, split: str, model: str) -> TextDataset:
         return read_set(name, replace(args, model=model), split)
 
-    if args.soup:
-        metrics = greedy_soup(args, read_rows, device)
-    else:
-        metrics = average_outputs(args, trained, read_rows, device)
+    combine = greedy_soup if args.soup else average_outputs
+    metrics = combine(args, read_rows, pick_device(args.use_gpu))
     metrics |= {"seconds": round(time.monotonic() - begun, 1), "args": vars(args)}
     write_json(f"{args.out_dir}/ensemble-metrics.json", metrics)
     print(f"wrote {args.out_dir}/ensemble-metrics.json and the predictions")

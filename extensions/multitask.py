@@ -11,70 +11,59 @@ Without a technique it trains what multitask_classifier.py trains.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import torch
 
 import multitask_classifier as part2
 from config import BertConfig
 from datasets import SentenceClassificationTestDataset, TextDataset
 from evaluation import overall, write_in_order
-from extensions.flags import OPTIMIZERS, ModelFlags, TechniqueFlags, get_args
+from extensions import tasks as our
+from extensions.flags import RANKING, ModelFlags, TechniqueFlags, get_args
 from extensions.gradients.pcgrad import pcgrad
 from extensions.gradients.task_gradients import TaskGradients, plain_sum
-from extensions.loss import smart
 from extensions.model import TechniquesBERT
 from extensions.objective import Objective
-from extensions.tasks import (
-    CLASSES,
-    COURSE,
-    FILE_COLUMNS,
-    HEADS,
-    KEYS,
-    STEMS,
-    TASKS,
-    evaluate,
-    input_lengths,
-    predict_rows,
-    read_set,
-    relation,
-    score,
-)
 from extensions.text.no_duplicates import without_duplicates
 from extensions.text.sampling import Turns, plan_run
+from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import complete, given_lines, hint_at_rate, print_settings
+from training.cli.flags import given_lines, hint_at_rate, print_settings, with_defaults
 from training.cli.scripts import run_script
 from training.cli.task_flags import check_files, find_files
-from training.files.course_files import SPLITS, class_names
+from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.files.tables import read_table
 from training.files.writing import sha256_of
-from training.loop.batches import SINGLE, LengthBatches, evaluation_loader
-from training.loop.checkpoints import (
-    ResumePoint,
-    end_run,
-    has_ended,
+from training.loop import (
+    Run,
+    autocast_for,
+    cache_encoder_outputs,
+    check_device,
+    clip,
+    compile_encoder,
+    evaluation_loader,
+    is_main_process,
+    join_processes,
+    on_main_process,
+    parts,
+    pick_device,
+    refuse_ended,
     restore_model,
     resume_path,
-    run_settings,
     save_model,
+    set_lr,
+    speed_up,
+    unique_texts,
 )
-from training.loop.device_check import check_device
-from training.loop.devices import autocast_for, compile_encoder, pick_device, speed_up
-from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
-from training.loop.processes import is_main_process, join_processes, on_main_process
-from training.loop.run import Run
-from training.reports.error_analysis import describe
+from training.loop.batches import LengthBatches
+from training.loop.checkpoints import ResumePoint, run_settings
 from utils import seed_everything
 
 RULES = {"sum": plain_sum, "pcgrad": pcgrad}  # how the gradients of all tasks become one
@@ -85,9 +74,9 @@ RULES = {"sum": plain_sum, "pcgrad": pcgrad}  # how the gradients of all tasks b
 
 def read_held_out(args: TechniqueFlags) -> part2.HeldOut:
     """The dev sets, and the test sets of those tasks that have a file of them."""
-    named = [(n, split) for n in args.tasks for split in ("dev", "test")]
+    named = [(name, split) for name in args.tasks for split in ("dev", "test")]
     named = [(name, split) for name, split in named if getattr(args, f"{name}_{split}")]
-    return {(name, split): read_set(name, args, split) for name, split in named}
+    return {(name, split): our.read_set(name, args, split) for name, split in named}
 
 
 def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
@@ -99,7 +88,7 @@ def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
         hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
         data_dir=".",
         model=args.model,
-        labels=class_names(args.sst_dev or "", part2.CLASSES["sst"]),
+        labels=class_names(args.sst_dev or "", our.CLASSES["sst"]),
     )
     return TechniquesBERT(config), config
 
@@ -117,17 +106,6 @@ def load_model(
     )
 
 
-def remember_words(model: TechniquesBERT, args: TechniqueFlags) -> None:
-    """If words have tags: give the model all texts of a run with their capitals."""
-    if model.words is None:
-        return
-    for name in args.tasks:
-        columns = ["sentence"] if KEYS[name] == SINGLE else ["sentence1", "sentence2"]
-        for path in filter(None, (getattr(args, f"{name}_{split}") for split in SPLITS)):
-            table = read_table(Path(path), ("id", *columns), None)
-            model.words.remember(table[columns].to_numpy().flatten())
-
-
 def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[TechniquesBERT]]:
     """Of each task the models of --teachers that were trained on it; {} without the flag.
 
@@ -140,7 +118,6 @@ def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[
         pieces = [BertTokenizer.from_pretrained(x.model).pieces for x in (config, args)]
         if pieces[0] != pieces[1]:
             raise InputError(f"--teachers {path} has another vocabulary than {args.model}")
-        remember_words(model, args)
         for name in teachers.keys() & config.tasks:
             teachers[name].append(model)
     for name, models in teachers.items():
@@ -159,10 +136,10 @@ def new_turns(args: TechniqueFlags, joins_pairs: bool, sets: Mapping[str, TextDa
     """The tasks' training batches, in the order of the steps."""
     samplers = {}
     for name, rows in sets.items():
-        extra = getattr(args, f"{name}_extra", None) or ""
-        samplers[name] = LengthBatches(input_lengths(rows, joins_pairs), args.batch_size, args.seed)
-        if extra.startswith("ranking") or (name, extra) == ("nli", "simcse"):
-            pairs = [(a.lower(), b.lower(), relation(name, label)) for a, b, label, _ in rows]
+        lengths = our.input_lengths(rows, joins_pairs)
+        samplers[name] = LengthBatches(lengths, args.batch_size, args.seed)
+        if getattr(args, f"{name}_extra") in RANKING:
+            pairs = [(a.lower(), b.lower(), our.relation(name, label)) for a, b, label, _ in rows]
             samplers[name] = without_duplicates(samplers[name], pairs)
     steps = args.steps_per_epoch or sum(map(len, samplers.values()))
     kind = "together" if args.gradients else args.sampling
@@ -171,36 +148,20 @@ def new_turns(args: TechniqueFlags, joins_pairs: bool, sets: Mapping[str, TextDa
     return Turns(plan_run(kind, sizes, steps, args.epochs, args.seed, *first), sets, samplers)
 
 
-def new_run(args: TechniqueFlags, model, optimizer, turns: Turns, slow) -> Run:
-    """The run of these flags: its files, what is resumed and what it reports."""
-    same = {"teachers": [sha256_of(path) for path in args.teachers or ()]}
-    return Run(
-        args,
-        model,
-        optimizer,
-        turns,
-        point=ResumePoint(resume_path(args.filepath), run_settings(args) | same),
-        report=part2.report_of(args, list(turns.datasets)),
-        stateful={"slow": slow} if slow else None,
-    )
-
-
 def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     """Train with the techniques of the flags; the best epoch on dev is kept in args.filepath."""
     device = pick_device(args.use_gpu)
-    train_sets = {name: read_set(name, args, "train") for name in args.tasks}
+    autocast = autocast_for(device, args.precision)
+    train_sets = {name: our.read_set(name, args, "train") for name in args.tasks}
     dev_sets = {name: held_out[name, "dev"] for name in args.tasks}
     model, config = new_model(args)
     model.to(device)
-    remember_words(model, args)
     turns = new_turns(args, model.joins_pairs, train_sets)
     dev_loaders = {name: loader_of(rows, args, model) for name, rows in dev_sets.items()}
-    learning = [p for p in model.parameters() if p.requires_grad]
-    optimizer = OPTIMIZERS[args.optimizer](learning, lr=args.lr)
+    optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.fast:  # first: copies of the model have to draw the same dropout
         speed_up(model, optimizer)
-    check_device(args, model, {HEADS[name]: rows for name, rows in train_sets.items()})
-    autocast = autocast_for(device, args.precision)
+    check_device(args, model, {our.HEADS[name]: rows for name, rows in train_sets.items()})
     objective = Objective(args, model, autocast, load_teachers(args, device))
     gradients = TaskGradients(model) if args.gradients else None
     if args.option == "pretrain" and model.is_cacheable and not args.reencode:
@@ -210,14 +171,17 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
             heads = [model.predict_sentiment]
             cache_encoder_outputs(model, heads, [rows], args.batch_size, device)
     if args.compile:
-        steps = args.epochs * len(turns)
-        compile_encoder(model, args, steps, graphs=args.gradients is None)
+        compile_encoder(model, args, args.epochs * len(turns), graphs=gradients is None)
 
-    with new_run(args, model, optimizer, turns, objective.slow) as run:
+    teachers = {"teachers": [sha256_of(path) for path in args.teachers or ()]}
+    point = ResumePoint(resume_path(args.filepath), run_settings(args) | teachers)
+    report = part2.report_of(args, list(train_sets))
+
+    with Run(args, model, optimizer, turns, report=report, point=point) as run:
         for _ in run.epochs():
             for step in run.batches():
                 for name, batch in step["turns"]:  # of one task, or with --gradients of all
-                    for *inputs, labels in run.micro_batches(batch, KEYS[name]):
+                    for *inputs, labels in parts(batch, args.accumulate, device, our.KEYS[name]):
                         loss = objective(name, inputs, labels)
                         weight = getattr(args, f"{name}_weight")
                         loss_of_rows = weight * loss * len(labels) / len(batch["labels"])
@@ -226,16 +190,15 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
                     if gradients:
                         gradients.take(name)
                 if gradients:
-                    gradients.combine(RULES[args.gradients], args.seed + run.position.step)
-                run.before_update()
+                    gradients.combine(RULES[args.gradients], args.seed + run.step)
+                run.gather_gradients()
+                clip(model, args.clip)
+                set_lr(optimizer, args, run.step, run.total_steps)
                 optimizer.step()
                 optimizer.zero_grad()
-                if objective.slow:
-                    beta = smart.momentum(run.position.step, run.total_steps)
-                    objective.slow.follow(model, beta)
                 run.end_step()
-            with run.autocast():
-                scores = evaluate(model, dev_loaders, device)
+            with autocast():
+                scores = our.evaluate(model, dev_loaders, device)
             if run.is_best(scores["overall"]):
                 save_model(model, optimizer, args, config, args.filepath)
             run.end_epoch(run.means() | scores)
@@ -247,7 +210,7 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
 
 def loader_of(rows: TextDataset, args: TechniqueFlags, model: TechniquesBERT):
     """All rows once, in batches by the length of what the model reads."""
-    return evaluation_loader(rows, args.batch_size, input_lengths(rows, model.joins_pairs))
+    return evaluation_loader(rows, args.batch_size, our.input_lengths(rows, model.joins_pairs))
 
 
 def test(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
@@ -256,30 +219,22 @@ def test(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     model, config = load_model(args.filepath, device)
     if args.fast:
         speed_up(model)
-    args = complete(SimpleNamespace(**vars(args) | vars(config)), TechniqueFlags)
-    remember_words(model, args)
-    scores, results = {}, []
+    args = with_defaults(SimpleNamespace(**vars(args) | vars(config)), TechniqueFlags)
+    report, scores = part2.report_of(args, args.tasks), {}
     for (name, split), rows in held_out.items():
         with autocast_for(device, args.precision)():
-            predictions = predict_rows(model, name, loader_of(rows, args, model), device)
-        write_in_order(getattr(args, f"{name}_{split}_out"), rows, predictions, FILE_COLUMNS[name])
+            predictions = our.predict_rows(model, name, loader_of(rows, args, model), device)
+        out = getattr(args, f"{name}_{split}_out")
+        write_in_order(out, rows, predictions, our.FILE_COLUMNS[name])
         if split == "dev":
-            scores[name] = score(name, predictions)
-        if split == "dev" and name in COURSE:
-            names = class_names(getattr(args, f"{name}_dev"), CLASSES[name])
-            results.append(describe(f"{args.out_dir}/multitask-{name}", predictions, rows, names))
-    part2.report_of(args, list(scores)).conclude(args, results)
+            scores[name] = part2.score(name, predictions)
+        if split == "dev" and name in our.COURSE:
+            names = class_names(getattr(args, f"{name}_dev"), our.CLASSES[name])
+            report.describe(f"{args.out_dir}/multitask-{name}", predictions, rows, names)
+    report.conclude(args)
     shown = "".join(f"  {name} {score:.3f}" for name, score in scores.items())
     print(f"dev{shown}  overall {overall(scores):.3f}")
     print(f"wrote predictions to {args.out_dir}")
-
-
-def lines_for(model: TechniquesBERT, texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The lines to predict, with their capitals given to the model where words have tags."""
-    for line in given_lines(texts):
-        if model.words is not None:
-            model.words.remember(line)
-        yield line
 
 
 def main() -> None:
@@ -287,14 +242,12 @@ def main() -> None:
     args = get_args()
     if args.predict is not None:
         device = pick_device(args.use_gpu)
-        model, config = load_model(args.checkpoint, device)
-        part2.predict(model, config, lines_for(model, args.predict), device)
+        part2.predict(*load_model(args.checkpoint, device), given_lines(args.predict), device)
         return
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
-    find_files(args, TASKS, STEMS)
-    if has_ended(resume_path(args.filepath), f"{args.out_dir}/multitask-", args):
-        return
+    find_files(args, our.TASKS, our.STEMS)
+    refuse_ended(args, [args.filepath], [resume_path(args.filepath)])
     hint_at_rate(args)
     check_files(args)
     print_settings(args, args.tasks)
@@ -303,7 +256,7 @@ def main() -> None:
     train(args, held_out)
     if is_main_process():
         test(args, held_out)
-        end_run(resume_path(args.filepath), f"{args.out_dir}/multitask-")
+        resume_path(args.filepath).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

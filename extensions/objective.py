@@ -1,6 +1,6 @@
-"""The loss of a micro-batch, with the terms that the flags add to the task's own loss.
+"""The loss of a micro-batch: the task's own, and the terms that the flags add to it.
 
-own loss  + λ · SMART  + μ · Bregman  + w · loss on vectors,  mixed with the teachers'
+own loss  + λ · SMART  + w · loss on vectors,  mixed with the teachers'; or R-Drop's of both
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from extensions.flags import COMPARES_ROWS, TechniqueFlags, holds, spelled
-from extensions.loss import ranking, simcse, smart
 from extensions.loss.cosine import cosent, cosine_embedding
 from extensions.loss.distillation import mixed_loss, score_loss, soft_loss
 from extensions.loss.divergences import squared_difference, symmetric_kl
-from extensions.loss.r_drop import r_drop
+from extensions.loss.r_drop import r_drop, twice
+from extensions.loss.ranking import ranking
+from extensions.loss.simcse import simcse
+from extensions.loss.smart import Passes, smoothness
 from extensions.tasks import CLASSES, HEADS, LOSSES, relation
 from training.files.errors import InputError
-from training.loop.batches import on_host, to_device
+from training.loop.batches import cpu_copy, to_device
 from training.loop.encoder_outputs import outputs_of
 from training.loop.processes import world_size
 
@@ -44,7 +46,6 @@ class Objective:
         teachers: Mapping[str, Sequence[nn.Module]],
     ):
         self.args, self.model, self.autocast, self.teachers = args, model, autocast, teachers
-        self.slow = smart.MomentumTeacher(model) if args.bregman else None
         self.losses = LOSSES | ({"sts": cosent} if args.sts_loss == "cosent" else {})
         for condition in COMPARES_ROWS if world_size() > 1 else ():
             if holds(args, condition):
@@ -54,38 +55,31 @@ class Objective:
 
     def __call__(self, name: str, inputs: Sequence[Tensor], labels: Tensor) -> Tensor:
         """The mean loss of a task's rows: inputs are what its head takes."""
-        args, own_loss, divergence = self.args, self.losses[name], divergence_of(name)
+        args, own_loss = self.args, self.losses[name]
+        # of classes, and of yes or no; of numbers
+        divergence = symmetric_kl if CLASSES[name] else squared_difference
         if args.regulariser == "r_drop":
-            outputs = self.outputs(self.model, name, simcse.twice(*inputs))
+            outputs = self.outputs(self.model, name, twice(*inputs))
             # KL has two directions, and a squared difference one
             alpha = args.regulariser_weight * (1 if CLASSES[name] else 2)
             return r_drop(own_loss, divergence, outputs, labels, alpha)
         forward = partial(self.outputs, self.model, name, inputs)
-        passes = smart.Passes(self.model.bert, forward) if args.regulariser or self.slow else None
-        extra = getattr(args, f"{name}_extra", None)
+        passes = Passes(self.model.bert, forward) if args.regulariser == "smart" else None
+        extra = getattr(args, f"{name}_extra")
         with outputs_of(self.model) if extra else nullcontext() as vectors:  # (B, D) each
             outputs = passes.clean() if passes else forward()
         loss = own_loss(outputs, labels)
-        if args.regulariser == "smart":
-            change = smart.smoothness(passes, outputs, divergence, args.epsilon, args.ascents)
+        if passes:
+            change = smoothness(passes, outputs, divergence, args.epsilon, args.ascents)
             loss = loss + args.regulariser_weight * change
-        if self.slow:
-            with passes.same_dropout(), torch.no_grad():
-                slow_outputs = self.outputs(self.slow.model, name, inputs)
-            loss = loss + args.bregman * divergence(outputs, slow_outputs)
-        if extra == "simcse" and name != "nli":
-            with outputs_of(self.model) as again:
-                forward()
-            term = simcse.unsupervised(torch.cat([vectors[0], again[0]]))
-            loss = loss + args.extra_weight * term
-        elif extra:
-            term = loss_on_pairs(extra, name, *vectors, labels, inputs[0])
+        if extra:
+            term = self.loss_on_vectors(extra, name, vectors, labels, forward)
             loss = loss + args.extra_weight * term
         if self.teachers:
             with torch.no_grad():
-                models = self.teachers[name]
-                targets = torch.stack([self.outputs(model, name, inputs) for model in models])
-            soft = (soft_loss if CLASSES[name] else score_loss)(outputs, targets) / len(labels)
+                targets = [self.outputs(model, name, inputs) for model in self.teachers[name]]
+            distance = soft_loss if CLASSES[name] else score_loss
+            soft = distance(outputs, torch.stack(targets)) / len(labels)
             loss = mixed_loss(loss, soft, args.teacher_share)
         return loss
 
@@ -94,35 +88,25 @@ class Objective:
         with self.autocast():
             return getattr(model, HEADS[name])(*inputs).float()
 
-
-def divergence_of(name: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """ℓ_s of SMART: symmetric KL of classes and of yes or no, the squared difference of numbers."""
-    return symmetric_kl if CLASSES[name] else squared_difference
-
-
-def loss_on_pairs(
-    extra: str, name: str, u: Tensor, v: Tensor, labels: Tensor, first_ids: Tensor
-) -> Tensor:
-    """A loss on both vectors (B, D) of each pair: one of the task's extras.
-
-    Args:
-        first_ids: of the first texts, (B, L).
-    """
-    if extra == "cosine_embedding":
-        return cosine_embedding(u, v, labels)
-    relations = [relation(name, label) for label in on_host(labels).numpy().tolist()]
-    if extra == "simcse":
-        premises = map(tuple, on_host(first_ids).numpy().tolist())
-        rows = simcse.triplets(zip(premises, range(len(labels)), relations, strict=True))
-        if not rows:
-            return 0.0 * u.sum()
-        _, right, wrong = (to_device(torch.tensor(i), u.device) for i in zip(*rows, strict=True))
-        return simcse.supervised(u[right], v[right], v[wrong])
-
-    def rows_of(kind: str) -> Tensor:
-        rows = [row for row, kind_of_row in enumerate(relations) if kind_of_row == kind]
-        return to_device(torch.tensor(rows, dtype=torch.long), u.device)
-
-    same, different = rows_of("entailment"), rows_of("contradiction")
-    symmetric = extra == "ranking_symmetric"
-    return ranking.ranking(u[same], v[same], v[different], symmetric=symmetric)
+    def loss_on_vectors(
+        self,
+        extra: str,
+        name: str,
+        vectors: Sequence[Tensor],
+        labels: Tensor,
+        forward: Callable[[], Tensor],
+    ) -> Tensor:
+        """One of the task's extras, on the vectors (B, D) of the first texts and of the second."""
+        if extra == "simcse":
+            with outputs_of(self.model) as again:
+                forward()
+            return simcse(vectors[0], again[0])
+        if extra == "cosine_embedding":
+            return cosine_embedding(*vectors, labels)
+        u, v = vectors
+        relations = [relation(name, label) for label in cpu_copy(labels).numpy().tolist()]
+        same, different = (
+            to_device(torch.tensor([kind == r for r in relations]).nonzero().squeeze(1), u.device)
+            for kind in ("entailment", "contradiction")
+        )
+        return ranking(u[same], v[same], v[different], symmetric=extra == "ranking_symmetric")

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from lessons.fill_mask import load
-from pretraining.blocks import encode_blocks, read_blocks, text_files, usable_cores
+from pretraining.blocks import BREAK, SENTENCE, encode_files, text_files
 from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.cli.flags import OneLineParser, positive_int, seed, some_text
@@ -248,14 +248,14 @@ def count_tokens(tokenizer: BertTokenizer, text: str) -> list[int]:
     The text is read as pre-training reads it.
     """
     counts, replaced = np.zeros(len(tokenizer), int), 0
-    blocks = read_blocks(text_files([text]))
-    for _, encoded in encode_blocks(blocks, tokenizer, usable_cores()):
-        counts += np.bincount(encoded.ids, minlength=len(tokenizer))
-        replaced += encoded.replaced
+    for block in encode_files(text_files([text]), tokenizer):
+        ids = block.tokens[block.tokens != BREAK] & ~SENTENCE
+        counts += np.bincount(ids, minlength=len(tokenizer))
+        replaced += block.bad_lines
     if not counts.any():
         raise InputError(f"{text} has no words to count; name another text")
     if replaced:
-        print(f"{text}: {replaced} places are not UTF-8 and were replaced")
+        print(f"{text}: {replaced} lines are not UTF-8, so bytes were lost")
     return counts.tolist()
 
 

@@ -28,7 +28,7 @@ from torch.nn import functional as F
 
 from base_bert import BertPreTrainedModel
 from bert import BertSelfAttention
-from pretraining.modern_config import LOCAL, ModernBertConfig, read_tokenizer
+from lessons.modern_config import LOCAL, ModernBertConfig, read_tokenizer
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError, first_line

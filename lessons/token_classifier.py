@@ -10,7 +10,7 @@ a word, a tab and its tag; an empty line ends a sentence. The best epoch on dev 
 folder --out, which ``transformers`` loads too. The idea, and what to try:
 docs/token-classification.md.
 
-This file has the model, its training and its use. extensions/entities.py reads the files, gives
+This file has the model, its training and its use. entities.py reads the files, gives
 each token its label and scores entities; heads.py has flags, folders and the head's weights.
 """
 
@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from config import BertConfig
-from extensions.entities import (
+from lessons.entities import (
     NO_LABEL,
     OUTSIDE,
     Sentence,
@@ -40,9 +40,9 @@ from extensions.entities import (
     entity_scores,
     labels_of,
     read_sentences,
+    tag_loss,
     tag_words,
 )
-from extensions.ner import tag_loss
 from lessons.heads import (
     OUT_HELP,
     BertWithHead,

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections import defaultdict
 from itertools import islice
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from pretraining.corpus import Corpus, unigram_entropy
-from pretraining.examples import make_examples
-from pretraining.losses import KEYS, pretraining_losses, totals
+from pretraining.examples import PretrainingExamples
+from pretraining.losses import KEYS, pretraining_losses
 from pretraining.masking import MASKED
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
-from training.loop.batches import LengthBatches, part_of
+from training.loop import autocast_for
+from training.loop.batches import LengthBatches, to_device
 
 
 def check_size(corpus: Corpus, length: int, what: str, remedy: str) -> None:
@@ -38,38 +36,31 @@ class HeldOut:
     """
 
     def __init__(self, args: Any, tokenizer: BertTokenizer, corpus: Corpus):
-        if args.objective == "nsp" and corpus.n_documents < 2:
-            raise InputError(
-                "the held-out text is a single document, and next sentences need two; give more "
-                "text, a larger --held_out, or --objective sop"
-            )
         check_size(corpus, args.length, "the held-out text", "give more text, or --held_out 0")
         self.entropy = unigram_entropy(corpus)
-        self.examples = make_examples(args, tokenizer, corpus, MASKED)
+        self.examples = PretrainingExamples(args, tokenizer, corpus, MASKED, epoch=0)
         # in random order, so that the first of them are a random choice
         batches = LengthBatches(self.examples.lengths(), args.batch_size, args.seed)
         self.batches = list(islice(batches, math.ceil(args.eval_rows / args.batch_size)))
 
     @torch.no_grad()
-    def measure(
-        self, model: PretrainingModel, autocast: Callable[[], AbstractContextManager]
-    ) -> dict[str, float]:
+    def measure(self, model: PretrainingModel, precision: str) -> dict[str, float]:
         """Losses and accuracies, and the perplexity exp(loss) of masked words."""
         device = model.decoder_bias.device
-        sums: defaultdict[str, list[Tensor]] = defaultdict(list)
-        counts: Counter[str] = Counter()
+        sums, counts = defaultdict(list), defaultdict(int)
         model.eval()
         for rows in self.batches:
-            batch = self.examples.collate_fn(self.examples.rows(rows))
-            inputs = part_of(batch, KEYS, 0, slice(None), device)
-            with autocast():
+            batch = self.examples.batch(rows)
+            inputs = [to_device(batch[key], device) for key in KEYS]
+            with autocast_for(device, precision)():
                 heads = pretraining_losses(model, *inputs)
-            for name, (total, count) in totals(*heads, model.objective).items():
-                sums[name].append(total)
-                counts[name] += count
+            for head, (loss, right, count) in heads.items():
+                for name, total in ((f"{head}_loss", loss), (f"{head}_acc", right)):
+                    sums[name].append(total)
+                    counts[name] += count
         model.train()
         means = {
-            name: sum(torch.stack(values).tolist()) / max(1, counts[name])
-            for name, values in sums.items()
+            name: sum(torch.stack(totals).tolist()) / max(1, counts[name])
+            for name, totals in sums.items()
         }
         return means | {"perplexity": math.exp(min(means["mlm_loss"], 700.0))}

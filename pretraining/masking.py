@@ -1,13 +1,14 @@
 """Masked language modelling: which tokens are hidden, and behind what.
 
 Devlin et al. 2019, section 3.1 and appendix A, and whole words as their later release masks them.
-This file knows tensors of ids and nothing else.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from training.loop.batches import cpu_copy, to_device
 
 IGNORED = -100  # a label that cross_entropy leaves out
 MASKED = 0.15  # the fraction of tokens that BERT masks
@@ -26,16 +27,13 @@ def mask_tokens(
 
     Of the tokens chosen, 80 % become [MASK], 10 % a random token and 10 % stay as they are; the
     labels are their ids, and −100 everywhere else. Draws in the order of transformers'
-    DataCollatorForLanguageModeling, so that the same generator gives the same masks.
-    Figure: docs/figures/pretraining.svg
+    DataCollatorForLanguageModeling. Figure: docs/figures/pretraining.svg
 
     Args:
         ids: (B, L) int64.
         special: (B, L) bool, what is never chosen: [CLS], [SEP], [PAD] …
-        mask_id, vocab_size: of the vocabulary; random tokens come from all of it.
-        words: (B, L) the number of each token's word, from word_numbers: then words are chosen,
-            with all of their tokens. What becomes of a chosen token is drawn for each separately,
-            as in BERT's whole-word release.
+        words: (B, L), from word_numbers: then words are chosen, with all of their tokens. What
+            becomes of a chosen token is drawn for each, as in BERT's whole-word release.
     """
 
     def coin(heads: Tensor | float) -> Tensor:
@@ -60,10 +58,10 @@ def word_numbers(ids: Tensor, continues: Tensor) -> Tensor:
 
 
 def masked_positions(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the M masked tokens are, so that a model need not search for them on its device.
+    """Where the M masked tokens are, found on the CPU, so that nothing waits for a device.
 
     (B, L), IGNORED at all others → positions in the flattened (B · L) and their labels, (M,) each.
     """
-    flat = labels.flatten()  # (B · L)
+    flat = cpu_copy(labels).flatten()  # (B · L)
     positions = (flat != IGNORED).nonzero().squeeze(1)  # (M,)
-    return positions, flat[positions]
+    return to_device(positions, labels.device), to_device(flat[positions], labels.device)

@@ -1,7 +1,4 @@
-"""Muon: steps of orthogonal matrices (Jordan et al. 2024), and AdamW for other parameters.
-
-This file does not know about schedules or models.
-"""
+"""Muon: steps of orthogonal matrices (Jordan et al. 2024), and AdamW for other parameters."""
 
 from __future__ import annotations
 
@@ -22,11 +19,7 @@ def orthogonalize(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     A Newton–Schulz iteration, which needs no decomposition: with ‖X‖ = 1, five times
         X ← a X + (b A + c A²) X,    A = X Xᵀ
     It changes the singular values alone, s ← a s + b s³ + c s⁵: those from 0.003 on end between
-    0.68 and 1.21. More steps would not bring them to 1: the coefficients are for small values.
-
-    Args:
-        matrix: (R, C).
-        dtype: of the products.
+    0.68 and 1.21. The products have the type ``dtype``.
     """
     a, b, c = COEFFICIENTS
     is_tall = len(matrix) > matrix.size(1)

@@ -25,8 +25,7 @@ def split_sentences(text: str) -> list[str]:
     A sentence ends with . ! ? or …, closing quotes after it, white space, and then a capital
     letter or a digit; not after a title (Mr. Smith), an initial (J. Smith), a dotted abbreviation
     (U.S. Army; but a.m. and p.m. may end one), "No." before a number, or a number that a
-    paragraph begins with ("1. Origins"). What somebody exclaims before a name ("Oh!" Anne said) is
-    split where a reader would not: without the meaning the two cannot be told apart.
+    paragraph begins with ("1. Origins").
     """
     sentences, start = [], 0
     for match in _SENTENCE_END.finditer(text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,8 +12,7 @@ from pretraining.flags import PretrainingFlags
 from tokenizer import SPECIAL_TOKENS, BertTokenizer, normalise, split_at_punctuation
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.loop.checkpoints import resume_path
-from training.loop.processes import on_main_process
+from training.loop import on_main_process, resume_path
 
 MOST_CHARACTERS = 1000  # of the alphabet; rarer ones are [UNK]
 
@@ -35,9 +35,8 @@ def find_tokenizer(args: PretrainingFlags) -> BertTokenizer:
 def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
     """A WordPiece vocabulary of that size, learned from text by the tokenizers library.
 
-    Of two pairs of pieces that are equally frequent the library joins the one with the smaller
-    numbers first, and it numbers characters in the order of a hash table, another one in each run.
-    Given to it as special tokens they have fixed numbers: the same text gives the same vocabulary.
+    The library numbers characters in another order in each run, and that decides between pairs of
+    pieces that are equally frequent. Given as special tokens, characters have fixed numbers.
     """
     try:
         from tokenizers import BertWordPieceTokenizer
@@ -48,14 +47,11 @@ def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
         ) from error
     files = text_files(sources)
     alphabet, inside = characters(texts_of(files))
+    special = [*SPECIAL_TOKENS, *alphabet, *inside]
+    options = {"initial_alphabet": alphabet, "limit_alphabet": len(alphabet)}
     learner = BertWordPieceTokenizer(lowercase=True)
     learner.train_from_iterator(
-        texts_of(files),
-        size,
-        initial_alphabet=alphabet,
-        limit_alphabet=len(alphabet),
-        special_tokens=[*SPECIAL_TOKENS, *alphabet, *inside],
-        show_progress=False,
+        texts_of(files), size, special_tokens=special, show_progress=False, **options
     )
     learned = sorted(learner.get_vocab().keys() - set(SPECIAL_TOKENS))
     count = len(SPECIAL_TOKENS) + len(learned)
@@ -65,8 +61,8 @@ def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
 
 def texts_of(files: Sequence[Path]) -> Iterator[str]:
     """The files' texts, in blocks."""
-    for block in read_blocks(files):
-        yield block.text.decode(errors="replace").translate(AS_TYPED)
+    for text in itertools.chain.from_iterable(map(read_blocks, files)):
+        yield text.decode(errors="replace").translate(AS_TYPED)
 
 
 def characters(texts: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -31,9 +31,9 @@ ROWS = [  # script, further flags
     (multitask_classifier, "--option pretrain --steps_per_epoch 12"),
     (multitask, TASKS),
     (multitask, f"{TASKS} --steps_per_epoch 36 --gradients pcgrad"),  # three batches a step
-    (multitask, f"{TASKS} --regulariser smart --bregman 1 --sts_loss cosent"),
-    (multitask, f"{TASKS} --para_extra ranking --sts_extra simcse --tag_words shapes"),
-    (multitask, f"{TASKS} --regulariser r_drop --pair_encoding cross --tag_words shapes"),
+    (multitask, f"{TASKS} --regulariser smart --sts_loss cosent"),
+    (multitask, f"{TASKS} --para_extra ranking --sts_extra simcse"),
+    (multitask, f"{TASKS} --regulariser r_drop --pair_encoding cross"),
     (multitask, f"{TASKS} --pals 12 --pal_heads 2 --precision bf16"),
     (multitask, f"{TASKS} --adapt lora --rank 4 --similarity cosine --pooling mean"),
     (token_classifier, "--batch_size 3 --compile"),

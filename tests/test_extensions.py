@@ -197,20 +197,8 @@ def test_annealed_draws_follow_the_formula(epoch, expected):
     assert names != order("annealed", epoch, seed=1)
 
 
-def test_round_robin_and_one_task_before():
-    assert order("round_robin", 1, 4) == ["sst", "para", "sts", "sst"]
-    plans = [order("before", epoch, 4, 0, "sts", 2) for epoch in (1, 2, 3)]
-    assert plans == [["sts"] * 4] * 2 + [["sst", "para"] * 2]
-    assert plan_run("together", REAL_SIZES, 7, 2, 0) == [[("sst", "para", "sts")] * 3] * 2
-    with one_line_error("--steps_per_epoch 2 is too few"):
-        order("round_robin", 1, 2)
-
-
 class Rows(list):
     """A data set of numbers."""
-
-    def pieces(self):
-        return [[1]] * len(self)
 
     def collate_fn(self, rows):
         return {"labels": rows}

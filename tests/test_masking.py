@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,9 +13,8 @@ from support import tiny_vocabulary
 from transformers import BertTokenizer as HuggingFaceTokenizer
 from transformers import DataCollatorForLanguageModeling
 
-from pretraining import examples as module
 from pretraining.examples import PretrainingExamples
-from pretraining.masking import IGNORED, mask_tokens, word_numbers
+from pretraining.masking import IGNORED, mask_tokens
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
 
@@ -59,26 +59,6 @@ def test_replays_the_collator_of_transformers_bit_for_bit(theirs, probability):
         assert torch.equal(ids, before)
 
 
-def test_whole_words_are_hidden_whole():
-    ids, special = random_ids(800, 128)
-    ids[:, 0], special[:, 0] = TINY.cls_token_id, True
-    words = word_numbers(ids, torch.tensor([piece.startswith("##") for piece in TINY.pieces]))
-    for row, numbers in zip(ids[:20].tolist(), words.tolist(), strict=False):
-        begins = [not TINY.pieces[i].startswith("##") for i in row]
-        assert numbers == [sum(begins[: place + 1]) - 1 for place in range(len(row))]
-    generator = torch.Generator().manual_seed(2)
-    mask_id, size = TINY.mask_token_id, len(TINY)
-    _, labels = mask_tokens(ids, special, mask_id, size, generator=generator, words=words)
-    # of each word: how many pieces it has, and how many were chosen
-    pieces, hidden = (
-        torch.zeros_like(ids).scatter_add(1, words, which.long())
-        for which in (~special, labels != IGNORED)
-    )
-    assert ((hidden == 0) | (hidden == pieces)).all()
-    assert (pieces > 1).sum() > 1000
-    assert within(int((hidden > 0).sum()), int((pieces > 0).sum()), 0.15)
-
-
 # ---------------------------------------------------------------------------------------------
 # A corpus in which no word piece occurs twice
 
@@ -92,10 +72,14 @@ class Numbered:
         self.documents = documents
         lengths = [length for document in documents for length in document]
         self.all_starts = np.cumsum([0, *lengths])
-        self.ids = np.arange(FIRST, FIRST + sum(lengths), dtype=np.int32)
+        self.count = sum(lengths)
         self.firsts = np.cumsum([0, *map(len, documents)])
         self.document_ends = self.all_starts[self.firsts[1:]]
+        self.document_lengths = np.diff(self.document_ends, prepend=0)
         self.n_documents = len(documents)
+
+    def ids(self, positions):
+        return FIRST + positions
 
     def starts(self, d):
         return self.all_starts[self.firsts[d] : self.firsts[d + 1] + 1]
@@ -127,14 +111,20 @@ def random_corpus(seed, documents=60, sentences=40, longest=20):
     )
 
 
-def make(corpus, objective="nsp", length=64, seed=3, **options):
-    return PretrainingExamples(
-        corpus, tokenizer_of(len(corpus.ids)), objective, length, seed, **options
-    )
+def make(corpus, objective="nsp", length=64, seed=3, probability=0.15, tokenizer=None, **options):
+    flags = {"full_sentences": False, "whole_word": False} | options
+    args = SimpleNamespace(objective=objective, length=length, seed=seed, **flags)
+    return PretrainingExamples(args, tokenizer or tokenizer_of(corpus.count), corpus, probability)
 
 
 def all_of(examples):
-    return [examples[i] for i in range(len(examples))]
+    """Rows as they were before they were masked: ids, segments, label."""
+    rows = []
+    for i in range(len(examples)):
+        batch = examples.batch([i])
+        ids = torch.where(batch["labels"] == IGNORED, batch["token_ids"], batch["labels"])
+        rows.append((ids[0].numpy(), batch["token_type_ids"][0], int(batch["next_labels"][0])))
+    return rows
 
 
 def consecutive(pieces):
@@ -177,23 +167,6 @@ def test_next_sentences_come_from_another_document_in_half_of_the_rows():
     assert len(others) > 350
 
 
-@pytest.mark.parametrize("objective", ["nsp", "sop"])
-def test_pairs_use_every_sentence(objective, monkeypatch):
-    """What is not used because B is from elsewhere is put back; truncation left aside."""
-    monkeypatch.setattr(module, "_truncate", lambda a, b, room, chance: (a, b))
-    corpus = random_corpus(4)
-    used = []
-    for row in all_of(make(corpus, objective)):
-        a, b = two_segments(row)
-        used += a
-        if objective == "sop" or row[2] == 0:
-            used += b
-    counts = np.bincount(used, minlength=FIRST + len(corpus.ids))[FIRST:]
-    assert counts.min() == 1
-    assert counts.max() == 2  # a last sentence left alone takes the one before it once more
-    assert (counts == 2).mean() < 0.05
-
-
 def test_sentence_order_swaps_half_of_the_rows():
     corpus = random_corpus(2, documents=300)
     rows = all_of(make(corpus, "sop"))
@@ -218,16 +191,8 @@ def test_single_segments_lose_nothing(longest):
         at = inside[-1] + 1
         if at not in ends:  # longer than a row, or a short row was to be shorter than one
             cut.append(len(ids) == 64)
-    assert at == FIRST + len(corpus.ids)
+    assert at == FIRST + corpus.count
     assert len(cut) < 20 if longest == 20 else np.mean(cut) > 0.85
-
-
-def test_a_tenth_of_the_rows_is_made_shorter():
-    corpus = Numbered([[1] * 60_000])  # sentences of one piece fill any row exactly
-    lengths = make(corpus, "none", length=32).lengths()[:-1]
-    short = lengths[lengths < 32]
-    assert within(len(short), len(lengths), 0.1 * 28 / 29)  # targets 2 … 30, of which 30 is full
-    assert set(short) == set(range(4, 32))
 
 
 @pytest.mark.parametrize("longest", [20, 200])
@@ -294,10 +259,9 @@ def test_rows_and_masks_depend_on_seed_and_epoch_alone(objective, full):
     def rows_of(examples, epoch):
         examples.set_epoch(epoch)
         rows = all_of(examples)
-        return [row[0].tolist() for row in rows], examples.collate_fn(some)["labels"]
+        return [row[0].tolist() for row in rows], examples.batch(range(8))["labels"]
 
     examples = make(corpus, objective, full_sentences=full)
-    some = examples.rows(range(8))
     (first, masks), (second, others), (again, same) = (rows_of(examples, e) for e in (1, 2, 1))
     assert first == again != second
     assert torch.equal(masks, same)
@@ -306,29 +270,15 @@ def test_rows_and_masks_depend_on_seed_and_epoch_alone(objective, full):
     assert rows_of(make(corpus, objective, seed=4, full_sentences=full), 2)[0] != second
 
 
-def test_a_batch_is_padded_and_masked():
-    examples = make(random_corpus(8), length=40)
-    rows = [examples[i] for i in range(16)]
-    batch = examples.collate(examples.rows(range(16)), torch.Generator().manual_seed(0))
-    assert batch["next_labels"].tolist() == [label for _, _, label in rows]
-    longest = max(len(ids) for ids, _, _ in rows)
-    whole = torch.where(batch["labels"] == IGNORED, batch["token_ids"], batch["labels"])
-    for i, (ids, segments, _) in enumerate(rows):
-        padding = [0] * (longest - len(ids))
-        assert whole[i].tolist() == [*ids, *padding]  # [PAD] is 0
-        assert batch["token_type_ids"][i].tolist() == [*segments, *padding]
-        assert batch["attention_mask"][i].tolist() == [1] * len(ids) + padding
-    special = torch.isin(whole, torch.tensor(TINY.all_special_ids))
-    assert (batch["labels"][special] == IGNORED).all()
-    assert (batch["labels"] != IGNORED).sum() > 20
-
-
 def test_whole_word_flag_and_probability_reach_the_masks():
     corpus = Numbered([[8] * 40, [8] * 40])
-    tokenizer = tokenizer_of(len(corpus.ids), lambda i: i % 4 == 0)  # words of four pieces
-    options = {"objective": "none", "length": 64, "seed": 0, "probability": 0.4}
-    examples = PretrainingExamples(corpus, tokenizer, whole_word=True, **options)
-    batch = examples.collate_fn(examples.rows(range(len(examples))))
+    tokenizer = tokenizer_of(corpus.count, lambda i: i % 4 == 0)  # words of four tokens
+    examples = make(corpus, "none", probability=0.4, tokenizer=tokenizer, whole_word=True)
+    batch = examples.batch(range(len(examples)))
+    assert batch["masked"] == (batch["labels"] != IGNORED).sum()
+    special = torch.isin(batch["token_ids"], torch.tensor(TINY.all_special_ids))
+    special &= batch["token_ids"] != TINY.mask_token_id
+    assert (batch["labels"][special] == IGNORED).all()
     chosen = batch["labels"] != IGNORED
     share = chosen.sum() / (batch["attention_mask"].sum() - 2 * len(examples))
     assert 0.3 < share < 0.5

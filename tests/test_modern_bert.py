@@ -18,7 +18,7 @@ from torch import Tensor
 
 from checks.part1.references import DATA_FILES, FINGERPRINTS
 from lessons.modern_bert import ModernBertModel, fill_masks, weight_names
-from pretraining.modern_config import GLOBAL, LOCAL, ModernBertConfig
+from lessons.modern_config import GLOBAL, LOCAL, ModernBertConfig
 from training.files.errors import InputError
 
 transformers = pytest.importorskip("transformers")

@@ -5,25 +5,21 @@ What a technique computes is compared with oracles in test_ext_*.py; here it is 
 
 import itertools
 import json
-import re
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
-from support import assert_same_tensors, draw_nothing, make_rows, write_table
-from test_multitask import PAIRS, assert_shapes_and_padding, make_model
+from support import assert_same_tensors, draw_nothing, make_rows, padded_batch, write_table
 
 import multitask_classifier
 from bert import BertModel
 from extensions import multitask, objective
 from extensions.flags import TechniqueFlags, get_args
-from extensions.loss import simcse
 from extensions.model import TechniquesBERT
-from extensions.tasks import STEMS, TASKS, relation
-from extensions.text.no_duplicates import NoDuplicates, without_duplicates
-from optimizer import AdamW
-from tokenizer import BertTokenizer
+from extensions.tasks import STEMS, TASKS
+from extensions.text.no_duplicates import without_duplicates
 from training.cli.task_flags import find_files
 from training.files.errors import InputError
 from training.files.predictions import read_predictions
@@ -33,6 +29,7 @@ from utils import seed_everything
 
 CPU = torch.device("cpu")
 ON = {  # a name: the flags of a run
+    "plain": {},
     "simcse": {"sst_extra": "simcse", "para_extra": "simcse", "sts_extra": "simcse"},
     "ranking": {"para_extra": "ranking"},
     "ranking_symmetric": {"sts_extra": "ranking_symmetric", "pooling": "mean"},
@@ -41,24 +38,18 @@ ON = {  # a name: the flags of a run
     "cosine head": {"similarity": "cosine"},
     "r_drop": {"regulariser": "r_drop"},
     "smart": {"regulariser": "smart", "ascents": 2},
-    "bregman": {"bregman": 1.0},
-    "smart cross": {"regulariser": "smart", "bregman": 1.0, "pair_encoding": "cross"},
+    "smart cross": {"regulariser": "smart", "pair_encoding": "cross"},
     "pcgrad": {"gradients": "pcgrad"},
     "pals": {"pals": 12, "pal_heads": 2},
     "pals frozen": {"pals": 12, "pal_heads": 2, "option": "pretrain"},
     "separate_layers": {"separate_layers": 1},
     "lora": {"adapt": "lora", "rank": 4},
-    "adam": {"optimizer": "adam"},
-    "sgd": {"optimizer": "sgd"},
-    "shapes": {"tag_words": "shapes"},
     "annealed": {"sampling": "annealed"},
     "many": {
         "regulariser": "smart",
-        "bregman": 1.0,
         "sst_extra": "simcse",
         "gradients": "pcgrad",
         "pals": 12,
-        "tag_words": "shapes",
     },
 }
 
@@ -81,7 +72,7 @@ def run(tiny_model_folder, tiny_data, tmp_path, monkeypatch):
     return train
 
 
-@pytest.mark.parametrize("name", ON)
+@pytest.mark.parametrize("name", [name for name in ON if name != "plain"])
 def test_each_flag_changes_what_is_learned_and_the_model_can_be_used(run, name, capsys):
     kinds = ("pair_encoding", "pooling", "option")
     plain = run(**{flag: ON[name][flag] for flag in kinds if flag in ON[name]})["model"]
@@ -108,7 +99,7 @@ def test_without_flags_it_is_the_plain_run_to_the_last_bit(run):
     [
         *((name, "regulariser_weight") for name in ("r_drop", "smart")),
         *((name, "extra_weight") for name in ("simcse", "ranking", "cosine_embedding")),
-        ("bregman", "bregman"),
+        ("plain", "sts_weight"),
     ],
 )
 def test_a_term_counts_by_its_weight(run, name, flag):
@@ -117,40 +108,7 @@ def test_a_term_counts_by_its_weight(run, name, flag):
     assert any(not torch.equal(small[key], large[key]) for key in small)
 
 
-def test_the_slow_copy_draws_the_same_dropout(run, monkeypatch):
-    """Where nothing moves it is the model, and D is 0 in every step."""
-    differences = []
-
-    def divergence(outputs, slow_outputs):
-        differences.append((outputs - slow_outputs).abs().max().item())
-        return (outputs - slow_outputs).square().mean()
-
-    monkeypatch.setattr(objective, "divergence_of", lambda task: divergence)
-    run(bregman=1.0, lr=1e-30, hidden_dropout_prob=0.5, steps_per_epoch=6)
-    assert differences == [0.0] * 6
-
-
-@pytest.mark.parametrize(
-    ("name", "pattern", "count"),
-    [
-        ("pals", r"pals\.tasks\.(sst|para|sts)\.decoder\.weight", 3),
-        ("pals frozen", r"pals\.tasks\.(sst|para|sts)\.decoder\.weight", 3),
-        ("lora", r".*\.lora_b", 4),
-        ("shapes", r"tags\.weight", 1),
-    ],
-)
-def test_what_begins_as_0_has_learned(run, tiny_model_folder, name, pattern, count):
-    """Of every task, if it is a task's; next to it LoRA and a frozen BERT keep BERT's weights."""
-    saved = run(**ON[name])["model"]
-    learned = [value for key, value in saved.items() if re.fullmatch(pattern, key)]
-    assert len(learned) == count
-    assert all(value.abs().max() > 0 for value in learned)
-    before = BertModel.from_pretrained(tiny_model_folder).state_dict()
-    kept = all(torch.equal(saved[f"bert.{key}"], value) for key, value in before.items())
-    assert kept == (name in ("lora", "pals frozen"))
-
-
-@pytest.mark.parametrize("name", ["bregman", "many", "ranking"])
+@pytest.mark.parametrize("name", ["many", "ranking"])
 @pytest.mark.parametrize("steps", [3, 9])
 def test_stopped_and_resumed_it_ends_with_the_same_weights(run, monkeypatch, name, steps):
     flags = {"epochs": 2, "steps_per_epoch": 6} | ON[name]
@@ -222,27 +180,6 @@ def test_a_student_comes_nearer_to_its_teachers(run):
         run(teachers=teachers, tasks=["sst", "para"])
 
 
-def test_a_teacher_of_another_vocabulary_is_refused(run, tmp_path, tiny_model_folder):
-    other = tmp_path / "other"
-    BertModel.from_pretrained(tiny_model_folder).save_pretrained(other)
-    pieces = sorted(BertTokenizer.from_pretrained(tiny_model_folder).pieces)
-    BertTokenizer(pieces).save_pretrained(other)
-    run(model=str(other))
-    Path(run.args.filepath).rename("teacher.pt")
-    with pytest.raises(InputError, match="another vocabulary"):
-        run(teachers=["teacher.pt"])
-
-
-def test_a_model_is_used_with_the_tagger_it_learned_with(run, tmp_path):
-    path = tmp_path / "tagger.json"
-    path.write_text('{"tags": ["A", "B"], "weights": {"bias": {"A": 1.0}}}')
-    run(tag_words=str(path))
-    multitask.load_model(run.args.filepath, CPU)
-    path.write_text('{"tags": ["A", "B"], "weights": {"bias": {"B": 1.0}}}')
-    with pytest.raises(InputError, match="is not this model's tagger"):
-        multitask.load_model(run.args.filepath, CPU)
-
-
 # ---------------------------------------------------------------------------------------------
 # Combinations that make no sense
 
@@ -256,17 +193,16 @@ def test_a_model_is_used_with_the_tagger_it_learned_with(run, tmp_path):
         ("--regulariser smart --option pretrain", "BERT is frozen"),
         ("--gradients pcgrad --option pretrain", "BERT is frozen"),
         ("--similarity cosine --option pretrain", "nothing to change in a frozen BERT"),
-        ("--bregman 1 --compile", "looks into the model"),
+        ("--regulariser smart --compile", "looks into the model"),
         ("--regulariser r_drop --sst_extra simcse", "it has every row twice"),
-        ("--tasks sst,ner --teachers a.pt", "it has an output a word"),
         ("--adapt lora --pals 12", "it freezes what that is about"),
         ("--gradients pcgrad --sampling annealed", "a step has all tasks"),
         ("--epsilon 1", "--epsilon needs --regulariser smart"),
         ("--extra_weight 1", "--extra_weight needs --sst_extra or"),
-        ("--nli_extra simcse", "--nli_extra needs --tasks nli"),
+        ("--nli_extra ranking", "--nli_extra needs --tasks nli"),
         ("--sampling before --epochs 2 --first_epochs 2", "or takes all epochs"),
         ("--sampling before --tasks para", "needs two --tasks"),
-        ("--tasks sst,pos", "no task 'pos'; there are sst, para, sts, nli, ner"),
+        ("--tasks sst,pos", "no task 'pos'; there are sst, para, sts, nli"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(line, message, capsys):
@@ -281,15 +217,22 @@ def test_what_makes_no_sense_is_refused_in_one_line(line, message, capsys):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["simcse", "cosent"])
-def test_losses_over_the_rows_of_a_batch_are_refused_in_several_processes(name, monkeypatch):
-    monkeypatch.setattr(objective, "world_size", lambda: 2)
-    with pytest.raises(InputError, match=f"{name} compares the rows of a batch: use one process"):
-        objective.Objective(TechniqueFlags(**ON[name]), None, nullcontext, {})
-
-
 # ---------------------------------------------------------------------------------------------
 # Batches for losses over rows
+
+
+def test_pairs_are_positives_or_hard_negatives_by_their_labels(monkeypatch):
+    """Of STS a similarity from 4 on is the same, and none is a negative."""
+    monkeypatch.setattr(objective, "ranking", lambda *parts, symmetric: parts)
+    losses = objective.Objective(TechniqueFlags(), None, nullcontext, {})
+    vectors = torch.arange(3.0), torch.arange(10.0, 13.0)
+    for name, labels, wanted in (
+        ("para", (0, 1, 1), ([1, 2], [11, 12], [10])),
+        ("sts", (0.0, 3.9, 4.0), ([2], [12], [])),
+        ("nli", (0, 1, 2), ([2], [12], [10])),
+    ):
+        given = losses.loss_on_vectors("ranking", name, vectors, torch.tensor(labels), None)
+        assert [part.tolist() for part in given] == list(wanted)
 
 
 def test_texts_that_serve_as_negatives_come_once_in_a_batch():
@@ -303,75 +246,8 @@ def test_texts_that_serve_as_negatives_come_once_in_a_batch():
     assert all(len(batch & {0, 1, 3}) == 1 for batch in together)
 
 
-def test_a_pair_comes_with_its_hard_negative():
-    """Of 40 pairs with a contradiction each, which by chance would hardly ever meet."""
-    relations = ("entailment", "contradiction")
-    pairs = [(f"p{i}", f"{relation}{i}", relation) for relation in relations for i in range(40)]
-    lengths = [3 + i * 7 % 20 for i in range(80)]
-    batches = list(without_duplicates(LengthBatches(lengths, 8, seed=0), pairs))
-    assert [len(batch) for batch in batches] == [8] * 10
-    for batch in batches:
-        assert {row % 40 for row in batch if row < 40} == {row % 40 for row in batch if row >= 40}
-
-
-def test_a_run_with_a_ranking_loss_takes_such_batches(run, monkeypatch):
-    orders = []
-    regrouped = NoDuplicates.__iter__
-    monkeypatch.setattr(NoDuplicates, "__iter__", lambda self: orders.append(1) or regrouped(self))
-    run(**ON["ranking_symmetric"])
-    assert orders
-
-
-def test_supervised_simcse_takes_the_triplets_of_a_batch():
-    torch.manual_seed(0)
-    u, v = torch.randn(2, 5, 8)
-    ids = torch.tensor([[1, 2], [1, 3], [1, 2], [1, 2], [1, 3]])
-    labels = torch.tensor([0, 2, 1, 2, 0])  # of premise (1, 2) a contradiction, and so on
-    loss = objective.loss_on_pairs("simcse", "nli", u, v, labels, ids)
-    expected = simcse.supervised(u[[3, 1]], v[[3, 1]], v[[0, 4]])
-    torch.testing.assert_close(loss, expected)
-    assert objective.loss_on_pairs("simcse", "nli", u, v, labels * 0, ids) == 0
-
-
-def test_pairs_are_positives_or_hard_negatives_by_their_labels(monkeypatch):
-    """Of STS a similarity from 4 on is the same, and none is a negative."""
-    monkeypatch.setattr(objective.ranking, "ranking", lambda *parts, symmetric: parts)
-    u, v, ids = torch.arange(3.0), torch.arange(10.0, 13.0), torch.zeros(3, 1)
-    for name, labels, parts in (
-        ("para", (0, 1, 1), ([1, 2], [11, 12], [10])),
-        ("sts", (0.0, 3.9, 4.0), ([2], [12], [])),
-        ("nli", (0, 1, 2), ([2], [12], [10])),
-    ):
-        given = objective.loss_on_pairs("ranking", name, u, v, torch.tensor(labels), ids)
-        assert [part.tolist() for part in given] == list(parts)
-    assert relation("nli", 1) == "neutral"
-
-
 # ---------------------------------------------------------------------------------------------
 # Flags of one task
-
-
-def test_one_task_before_the_others(run):
-    run(epochs=2, steps_per_epoch=3, sampling="before", first_task="sts", batch_size=11)
-    rows = json.loads(Path("predictions/multitask-metrics.json").read_text())["epochs"]
-    assert rows[0]["loss"] == pytest.approx(rows[0]["sts_loss"])
-    assert "sst_loss" not in rows[0]  # it had no turn
-    assert "sts_loss" not in rows[1]
-    assert {"sst_loss", "para_loss"} <= rows[1].keys()
-
-
-def test_weights_of_losses(run, monkeypatch):
-    norms = []
-
-    def watched(self):
-        parameters = self.param_groups[0]["params"]
-        norms.append(sum(p.grad.square().sum() for p in parameters if p.grad is not None))
-
-    monkeypatch.setattr(AdamW, "step", watched)
-    flags = {"tasks": ["sts"], "steps_per_epoch": 1, "hidden_dropout_prob": 0.0}
-    for weight in (1.0, 3.0):
-        run(option="pretrain", sts_weight=weight, **flags)
-    assert norms[1].item() == pytest.approx(9 * norms[0].item(), rel=1e-5)
 
 
 def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
@@ -398,6 +274,22 @@ def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
 # ---------------------------------------------------------------------------------------------
 # The model
 
+PAIRS = (
+    *padded_batch(6, 3, 5, 4, vocabulary=80)[:2],
+    *padded_batch(4, 7, 5, 3, vocabulary=80)[:2],
+)  # ids and masks
+
+
+def make_model(folder: Path, **values) -> TechniquesBERT:
+    """A model whose random weights make a difference, in evaluation mode."""
+    config = {"option": "finetune", "hidden_dropout_prob": 0.3, "hidden_size": 32}
+    model = TechniquesBERT(SimpleNamespace(**config | values, model=str(folder))).eval()
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.15)
+    return model
+
 
 @pytest.mark.parametrize(
     ("values", "is_cacheable"),
@@ -408,19 +300,30 @@ def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
         ({"pooling": "max", "pair_encoding": "cross", "separate_layers": 2}, False),
         ({"separate_layers": 1, "option": "pretrain"}, False),
         ({"pals": 12}, False),
-        ({"tasks": ["sst", "ner"]}, False),
     ],
     ids=str,
 )
 def test_shapes_and_padding(tiny_model_folder, values, is_cacheable):
-    model = make_model(tiny_model_folder, kind=TechniquesBERT, **values)
+    """Every row alone, without padding, gives what it gives in a padded batch."""
+    model = make_model(tiny_model_folder, **values)
     assert model.is_cacheable is is_cacheable
-    assert_shapes_and_padding(model)
+    heads = (
+        (model.predict_sentiment, PAIRS[:2], (4, 5)),
+        (model.predict_paraphrase, PAIRS, (4,)),
+        (model.predict_similarity, PAIRS, (4,)),
+    )
+    for head, inputs, shape in heads:
+        together = head(*inputs)
+        assert together.shape == shape
+        for row in range(4):
+            lengths = [int(mask[row].sum()) for mask in inputs[1::2] for _ in range(2)]
+            alone = [tensor[row : row + 1, :n] for tensor, n in zip(inputs, lengths, strict=True)]
+            torch.testing.assert_close(head(*alone)[0], together[row], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("values", [{"separate_layers": 1}, {"pals": 12}], ids=str)
 def test_each_task_uses_its_own_parts(tiny_model_folder, values):
-    model = make_model(tiny_model_folder, kind=TechniquesBERT, **values)
+    model = make_model(tiny_model_folder, **values)
     heads = {
         "sst": lambda: model.predict_sentiment(*PAIRS[:2]),
         "para": lambda: model.predict_paraphrase(*PAIRS),
@@ -435,3 +338,10 @@ def test_each_task_uses_its_own_parts(tiny_model_folder, values):
         after = {name: head() for name, head in heads.items()}
         assert [name for name in heads if not torch.equal(before[name], after[name])] == [changed]
         before = after
+
+
+@pytest.mark.parametrize("name", ["simcse", "cosent"])
+def test_losses_over_the_rows_of_a_batch_are_refused_in_several_processes(name, monkeypatch):
+    monkeypatch.setattr(objective, "world_size", lambda: 2)
+    with pytest.raises(InputError, match=f"{name} compares the rows of a batch: use one process"):
+        objective.Objective(TechniqueFlags(**ON[name]), None, nullcontext, {})

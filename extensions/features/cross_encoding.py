@@ -2,11 +2,9 @@
 
     h = BERT([CLS] a [SEP] b [SEP]),  segment 0 up to the first [SEP], then 1
 
-Each word of one sentence can then attend to the words of the other, which a bi-encoder's two
-separate passes do not allow (Devlin et al. 2019, section 3, figure 1; Reimers & Gurevych 2019,
-section 2, on the price: n sentences compared with one another are n² / 2 passes, not n).
-
-In the model:
+Each word of one sentence can then attend to the words of the other, which a bi-encoder's two passes
+do not allow (Devlin et al. 2019, section 3, figure 1; Reimers & Gurevych 2019, section 2, on the
+price: to compare n sentences with one another takes n² / 2 passes, not n). In the model:
 
     ids, mask, segments = concat(ids_1, mask_1, ids_2, mask_2, pad_id, positions)  # (B, L) each
     hidden = self.bert.encode(self.bert.embed(ids, segments), mask)  # (B, L, D)
@@ -20,19 +18,16 @@ import torch
 from torch import Tensor, nn
 
 from training.files.errors import InputError
-from training.loop.batches import on_host, to_device
+from training.loop.batches import cpu_copy, to_device
 
 
 def concat(
     ids_1: Tensor, mask_1: Tensor, ids_2: Tensor, mask_2: Tensor, pad_id: int, max_length: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Join two padded batches row by row, without a loop over the rows.
-
-    That is done on the CPU, where ``micro_batches`` still has them: how wide the result is would
-    have to be read from a device.
+    """Join two padded batches row by row, on the CPU: a device would have to be asked for widths.
 
     Pairs longer than ``max_length`` are cut as the tokenizer's 'longest_first' cuts them: the
-    longer text gives way until both fit; two long ones get half of the places each.
+    longer text gives way until both fit; two long ones get half of the positions each.
 
     Args:
         ids_1, mask_1: (B, L1), rows [CLS] a [SEP] with their padding on the right.
@@ -44,7 +39,7 @@ def concat(
         (ids, mask, segments), (B, L) int64 each: [CLS] a [SEP] of segment 0, b [SEP] of segment 1.
     """
     device = ids_1.device
-    ids_1, mask_1, ids_2, mask_2 = map(on_host, (ids_1, mask_1, ids_2, mask_2))
+    ids_1, mask_1, ids_2, mask_2 = map(cpu_copy, (ids_1, mask_1, ids_2, mask_2))
     whole_1, whole_2 = mask_1.sum(dim=1), mask_2.sum(dim=1)  # (B,), specials included
     keep_1, keep_2 = cut_longest_first(whole_1 - 2, whole_2 - 2, max_length - 3)  # (B,), without
     ends = (keep_1 + keep_2 + 3)[:, None]  # (B, 1)

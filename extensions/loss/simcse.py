@@ -1,67 +1,23 @@
-"""SimCSE: contrastive learning of sentence vectors (Gao et al. 2021).
+"""SimCSE: contrastive learning of sentence vectors, without labels (Gao et al. 2021, equation 4).
 
-Unsupervised, equation 4: a sentence goes through BERT twice, under two dropout masks; its two
-vectors h, h⁺ belong together, the other sentences of the batch are the negatives:
+A sentence goes through BERT twice, under two dropout masks; its two vectors h, h⁺ belong together,
+the other sentences of the batch are the negatives:
 
     ℓ_i = −log exp(cos(h_i, h_i⁺) / τ) / Σ_j exp(cos(h_i, h_j⁺) / τ),  τ = 0.05
 
-Supervised, equation 5: h⁺ is a sentence that follows from h's (entailment), and the denominator has
-a hard negative h⁻ for each row, one that contradicts:
+The model has to be in training mode: without dropout the two vectors are the same, and nothing
+pulls. The paper's batches are 64. To try: τ, the pooling. In the loop:
 
-    ℓ_i = −log exp(c⁺_ii / τ) / Σ_j [exp(c⁺_ij / τ) + exp(c⁻_ij / τ)],  c⁺_ij = cos(h_i, h_j⁺)
-
-Both are ranking.py's loss at scale 1 / τ = 20, for pairs that are found in these two ways. In the
-loop, added to the task's own loss:
-
-    loss = loss + 0.1 * unsupervised(pooled(bert(*twice(ids, mask))))
-    loss = loss + 0.1 * supervised(u[right], v[right], v[wrong])  # by ``triplets`` of the batch
-
-Unsupervised, the model has to be in training mode: without dropout the two vectors are the same,
-and nothing pulls. The paper's batches are 64, supervised 512; unsupervised it trains for one epoch,
-lr 3e-5, and keeps the best by STS dev. No --accumulate, one process. To try: τ, the pooling (the
-paper trains with a layer on [CLS] and tests without it, its section 6.3: train with --pooling
-pooler, then read the vectors off by cls), masked words as a second loss at weight 0.1.
+    loss = loss + 0.1 * simcse(pooled(bert(ids, mask)), pooled(bert(ids, mask)))
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-
-import torch
 from torch import Tensor
 
 from extensions.loss.ranking import ranking
-from training.loop.batches import on_host, to_device
 
 
-def twice(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """A batch with all rows twice, (B, …) → (2 B, …) each, so that each row meets two masks."""
-    return tuple(to_device(torch.cat([on_host(x)] * 2), x.device) for x in tensors)
-
-
-def unsupervised(vectors: Tensor) -> Tensor:
-    """Equation 4: (2 B, D) of a batch from ``twice`` → ()."""
-    return ranking(*vectors.chunk(2))
-
-
-def supervised(anchors: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
-    """Equation 5, of (B, D) each: a premise, what follows from it, what contradicts it."""
-    return ranking(anchors, positives, negatives)
-
-
-def triplets(rows: Iterable[tuple[Hashable, Hashable, str]]) -> list[tuple]:
-    """(premise, entailment, contradiction) of NLI rows (premise, hypothesis, relation).
-
-    Premises without one of the two are left out; one with several of both gives a triplet for each
-    of the shorter list. The order is that of the premises' first rows.
-    """
-    by_premise: dict[Hashable, dict[str, list]] = {}
-    for premise, hypothesis, relation in rows:
-        kinds = by_premise.setdefault(premise, {"entailment": [], "contradiction": []})
-        if relation in kinds:
-            kinds[relation].append(hypothesis)
-    return [
-        (premise, *pair)
-        for premise, kinds in by_premise.items()
-        for pair in zip(kinds["entailment"], kinds["contradiction"], strict=False)
-    ]
+def simcse(vectors: Tensor, again: Tensor, temperature: float = 0.05) -> Tensor:
+    """The mean of the loss above, of the vectors (B, D) of two passes."""
+    return ranking(vectors, again, scale=1 / temperature)

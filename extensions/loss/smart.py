@@ -1,40 +1,25 @@
-"""SMART: outputs that hardly change, neither near an input nor from one step to the next.
+"""SMART: outputs that hardly change near an input.
 
-Jiang et al. 2020 ("SMART: Robust and Efficient Fine-Tuning for Pre-trained Natural Language Models
-through Principled Regularized Optimization"), sections 2.1 and 2.2 and algorithm 1:
+Jiang et al. 2020 ("SMART: Robust and Efficient Fine-Tuning …"), sections 2.1 and algorithm 1:
 
-    min_θ  L(θ) + λ R_s(θ) + μ D(θ, θ̃)
-    R_s = mean over x of  max { ℓ_s(f(x̃; θ), f(x; θ)) : ‖x̃ − x‖_∞ ≤ ε }     smoothness
-    D   = mean over x of  ℓ_s(f(x; θ), f(x; θ̃))                              Bregman proximal point
-    θ̃   ← (1 − β) θ + β θ̃                     after every step; β = .99 in the first 10 %, then .999
+    min_θ  L(θ) + λ R_s(θ)
+    R_s = mean over x of  max { ℓ_s(f(x̃; θ), f(x; θ)) : ‖x̃ − x‖_∞ ≤ ε }
     ℓ_s(p, q) = KL(p‖q) + KL(q‖p) of classes, (p − q)² of numbers; x is the output of the embeddings
 
 The maximum is looked for in ascent steps (algorithm 1), where ‖g‖_∞ is that of one input:
 x̃ ← x + ν, ν ~ N(0, σ² I); then T times x̃ ← Π_ε(x̃ + η g / ‖g‖_∞), g = ∇_x̃ ℓ_s.
 
-What to try: λ 1 … 5, μ = 1. The paper's ε = σ = 1e-5 and η = 1e-3 leave an R_s below 1e-8, less
-than bfloat16's rounding makes. Our embeddings are numbers of about 0.3: on a MiniLM that has
-learned a little, R_s is below 1e-3 at ε = 1e-2, about 1e-2 at 5e-2 and 3e-2 at 1e-1; there, three
-steps find three times that. The defaults keep the paper's ratios σ = ε, η = 100 ε.
-
-The code released with the paper does not project: its ε guards a division, and what it adds is the
-noise, scaled to length 1. A step costs T + 1 passes more, the proximal point one without gradient
-and one more copy of the weights. In the loop:
+The paper's ε = σ = 1e-5 and η = 1e-3 leave an R_s below 1e-8, less than bfloat16's rounding makes.
+Our embeddings are numbers of about 0.3: there R_s is about 1e-2 at ε = 5e-2. The defaults keep the
+paper's ratios σ = ε, η = 100 ε. To try: λ 1 … 5. A step costs T + 1 passes more. In the loop:
 
     passes = Passes(model.bert, lambda: model(ids, mask))
     outputs = passes.clean()
     loss = F.cross_entropy(outputs, labels) + smoothness(passes, outputs, symmetric_kl)
-    with passes.same_dropout(), torch.no_grad():
-        slow_outputs = slow.model(ids, mask)  # slow = MomentumTeacher(model)
-    loss = loss + symmetric_kl(outputs, slow_outputs)
-    …
-    optimizer.step()
-    slow.follow(model, momentum(step, steps))
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -160,39 +145,3 @@ def smoothness(
     """R_s of a batch; its gradient goes through f(x̃) and f(x). See ``adversary``."""
     deltas = adversary(passes, outputs, divergence, epsilon, steps)
     return divergence(passes.perturbed(deltas), outputs)
-
-
-# ---------------------------------------------------------------------------------------------
-# D
-
-
-def momentum(step: int, steps: int) -> float:
-    """β after step number ``step`` of ``steps`` (section 4.1)."""
-    return 0.99 if step < 0.1 * steps else 0.999
-
-
-class MomentumTeacher:
-    """θ̃: a copy of the model that follows it slowly.
-
-    D is a divergence of the model's outputs and the teacher's, made without gradient and with the
-    same dropout: then D and its gradient vanish at θ = θ̃.
-    """
-
-    def __init__(self, model: nn.Module):
-        self.model = copy.deepcopy(model).requires_grad_(False).train()
-
-    @torch.no_grad()
-    def follow(self, model: nn.Module, beta: float) -> None:
-        """θ̃ ← (1 − β) θ + β θ̃; call it after optimizer.step()."""
-        theirs = model.state_dict()
-        for name, mine in self.model.state_dict().items():
-            if mine.is_floating_point():
-                mine.lerp_(theirs[name], 1 - beta)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """The copy's weights, for a resumed run."""
-        return self.model.state_dict()
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue from these."""
-        self.model.load_state_dict(state)

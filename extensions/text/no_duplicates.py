@@ -1,16 +1,9 @@
 """Batches in which no sentence comes twice, for losses that take the rest of a batch as negatives.
 
-Such a loss pushes each anchor away from all partners but its own. Many of Quora's questions are
-in several pairs: with (a, b) and (a, c) in one batch, a would be pushed away from c, which means
-the same. The larger the batch, the more of these false negatives there are (sentence-transformers
-calls its sampler for this NO_DUPLICATES).
-
-It is not enough to compare sentences: with a ≡ b and a ≡ c, the pairs (b, d) and (c, e) share no
-sentence, yet b ≡ c. groups() therefore gives a number to everything that is said to be the same,
-directly or by way of others, and the sampler then keeps the numbers apart.
-
-A hard negative is hard for one anchor only: its batch has to be that anchor's, which the sampler
-sees to as well. In front of the loop:
+Such a loss pushes each anchor away from all partners but its own. With (a, b) and (a, c) in one
+batch, a would be pushed away from c, which means the same. It is not enough to compare sentences:
+with a ≡ b and a ≡ c, the pairs (b, d) and (c, e) share none, yet b ≡ c. So ``groups`` numbers what
+is said to be the same, and the sampler keeps the numbers apart. In front of the loop:
 
     sampler = without_duplicates(sampler, [(first, second, relation) for … in rows])
 """
@@ -18,7 +11,7 @@ sees to as well. In front of the loop:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,35 +19,22 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch.utils.data import Sampler
 
-from extensions.loss.simcse import triplets
-
 
 class NoDuplicates(Sampler):
-    """Another sampler's batches; a row that would repeat something waits for room in a later one.
+    """Another sampler's batches; a row that would repeat something waits for a later one.
 
-    A batch keeps its own rows, with their similar lengths, as far as it can, and only the gaps go
-    to rows that wait. Every row still comes once an epoch, in an order that follows from the other
-    sampler's seed and epoch alone. What waits at the end of an epoch makes batches of its own, some
-    of them small; one of a single row has no negatives.
+    A batch keeps its own rows, with their similar lengths, as far as it can; gaps go to rows that
+    wait. Every row comes once an epoch; what waits at its end makes batches of its own.
 
     Args:
         batches: a LengthBatches, or what else has its batch_size, set_epoch and iteration.
         keys: of each row, what no other row of its batch may have: its sentences, as the model
             sees them (lower case, stripped), or their groups.
-        together: rows that come in one batch, such as a pair and a hard negative for it; a row
-            is in one of these at most. Larger ones than a batch are taken apart.
     """
 
-    def __init__(
-        self,
-        batches: Any,
-        keys: Sequence[Collection[Hashable]],
-        together: Iterable[tuple[int, ...]] = (),
-    ):
+    def __init__(self, batches: Any, keys: Sequence[Collection[Hashable]]):
         self.batches = batches
         self.keys = [frozenset(row) for row in keys]
-        fitting = (unit for unit in together if len(unit) <= batches.batch_size)
-        self.units = {row: unit for unit in fitting for row in unit}
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch whose order comes next."""
@@ -66,34 +46,22 @@ class NoDuplicates(Sampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         waiting: list[int] = []
-        done: set[int] = set()
         for rows in self.batches:
-            batch, waiting = self._fill(rows + waiting, done)
-            if batch:  # its rows may all have come before, together with others
-                yield batch
+            batch, waiting = self._fill(rows + waiting)
+            yield batch
         while waiting:
-            batch, waiting = self._fill(waiting, done)
-            if batch:
-                yield batch
+            batch, waiting = self._fill(waiting)
+            yield batch
 
-    def _fill(self, rows: list[int], done: set[int]) -> tuple[list[int], list[int]]:
-        """(the first rows that go together, up to a batch of them; the others).
-
-        Args:
-            done: rows that have been in a batch of this epoch; those of this one are added.
-        """
+    def _fill(self, rows: list[int]) -> tuple[list[int], list[int]]:
+        """(the first rows that go together, up to a batch of them; the others)."""
         batch: list[int] = []
         rest: list[int] = []
         taken: set[Hashable] = set()
         for row in rows:
-            if row in done:
-                continue
-            unit = self.units.get(row, (row,))
-            keys = frozenset().union(*(self.keys[member] for member in unit))
-            if len(batch) + len(unit) <= self.batches.batch_size and taken.isdisjoint(keys):
-                batch += unit
-                done.update(unit)
-                taken |= keys
+            if len(batch) < self.batches.batch_size and taken.isdisjoint(self.keys[row]):
+                batch.append(row)
+                taken |= self.keys[row]
             else:
                 rest.append(row)
         return batch, rest
@@ -113,10 +81,7 @@ def groups(pairs: Sequence[tuple[Hashable, Hashable]]) -> dict[Hashable, int]:
 
 
 def without_duplicates(batches: Any, pairs: Sequence[tuple[str, str, str]]) -> NoDuplicates:
-    """Batches for a loss that takes other rows' texts as negatives.
-
-    In these no text comes twice, nor one that means the same; and a pair comes with a hard
-    negative, a row with the same first text that contradicts it, where there is one.
+    """Batches in which no text comes twice, nor one that means the same.
 
     Args:
         batches: a sampler of rows.
@@ -126,7 +91,4 @@ def without_duplicates(batches: Any, pairs: Sequence[tuple[str, str, str]]) -> N
     # of a pair both texts, of a negative the one that others are held against, else none
     texts = {"entailment": slice(0, 2), "contradiction": slice(1, 2), "neutral": slice(0)}
     keys = [{group.get(text, text) for text in pair[texts[pair[2]]]} for pair in pairs]
-    numbered = ((a, row, relation) for row, (a, _, relation) in enumerate(pairs))
-    together = [rows for _, *rows in triplets(numbered)]
-    apart = (tuple(rows) for rows in together if keys[rows[0]].isdisjoint(keys[rows[1]]))
-    return NoDuplicates(batches, keys, apart)
+    return NoDuplicates(batches, keys)

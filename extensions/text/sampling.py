@@ -2,9 +2,7 @@
 
     round robin    one task after the other, in every epoch from the first on
     annealed       P(task) ∝ N^α, N its number of training examples, α = 1 − 0.8 (e − 1) / (E − 1)
-                   in epoch e of E: Stickland & Murray 2019 ("BERT and PALs"), section 4;
-                   proportional at first, then ever more even, so that no task is neglected at the
-                   end
+                   in epoch e of E: Stickland & Murray 2019 ("BERT and PALs"), section 4
     before         some epochs of one task alone; then round robin of the others
 
 In the loop:
@@ -87,35 +85,23 @@ class Turns:
         samplers: Mapping[str, Any],
     ):
         self.plan, self.datasets, self.samplers = plan, datasets, samplers
-        self.remaining: Sequence[Sequence[str]] = ()  # steps of the epoch
-        self.streams: dict[str, Iterator[dict]] = {}
-        means = {
-            name: sum(map(sum, rows.pieces())) / len(samplers[name])
-            for name, rows in datasets.items()
-        }
-        steps = [sum(means[name] for name in names) for epoch in plan for names in epoch]
-        self.pieces_per_batch = sum(steps) / len(steps)
+        self.epoch, self.skip = 1, 0
 
     def set_epoch(self, epoch: int, skip: int = 0) -> None:
         """Set the epoch whose steps come next, and how many of them to leave out."""
-        done, self.remaining = self.plan[epoch - 1][:skip], self.plan[epoch - 1][skip:]
-        before = list(itertools.chain(*itertools.chain(*self.plan[: epoch - 1]), *done))
-        self.streams = {name: self._stream(name, before.count(name)) for name in self.samplers}
+        self.epoch, self.skip = epoch, skip
 
     def __len__(self) -> int:
         return len(self.plan[0])
 
     def __iter__(self) -> Iterator[dict]:
-        for names in self.remaining:
-            turns = [(name, next(self.streams[name])) for name in names]
-            step = {
-                "turns": turns,
-                "labels": [row for _, batch in turns for row in batch["labels"]],
-            }
-            for name, batch in turns:  # the progress bar counts tokens
-                masks = {key: mask for key, mask in batch.items() if key.startswith("attention")}
-                step |= {f"{key}_{name}": mask for key, mask in masks.items()}
-            yield step
+        steps = self.plan[self.epoch - 1]
+        done = [*itertools.chain(*self.plan[: self.epoch - 1]), *steps[: self.skip]]
+        before = list(itertools.chain(*done))
+        streams = {name: self._stream(name, before.count(name)) for name in self.samplers}
+        for names in steps[self.skip :]:
+            turns = [(name, next(streams[name])) for name in names]
+            yield {"turns": turns, "labels": [row for _, batch in turns for row in batch["labels"]]}
 
     def _stream(self, name: str, skip: int) -> Iterator[dict]:
         """Batches of one task without end, the first ``skip`` left out."""

@@ -1,7 +1,6 @@
-"""Names in sentences: files of tagged words, their labels on word pieces, and the F1 of entities.
+"""Names in sentences: files of tagged words, their labels on tokens, and the F1 of entities.
 
-Reads WikiANN's and WNUT17's files. It knows of a tokenizer what its methods are called, and nothing
-of BERT or of losses.
+Reads WikiANN's and WNUT17's files.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from training.files.errors import InputError
@@ -38,13 +38,10 @@ class Sentence(NamedTuple):
     tags: list[str]
 
 
-def read_sentences(
-    path: str | Path, limit: int | None = None, any_tags: bool = False
-) -> list[Sentence]:
+def read_sentences(path: str | Path, limit: int | None = None) -> list[Sentence]:
     """Read a file of ``word<TAB>tag`` lines; lines of white space (or a BOM) end a sentence.
 
     WikiANN's prefix of the language (``en:``) is taken off if every word of the file has it.
-    With ``any_tags`` tags may be others than those of entities, such as parts of speech.
 
     Raises InputError naming file and line where a line is not of that form.
     """
@@ -57,11 +54,10 @@ def read_sentences(
             continue
         word, _, tag = line.removeprefix("\ufeff").partition("\t")
         tag = tag.rstrip()
-        is_tag = tag.strip() if any_tags else TAG.fullmatch(tag)
-        if not word or not is_tag or not tag.isprintable():
-            wanted = "a tag" if any_tags else "O, B-TYPE or I-TYPE"
+        if not word or not TAG.fullmatch(tag) or not tag.isprintable():
             raise InputError(
-                f"{path}, line {number}: expected a word, a tab and {wanted}, not {line[:60]!r}"
+                f"{path}, line {number}: expected a word, a tab and O, B-TYPE or I-TYPE, "
+                f"not {line[:60]!r}"
             )
         sentences[-1].words.append(word)
         sentences[-1].tags.append(tag)
@@ -87,8 +83,6 @@ class TaggedWords:
     A word that has no piece (it was all control characters), or none within ``length``, has no
     place in the row either, and will be tagged O. A row is (text, tags, number).
     """
-
-    texts_per_row = 1
 
     def __init__(self, sentences, tokenizer: Any, labels: Sequence[str], length: int):
         self.sentences = sentences
@@ -123,10 +117,6 @@ class TaggedWords:
         """Word pieces of every row, [CLS] and [SEP] included."""
         return [len(ids) for ids, _, _ in self.rows]
 
-    def pieces(self) -> list[list[int]]:
-        """The same, a list a row, as of rows with several texts."""
-        return [[length] for length in self.lengths()]
-
     def collate_fn(self, rows: Sequence[tuple[str, list[str], int]]) -> dict[str, Any]:
         """token_ids, attention_mask and labels, (B, L) each; sent_ids, tags, places of words."""
         _, tags, numbers = zip(*rows, strict=True)
@@ -140,6 +130,12 @@ class TaggedWords:
             "tags": tags,
             "places": places,  # of a row's words, in its ids
         }
+
+
+def tag_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """The cross-entropy, summed over labelled tokens: (B, L, C), (B, L) with −100 → ()."""
+    flat = logits.float().flatten(0, 1)  # (B · L, C)
+    return F.cross_entropy(flat, labels.flatten(), ignore_index=NO_LABEL, reduction="sum")
 
 
 @torch.no_grad()
