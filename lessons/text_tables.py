@@ -1,7 +1,4 @@
-"""Tables of texts and classes for numpy_bert.py and quantize.py: read, scored, written, compared.
-
-This file does not need torch, nor any file that does.
-"""
+"""Tables of texts and classes: read, scored, written and compared, without torch."""
 
 from __future__ import annotations
 
@@ -15,31 +12,25 @@ from training.files.predictions import read_predictions
 from training.files.tables import checked_ids, class_labels, parse_table
 from training.files.writing import write_whole
 
-TEXT_COLUMNS = ("text", "sentence")
-LABEL_COLUMNS = ("label", "sentiment")
 
+def read_table(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:
+    """Read ids, texts and labels from a table separated by commas or tabs.
 
-def read_table(path: Path, text: str | None = None, label: str | None = None):
-    """(ids, texts, labels or None) of a table with a header, separated by commas or tabs.
-
-    Args:
-        text, label: names of the columns; by default the usual ones.
+    Texts are in the column text or sentence, labels, if any, in label or sentiment.
     """
     table = parse_table(path, separator=None)
-    columns = {}
-    for kind, wanted, usual in (("text", text, TEXT_COLUMNS), ("label", label, LABEL_COLUMNS)):
-        if wanted and wanted not in table:
-            raise InputError(f"{path} has no column {wanted!r} (it has: {', '.join(table)})")
-        columns[kind] = next((name for name in (wanted, *usual) if name in table), None)
-    if not columns["text"] or table.empty:
-        why = "has no rows" if columns["text"] else "has no column of texts"
-        raise InputError(f"{path} {why} (columns: {', '.join(table)}); name it with --column")
+    text, label = (
+        next((name for name in names if name in table), None)
+        for names in (("text", "sentence"), ("label", "sentiment"))
+    )
+    if text is None or table.empty:
+        what = "has no rows" if text else "has no column text or sentence"
+        raise InputError(f"{path} {what} (it has: {', '.join(table)}); rename one")
     ids = checked_ids(path, table) if "id" in table else table.index.astype(str)
     labels = None
-    if columns["label"]:
-        table["label"] = table[columns["label"]]
-        labels = class_labels(path, table).to_numpy()
-    return [*ids], [*table[columns["text"]]], labels
+    if label:
+        labels = class_labels(path, table.assign(label=table[label])).to_numpy()
+    return [*ids], [*table[text]], labels
 
 
 def report(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -60,7 +51,7 @@ def report(labels: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
-    """Write id,Predicted_Sentiment, all of it or nothing."""
+    """Write the predictions as id,Predicted_Sentiment."""
     lines = [f"{id_},{label}\n" for id_, label in zip(ids, predicted, strict=True)]
     write_whole(path, "id,Predicted_Sentiment\n" + "".join(lines))
     print(f"wrote {path}")
@@ -68,14 +59,10 @@ def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
 
 def compare(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
     """Print in how many rows another prediction file agrees, and some ids that differ."""
-    fold = len({id_.lower() for id_ in ids}) == len(ids)  # programs that lower-case the ids
-    other = read_predictions(path, "Predicted_Sentiment", fold)
-    keys = [id_.lower() if fold else id_ for id_ in ids]
-    missing = [id_ for id_, key in zip(ids, keys, strict=True) if key not in other]
-    if missing:
+    other = read_predictions(path, "Predicted_Sentiment", fold=False)
+    if missing := [id_ for id_ in ids if id_ not in other]:
         raise InputError(
             f"{path} has no prediction for {len(missing)} of the {len(ids)} ids: {missing[0]} …"
         )
-    rows = zip(ids, keys, predicted, strict=True)
-    differ = [id_ for id_, key, label in rows if other[key] != label]
+    differ = [id_ for id_, label in zip(ids, predicted, strict=True) if other[id_] != label]
     print(f"same class as {path}: {len(ids) - len(differ)} of {len(ids)}", *differ[:5])
