@@ -55,10 +55,9 @@ def stretches() -> re.Pattern[str]:
     )
 
 
-def count_stretches(texts: Iterable[str], lower_case: bool) -> Counter[str]:
+def count_stretches(texts: Iterable[str]) -> Counter[str]:
     """How often each stretch occurs; it is cut into pieces independently of the others."""
-    lowered = (text.lower() if lower_case else text for text in texts)
-    return Counter(part for text in lowered for part in stretches().findall(text.strip()))
+    return Counter(part for text in texts for part in stretches().findall(text.strip()))
 
 
 def join(spelled: Sequence[str], first: str, second: str, piece: str) -> list[str]:
@@ -80,19 +79,15 @@ class BytePairTokenizer:
         merges: pairs of pieces, in the order in which they were learned.
     """
 
-    def __init__(
-        self, pieces: Sequence[str], merges: Sequence[tuple[str, str]], lower_case: bool = False
-    ):
+    def __init__(self, pieces: Sequence[str], merges: Sequence[tuple[str, str]]):
         self.pieces = list(pieces)
         self.ranks = {pair: rank for rank, pair in enumerate(merges)}
-        self.lower_case = lower_case
 
     def __len__(self) -> int:
         return len(self.pieces)
 
     def tokenize(self, text: str) -> list[str]:
         """The pieces of a text."""
-        text = text.lower() if self.lower_case else text
         return [piece for part in stretches().findall(text) for piece in self.cut(part)]
 
     def cut(self, stretch: str) -> list[str]:

@@ -12,7 +12,6 @@ matrix down to rank r, and measures the accuracy on dev that is left. docs/lora.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -34,7 +33,6 @@ from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.loop.batches import evaluation_loader
-from training.loop.devices import pick_device
 from training.loop.progress import progress_bar
 
 NUMBER = 4  # bytes of a float32
@@ -64,12 +62,13 @@ def learning(model: nn.Module) -> int:
 
 def kept_for_backward(bert: BertModel, batch_size: int, length: int) -> int:
     """Bytes that a forward pass keeps for the backward pass, the model's own tensors left out."""
-    own = {_storage(tensor) for tensor in (*bert.parameters(), *bert.buffers())}
+    own = {tensor.untyped_storage()._cdata for tensor in (*bert.parameters(), *bert.buffers())}
     kept: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
-        if _storage(tensor) not in own:
-            kept[_storage(tensor)] = tensor  # kept alive, so that its storage stays its own
+        storage = tensor.untyped_storage()._cdata
+        if storage not in own:
+            kept[storage] = tensor  # kept alive, so that its storage stays its own
         return tensor
 
     ids = bert.position_ids.new_zeros(batch_size, length)  # (B, L)
@@ -79,42 +78,22 @@ def kept_for_backward(bert: BertModel, batch_size: int, length: int) -> int:
     return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
 
 
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
-
-
-def compare(config: BertConfig, rank: int, batch_size: int, length: int) -> list[dict]:
-    """A row for each way: name, parameters, learning, and bytes of memory by what they are for."""
-    rows = []
-    for name, prepare in ways(rank).items():
-        with torch.device("meta"):  # shapes without numbers: nothing is computed
-            bert = BertModel(config).train()
-            prepare(bert)
-        parameters = sum(p.numel() for p in bert.parameters())
-        learn = learning(bert)
-        rows.append(
-            {
-                "name": name,
-                "learn": learn,
-                "weights": NUMBER * parameters,
-                "step": 3 * NUMBER * learn,  # gradient, and AdamW's two averages
-                "activations": kept_for_backward(bert, batch_size, length),
-            }
-        )
-    return rows
-
-
-def print_rows(rows: list[dict], batch_size: int, length: int) -> None:
-    """The table of ``compare``."""
-    whole = rows[0]["learn"]
+def print_table(config: BertConfig, rank: int, batch_size: int, length: int) -> None:
+    """For each way, print the numbers that learn and the megabytes of a training step."""
     print(f"MB of memory in a step on {batch_size} texts of {length} tokens, in float32\n")
     print(
         f"{'what learns':31} {'numbers':>11} {'of all':>8}  weights  grad+avg  activations    sum"
     )
-    for row in rows:
-        weights, step, kept = (row[key] / MEGABYTE for key in ("weights", "step", "activations"))
+    for name, prepare in ways(rank).items():
+        with torch.device("meta"):  # shapes without numbers: nothing is computed
+            bert = BertModel(config).train()
+            whole = learning(bert)
+            prepare(bert)
+        weights = NUMBER * sum(p.numel() for p in bert.parameters()) / MEGABYTE
+        step = 3 * NUMBER * learning(bert) / MEGABYTE  # gradient, and AdamW's two averages
+        kept = kept_for_backward(bert, batch_size, length) / MEGABYTE
         print(
-            f"{row['name']:31} {row['learn']:11,} {row['learn'] / whole:8.3%}  {weights:7.0f}"
+            f"{name:31} {learning(bert):11,} {learning(bert) / whole:8.3%}  {weights:7.0f}"
             f"  {step:8.1f}  {kept:11.0f}  {weights + step + kept:5.0f}"
         )
 
@@ -161,14 +140,13 @@ def cut(bert: BertModel, updates: dict[str, Update], rank: int) -> None:
         linear.weight.copy_(updates[name].at_rank(rank))
 
 
-def study(args: argparse.Namespace) -> None:
+def study(checkpoint: str, dev: str) -> None:
     """Print the fraction of the updates and the dev accuracy by rank, for a classifier."""
-    device = pick_device(args.use_gpu)
-    model, config = load_model(args.checkpoint, device)
+    device = torch.device("cpu")
+    model, config = load_model(checkpoint, device)
     if config.option != "finetune":
-        raise InputError(f"{args.checkpoint} was trained with --option pretrain: BERT never moved")
-    before = BertModel.from_pretrained(config.model).to(device)
-    dev = args.dev or str(data_folder(args.data_dir) / "ids-sst-dev.csv")
+        raise InputError(f"{checkpoint} was trained with --option pretrain: BERT never moved")
+    before = BertModel.from_pretrained(config.model)
     rows = SentenceClassificationDataset(load_data(dev, "dev", config.num_labels), config)
     loader = evaluation_loader(rows, 32)
     full = model_eval(loader, model, device)[0]
@@ -187,45 +165,30 @@ def study(args: argparse.Namespace) -> None:
     print(f"full  {'':{16 * len(kinds)}}  {full:9.3f}")
 
 
-# ---------------------------------------------------------------------------------------------
-# The command line
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """All flags."""
+def main() -> None:
+    """Print one of the two tables."""
     parser = OneLineParser(prog="lessons/lora.py", description="From full to low-rank updates.")
     add = parser.add_argument
-    add("--hidden", type=positive_int, default=768)
+    add("--hidden", type=positive_int, default=768, help="hidden size, of heads 64 wide")
     add("--layers", type=positive_int, default=12)
     add("--rank", type=positive_int, default=8)
     add("--batch_size", type=positive_int, default=16)
-    add("--length", type=positive_int, default=64, help="tokens of a text")
+    add("--length", type=positive_int, default=64, help="tokens of a text, at most 512")
     add("--checkpoint", metavar="FILE", help="of classifier.py --option finetune")
-    add("--dev", help="labelled sentences to measure on (SST's dev file)")
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
-    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
-    return parser
-
-
-def main() -> None:
-    """Print one of the two tables."""
-    parser = make_parser()
     args = parser.parse_args()
     if args.checkpoint:
-        study(args)
+        study(args.checkpoint, str(data_folder(args.data_dir) / "ids-sst-dev.csv"))
         return
-    if args.hidden % 64:
-        parser.error(f"--hidden {args.hidden}: heads are 64 wide, as in all sizes of BERT")
+    if args.hidden % 64 or args.length > 512:
+        parser.error("--hidden must be a multiple of 64, and --length at most 512")
     config = BertConfig(
         hidden_size=args.hidden,
         num_hidden_layers=args.layers,
         num_attention_heads=args.hidden // 64,
         intermediate_size=4 * args.hidden,
     )
-    if args.length > config.max_position_embeddings:
-        parser.error(f"--length {args.length}: BERT has {config.max_position_embeddings} positions")
-    rows = compare(config, args.rank, args.batch_size, args.length)
-    print_rows(rows, args.batch_size, args.length)
+    print_table(config, args.rank, args.batch_size, args.length)
 
 
 if __name__ == "__main__":
