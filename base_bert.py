@@ -77,6 +77,8 @@ def canonical_name(name: str) -> str:
 class BertPreTrainedModel(nn.Module):
     """Base class: keeps the configuration, initialises, loads and saves pretrained weights."""
 
+    config_class = BertConfig
+
     def __init__(self, config: BertConfig, *args: Any, **kwargs: Any):
         super().__init__()
         self.config = config

@@ -7,14 +7,7 @@ python classifier.py --predict 'Funny, warm and beautifully acted.' --checkpoint
 torchrun --nproc_per_node 2 classifier.py --option finetune
 """
 
-from __future__ import annotations
-
-import training  # noqa: F401, before torch
-
-# isort: split
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -22,35 +15,45 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bert import BertModel
-from config import BertConfig
-from datasets import SentenceClassificationDataset as SentimentDataset
-from datasets import SentenceClassificationTestDataset as SentimentTestDataset
-from datasets import load_data
-from evaluation import classify, say_classes, scored, write_in_order
+from datasets import SentenceClassificationDataset, SentenceClassificationTestDataset, load_data
+from evaluation import classify, metrics_of, say_classes, write_in_order
 from optimizer import AdamW
-from training.cli.flags import complete, hint_at_rate, print_settings, standard_input
+from training.cli.flags import hint_at_rate, print_settings, standard_input, with_defaults
 from training.cli.scripts import run_script, stop_at_stubs
 from training.cli.sentiment_flags import (
     ClassifierFlags,
+    classes_of,
     get_args,
-    hint_at_replaced,
     is_ours,
     output_stem,
     plan,
-    unfinished,
+    report_of,
 )
-from training.files.course_files import SPLITS, class_names, hint_at_gaps
-from training.files.hub import default_model
-from training.files.writing import check_writable
-from training.loop.batches import TrainingLoader, evaluation_loader
-from training.loop.checkpoints import end_run, restore_model, resume_path, save_model
-from training.loop.devices import autocast_for, compile_encoder, pick_device, speed_up
-from training.loop.processes import is_main_process, join_processes, on_main_process
-from training.loop.run import Run
+from training.loop import (
+    Run,
+    TrainingLoader,
+    autocast_for,
+    cache_encoder_outputs,
+    check_device,
+    clip,
+    compile_encoder,
+    evaluation_loader,
+    is_main_process,
+    join_processes,
+    parts,
+    pick_device,
+    restore_model,
+    resume_path,
+    save_model,
+    set_lr,
+    speed_up,
+)
 from utils import seed_everything
 
-# The table that grows by the epoch: headings and keys
-COLUMNS = {"loss": "loss", "train acc": "train_acc", "dev acc": "dev_acc", "dev macro F1": "dev_f1"}
+SentimentDataset, SentimentTestDataset = (
+    SentenceClassificationDataset,
+    SentenceClassificationTestDataset,
+)
 
 
 class BertSentimentClassifier(nn.Module):
@@ -64,7 +67,7 @@ class BertSentimentClassifier(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.num_labels = config.num_labels
-        model = complete(config, ClassifierFlags).model
+        model = with_defaults(config, ClassifierFlags).model
         self.bert = BertModel.from_pretrained(model)
         if config.option not in ("pretrain", "finetune"):
             raise ValueError(f"option {config.option!r} is neither 'pretrain' nor 'finetune'")
@@ -92,7 +95,7 @@ class BertSentimentClassifier(nn.Module):
 def model_eval(dataloader, model: nn.Module, device: torch.device) -> tuple:
     """→ (accuracy, macro F1, y_pred, y_true, sents, sent_ids) on labelled batches."""
     model.eval()
-    return scored(classify(dataloader, model, device))
+    return metrics_of(classify(dataloader, model, device))
 
 
 def model_test_eval(dataloader, model: nn.Module, device: torch.device) -> tuple:
@@ -102,15 +105,10 @@ def model_test_eval(dataloader, model: nn.Module, device: torch.device) -> tuple
     return predictions["y_pred"], predictions["sents"], predictions["sent_ids"]
 
 
-def load_model(filepath: str | Path, device: torch.device) -> tuple[nn.Module, SimpleNamespace]:
+def load_model(filepath: str, device: torch.device) -> tuple[nn.Module, SimpleNamespace]:
     """The classifier that save_model wrote, in evaluation mode, and its configuration."""
-    return restore_model(
-        filepath,
-        device,
-        BertSentimentClassifier,
-        script="classifier.py",
-        is_ours=is_ours,
-    )
+    build = BertSentimentClassifier
+    return restore_model(filepath, device, build, script="classifier.py", is_ours=is_ours)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -119,37 +117,36 @@ def load_model(filepath: str | Path, device: torch.device) -> tuple[nn.Module, S
 
 @dataclass
 class Data:
-    """The data sets of a run, and into how many classes they fall."""
+    """The data sets of a run, and the names of the classes they fall into."""
 
     train: SentimentDataset | None
     dev: SentimentDataset
     test: SentimentTestDataset | None
-    num_labels: int | None
+    classes: list[str]
 
 
-def read_data(args: ClassifierFlags, splits: Sequence[str] = tuple(SPLITS)) -> Data:
+def read_data(args: ClassifierFlags, splits: tuple[str, ...] = ("train", "dev", "test")) -> Data:
     """Read those files of a run that are asked for and named; dev is always read."""
     train_set, test_set, num_labels = None, None, args.num_labels
     if "train" in splits:
         rows, num_labels = load_data(args.train, "train", num_labels)
-        hint_at_gaps(args.train, [label for _, label, _ in rows], num_labels)
         train_set = SentimentDataset(rows, args)
     dev_set = SentimentDataset(load_data(args.dev, "dev", num_labels), args)
     if "test" in splits and args.test:
         test_set = SentimentTestDataset(load_data(args.test, "test"), args)
-    return Data(train_set, dev_set, test_set, num_labels)
+    return Data(train_set, dev_set, test_set, classes_of(args, num_labels))
 
 
-def new_model(args, num_labels: int) -> tuple[nn.Module, SimpleNamespace]:
+def new_model(args: ClassifierFlags, classes: list[str]) -> tuple[nn.Module, SimpleNamespace]:
     """A classifier on a pretrained BERT, and its configuration."""
     config = SimpleNamespace(
         hidden_dropout_prob=args.hidden_dropout_prob,
-        num_labels=num_labels,
-        hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
+        num_labels=len(classes),
+        hidden_size=BertModel.config_class.from_pretrained(args.model).hidden_size,
         data_dir=".",
         option=args.option,
         model=args.model,
-        labels=class_names(args.dev or "", num_labels, args.labels),
+        labels=classes,
     )
     return BertSentimentClassifier(config), config
 
@@ -164,24 +161,20 @@ def train(args, data: Data | None = None) -> None:
         args: the flags; older callers give some of them.
         data: what the files hold, if they were read before.
     """
-    args = complete(args, ClassifierFlags)
+    args = with_defaults(args, ClassifierFlags)
     device = pick_device(args.use_gpu)
+    autocast = autocast_for(device, args.precision)
     data = data or read_data(args, ("train", "dev"))
     train_loader = TrainingLoader(data.train, args.batch_size, args.seed)
     dev_loader = evaluation_loader(data.dev, args.batch_size)
-    model, config = new_model(args, data.num_labels)
+    model, config = new_model(args, data.classes)
     model.to(device)
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.fast:
         speed_up(model, optimizer)
-    if args.use_gpu:
-        from training.loop.device_check import check_device
-
-        check_device(args, model, {"forward": data.train})
+    check_device(args, model, {"forward": data.train})
     if args.option == "pretrain" and not args.reencode:
-        from training.loop.encoder_outputs import cache_encoder_outputs
-
-        with autocast_for(device, args.precision)():
+        with autocast():
             rows = (data.train, data.dev)
             cache_encoder_outputs(model, [model.forward], rows, args.batch_size, device)
     if args.compile:
@@ -190,28 +183,23 @@ def train(args, data: Data | None = None) -> None:
     with Run(args, model, optimizer, train_loader, report=report_of(args)) as run:
         for _ in run.epochs():
             for batch in run.batches():
-                for ids, mask, labels in run.micro_batches(batch):
-                    with run.autocast():
+                for ids, mask, labels in parts(batch, args.accumulate, device):
+                    with autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, num_labels)
                     loss = F.cross_entropy(logits.float(), labels)
                     run.scale(loss * len(labels) / len(batch["labels"])).backward()
                     run.log(len(labels), loss=loss, train_acc=logits.argmax(dim=-1) == labels)
-                run.before_update()
+                run.gather_gradients()
+                clip(model, args.clip)
+                set_lr(optimizer, args, run.step, run.total_steps)
                 optimizer.step()
                 optimizer.zero_grad()
                 run.end_step()
-            with run.autocast():
+            with autocast():
                 accuracy, f1 = model_eval(dev_loader, model, device)[:2]
             if run.is_best(accuracy):
                 save_model(model, optimizer, args, config, args.filepath)
             run.end_epoch(run.means() | {"dev_acc": accuracy, "dev_f1": f1})
-
-
-def report_of(args):
-    """Where the run's reports go, and what they are called."""
-    from training.reports.report import Report  # here: a prediction needs nothing that draws
-
-    return Report(f"{output_stem(args)}-", Path(output_stem(args)).name, COLUMNS)
 
 
 def test(args, data: Data | None = None) -> None:
@@ -219,9 +207,7 @@ def test(args, data: Data | None = None) -> None:
 
     Also writes what the model does on dev: every class, mistakes, pictures, the run's page.
     """
-    from training.reports.error_analysis import describe
-
-    args = complete(args, ClassifierFlags)
+    args = with_defaults(args, ClassifierFlags)
     device = pick_device(args.use_gpu)
     autocast = autocast_for(device, args.precision)
     model, config = load_model(args.filepath, device)
@@ -232,24 +218,24 @@ def test(args, data: Data | None = None) -> None:
 
     with autocast():
         predictions = classify(evaluation_loader(data.dev, args.batch_size), model, device)
-    accuracy, f1 = scored(predictions)[:2]
+    accuracy, f1 = metrics_of(predictions)[:2]
     print(f"dev accuracy {accuracy:.3f}, macro F1 {f1:.3f} ({args.dev})")
     write_in_order(args.dev_out, data.dev, predictions, "Predicted_Sentiment")
-    stem = output_stem(args)
-    names = class_names(args.dev, args.num_labels, args.labels)
-    report_of(args).conclude(args, [describe(stem, predictions, data.dev, names)])
+    report = report_of(args)
+    report.describe(output_stem(args), predictions, data.dev, data.classes)
+    report.conclude(args)
     if data.test:
         with autocast():
             predictions = classify(evaluation_loader(data.test, args.batch_size), model, device)
         write_in_order(args.test_out, data.test, predictions, "Predicted_Sentiment")
-    print(f"wrote {stem}-*")
+    print(f"wrote {output_stem(args)}-*")
 
 
 # ---------------------------------------------------------------------------------------------
 # The command line
 
 
-def predict(texts: Iterable[str], checkpoint: str, use_gpu: bool) -> None:
+def predict(texts, checkpoint: str, use_gpu: bool) -> None:
     """Print the class and the probability of every class for each text."""
     device = pick_device(use_gpu)
     model, config = load_model(checkpoint, device)
@@ -273,25 +259,18 @@ def main() -> None:
         return
     join_processes(args.use_gpu)
     stop_at_stubs("classifier.py", ["__init__", "forward"])
-    args.model = args.model or on_main_process(default_model)
-    runs = unfinished(plan(args))
+    runs = plan(args)
     hint_at_rate(args)
     # all files are read before: a fault in the last one must not show after an hour of training
     data = [read_data(run) for run in runs]
-    for run, its_data in zip(runs, data, strict=True):
-        class_names(run.dev, its_data.num_labels, run.labels)
-        hint_at_replaced(run)
-        for out in (run.dev_out, run.test_out, run.filepath):
-            check_writable(Path(out).parent)
     for run, its_data in zip(runs, data, strict=True):
         seed_everything(run.seed)
         print_settings(run)
         train(run, its_data)
         if is_main_process():
             test(run, its_data)
-    if is_main_process():
-        for run in runs:
-            end_run(resume_path(run.filepath), f"{output_stem(run)}-")
+    for run in runs if is_main_process() else ():
+        resume_path(run.filepath).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from torch.utils.data import Dataset
 
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
-from training.cli.flags import TrainingFlags, complete
-from training.files.course_files import COURSE_STEMS, data_folder
+from training.cli.flags import TrainingFlags, with_defaults
+from training.files.course_files import COURSE_STEMS, data_folder, hint_at_gaps
 from training.files.errors import InputError
 from training.files.tables import class_labels, read_table, refuse, similarities
 
@@ -46,7 +46,9 @@ def load_data(filename: str | Path, flag: str = "train", num_labels: int | None 
     labels = class_labels(path, table, num_labels)
     rows = list(zip(sentences, labels.tolist(), table["id"], strict=True))
     if flag == "train":
-        return rows, num_labels or int(labels.max()) + 1
+        num_labels = num_labels or int(labels.max()) + 1
+        hint_at_gaps(path, labels, num_labels)
+        return rows, num_labels
     return rows
 
 
@@ -138,7 +140,7 @@ class TextDataset(Dataset):
     def __init__(self, dataset: list[tuple], args: Any):
         self.dataset = dataset
         self.p = args
-        model = complete(args, TrainingFlags).model
+        model = with_defaults(args, TrainingFlags).model
         self.tokenizer = BertTokenizer.from_pretrained(model)
         positions = BertConfig.from_pretrained(model).max_position_embeddings
         self.max_length = min(MODEL_MAX_LENGTH, positions)

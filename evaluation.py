@@ -136,7 +136,7 @@ def accuracy_and_f1(y_true: Sequence[int], y_pred: Sequence[int]) -> tuple[float
     return float(metrics.accuracy_score(y_true, y_pred)), float(f1)
 
 
-def scored(predictions: Mapping[str, list]) -> tuple:
+def metrics_of(predictions: Mapping[str, list]) -> tuple:
     """The result of classify → (accuracy, macro F1, y_pred, y_true, sents, sent_ids)."""
     scores = accuracy_and_f1(predictions["y_true"], predictions["y_pred"])
     return *scores, *(predictions[key] for key in ("y_pred", "y_true", "sents", "sent_ids"))
@@ -175,7 +175,7 @@ def overall(scores: Mapping[str, float]) -> float:
 def model_eval_sst(dataloader, model: nn.Module, device: torch.device) -> tuple:
     """→ (accuracy, macro F1, y_pred, y_true, sents, sent_ids) of model.predict_sentiment."""
     model.eval()
-    return scored(classify(dataloader, model.predict_sentiment, device))
+    return metrics_of(classify(dataloader, model.predict_sentiment, device))
 
 
 def predict_three(sst_loader, para_loader, sts_loader, model: nn.Module, device) -> list[dict]:

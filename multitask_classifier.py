@@ -5,14 +5,8 @@ python multitask_classifier.py --predict 'How old are you?' 'What is your age?' 
 torchrun --nproc_per_node 2 multitask_classifier.py --option finetune
 """
 
-from __future__ import annotations
-
-import training  # noqa: F401, before torch
-
-# isort: split
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -20,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bert import BertModel
-from config import BertConfig
 from datasets import (
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
@@ -43,7 +36,7 @@ from evaluation import (
     write_in_order,
 )
 from optimizer import AdamW
-from training.cli.flags import complete, given_lines, hint_at_rate, print_settings
+from training.cli.flags import given_lines, hint_at_rate, print_settings, with_defaults
 from training.cli.scripts import run_script, stop_at_stubs
 from training.cli.task_flags import (
     TaskFlags,
@@ -55,15 +48,31 @@ from training.cli.task_flags import (
 from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.loop.batches import PAIR, SINGLE, TrainingLoader, evaluation_loader
-from training.loop.checkpoints import end_run, has_ended, restore_model, resume_path, save_model
-from training.loop.device_check import check_device
-from training.loop.devices import autocast_for, compile_encoder, pick_device, speed_up
-from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
-from training.loop.processes import is_main_process, join_processes, on_main_process
-from training.loop.round_robin import RoundRobin
-from training.loop.run import Run
-from training.reports.error_analysis import describe
+from training.loop import (
+    PAIR,
+    SINGLE,
+    RoundRobin,
+    Run,
+    TrainingLoader,
+    autocast_for,
+    cache_encoder_outputs,
+    check_device,
+    clip,
+    compile_encoder,
+    evaluation_loader,
+    is_main_process,
+    join_processes,
+    on_main_process,
+    parts,
+    pick_device,
+    refuse_ended,
+    restore_model,
+    resume_path,
+    save_model,
+    set_lr,
+    speed_up,
+    unique_texts,
+)
 from training.reports.report import Report
 from utils import seed_everything
 
@@ -86,7 +95,7 @@ class MultitaskBERT(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        self.bert = BertModel.from_pretrained(complete(config, MultitaskFlags).model)
+        self.bert = BertModel.from_pretrained(with_defaults(config, MultitaskFlags).model)
         if config.option not in ("pretrain", "finetune"):
             raise ValueError(f"option {config.option!r} is neither 'pretrain' nor 'finetune'")
         self.bert.requires_grad_(config.option == "finetune")
@@ -210,7 +219,7 @@ def new_model(args: MultitaskFlags) -> tuple[MultitaskBERT, SimpleNamespace]:
         option=args.option,
         hidden_dropout_prob=args.hidden_dropout_prob,
         tasks=args.tasks,
-        hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
+        hidden_size=BertModel.config_class.from_pretrained(args.model).hidden_size,
         data_dir=".",
         model=args.model,
         labels=class_names(args.sst_dev or "", CLASSES["sst"]),
@@ -224,8 +233,9 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     Also writes learning curves and multitask-metrics.json into args.out_dir, after every epoch,
     and every minute a file that --resume continues from. Reads the dev sets unless they are given.
     """
-    args = find_files(complete(args, MultitaskFlags), TASKS)
+    args = find_files(with_defaults(args, MultitaskFlags), TASKS)
     device = pick_device(args.use_gpu)
+    autocast = autocast_for(device, args.precision)
     tasks = tasks_with_loss(args.tasks, LOSSES)
     train_sets = {task: read_set(task, args, "train") for task in tasks}
     held_out = held_out or read_held_out(args, ["dev"])
@@ -240,7 +250,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     check_device(args, model, {HEADS[task]: rows for task, rows in train_sets.items()})
     if args.option == "pretrain" and not args.reencode:
         texts = unique_texts([*train_sets.values(), *dev_sets.values()])
-        with autocast_for(device, args.precision)():
+        with autocast():
             rows = [SentenceClassificationTestDataset(texts, args)]
             heads = [getattr(model, HEADS[task]) for task in tasks]
             cache_encoder_outputs(model, heads, rows, args.batch_size, device)
@@ -251,17 +261,20 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
         for _ in run.epochs():
             for batch in run.batches():
                 task = batch["task"]
-                for *inputs, labels in run.micro_batches(batch, SINGLE if task == "sst" else PAIR):
-                    with run.autocast():
+                keys = SINGLE if task == "sst" else PAIR
+                for *inputs, labels in parts(batch, args.accumulate, device, keys):
+                    with autocast():
                         outputs = getattr(model, HEADS[task])(*inputs)  # (B, 5) or (B,)
                     loss = LOSSES[task](outputs.float(), labels)
                     run.scale(loss * len(labels) / len(batch["labels"])).backward()
                     run.log(len(labels), loss=loss, **{f"{task}_loss": loss})
-                run.before_update()
+                run.gather_gradients()
+                clip(model, args.clip)
+                set_lr(optimizer, args, run.step, run.total_steps)
                 optimizer.step()
                 optimizer.zero_grad()
                 run.end_step()
-            with run.autocast():
+            with autocast():
                 scores = evaluate(model, dev_loaders, device)
             if run.is_best(scores["overall"]):
                 save_model(model, optimizer, args, config, args.filepath)
@@ -301,7 +314,7 @@ def evaluate(model: nn.Module, loaders: Mapping[str, Iterable], device) -> dict[
     return scores | {"overall": overall(scores)}
 
 
-def load_model(filepath: str | Path, device: torch.device) -> tuple[MultitaskBERT, SimpleNamespace]:
+def load_model(filepath: str, device: torch.device) -> tuple[MultitaskBERT, SimpleNamespace]:
     """The model that save_model wrote, in evaluation mode, and its configuration."""
     return restore_model(
         filepath,
@@ -317,13 +330,13 @@ def test_model(args, held_out: HeldOut | None = None) -> None:
 
     On dev it also writes a report, mistakes and pictures; it reads the sets unless they are given.
     """
-    args = find_files(complete(args, MultitaskFlags), TASKS)
+    args = find_files(with_defaults(args, MultitaskFlags), TASKS)
     device = pick_device(args.use_gpu)
     model, config = load_model(args.filepath, device)
     if args.fast:
         speed_up(model)
     vars(args).update(vars(config))
-    scores, results = {}, []
+    report, scores = report_of(args, args.tasks), {}
     for (task, split), rows in (held_out or read_held_out(args)).items():
         loader = evaluation_loader(rows, args.batch_size)
         with autocast_for(device, args.precision)():
@@ -332,8 +345,8 @@ def test_model(args, held_out: HeldOut | None = None) -> None:
         if split == "dev":
             scores[task] = score(task, predictions)
             names = class_names(getattr(args, f"{task}_dev"), CLASSES[task])
-            results.append(describe(f"{args.out_dir}/multitask-{task}", predictions, rows, names))
-    report_of(args, list(scores)).conclude(args, results)
+            report.describe(f"{args.out_dir}/multitask-{task}", predictions, rows, names)
+    report.conclude(args)
     shown = "".join(f"  {task} {value:.3f}" for task, value in scores.items())
     trained = {task: value for task, value in scores.items() if task in LOSSES}
     print(f"dev{shown}  overall {overall(trained):.3f}")
@@ -382,9 +395,8 @@ def main() -> None:
     join_processes(args.use_gpu)
     stop_at_stubs("multitask_classifier.py", ["__init__", *map(HEADS.get, args.tasks)])
     args.model = args.model or on_main_process(default_model)
-    args = find_files(complete(args, MultitaskFlags), TASKS)
-    if has_ended(resume_path(args.filepath), f"{args.out_dir}/multitask-", args):
-        return
+    args = find_files(with_defaults(args, MultitaskFlags), TASKS)
+    refuse_ended(args, [args.filepath], [resume_path(args.filepath)])
     hint_at_rate(args)
     check_files(args)
     print_settings(args, args.tasks)
@@ -393,7 +405,7 @@ def main() -> None:
     train_multitask(args, held_out)
     if is_main_process():
         test_model(args, held_out)
-        end_run(resume_path(args.filepath), f"{args.out_dir}/multitask-")
+        resume_path(args.filepath).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

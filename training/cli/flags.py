@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from training.files.errors import InputError
+from training.files.writing import check_writable
 
 # Of what a run prints: as wide as a split screen or a phone, with names left whole
 WRAPPING = {"width": 60, "break_long_words": False, "break_on_hyphens": False}
@@ -248,6 +249,8 @@ def check_outputs(args: Any) -> None:
             if verb == "writes" and place in names:
                 raise InputError(f"{flag_name} is the file of --{names[place]}; name another one")
             names[place] = setting.name
+            if verb == "writes":
+                check_writable(Path(value).parent)
 
 
 def hint_at_rate(args: Any) -> None:
@@ -260,7 +263,7 @@ def hint_at_rate(args: Any) -> None:
 Flags = TypeVar("Flags", bound=TrainingFlags)
 
 
-def complete(args: Any, kind: type[Flags]) -> Flags:
+def with_defaults(args: Any, kind: type[Flags]) -> Flags:
     """An older caller's args or config as a ``kind``, with defaults for what it does not know.
 
     Args:

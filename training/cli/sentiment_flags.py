@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,14 +17,15 @@ from training.cli.flags import (
     positive_int,
     some_text,
 )
-from training.files.course_files import COURSE_MODEL, OFFLINE_NAME, SPLITS, data_folder
-from training.files.errors import InputError
-from training.files.texts import read_json
-from training.loop.checkpoints import has_ended, resume_path, run_settings
+from training.files.course_files import SPLITS, class_names, data_folder
+from training.files.hub import default_model
+from training.loop import on_main_process, refuse_ended, resume_path
+from training.reports.report import Report
 
 # The course's two data sets: number of classes, and a batch size where it is fixed
 DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
-HANDED_IN = {"pretrain": 1e-3, "finetune": 1e-5}  # --lr of the runs that part 1 asks for
+# The table that grows by the epoch: headings and keys
+COLUMNS = {"loss": "loss", "train acc": "train_acc", "dev acc": "dev_acc", "dev macro F1": "dev_f1"}
 
 
 @dataclass
@@ -85,6 +85,7 @@ def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
 
 def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
     """The flags of each data set that will run: its files, and the names of what is written."""
+    args.model = args.model or on_main_process(default_model)
     if args.train:
         runs = {Path(args.train).stem: args}
     else:
@@ -106,60 +107,20 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
     ]
     for run in planned:
         check_outputs(run)
-        check_handed_in(run)
+    results = [run.filepath for run in planned]
+    refuse_ended(args, results, [resume_path(result) for result in results])
     return planned
-
-
-def check_handed_in(run: ClassifierFlags) -> None:
-    """InputError where a file to hand in would not be from the run that its metrics.json tells."""
-    handed_in = {f"predictions/{option}-{name}" for option in HANDED_IN for name in DATA_SETS}
-    for flag_name in ("dev_out", "test_out"):
-        path = Path(getattr(run, flag_name))
-        stem = re.sub("-(dev|test)-out$", "", str(path.with_suffix("")))
-        metrics = Path(f"{stem}-metrics.json")
-        if stem in handed_in and stem != output_stem(run) and metrics.is_file():
-            raise InputError(
-                f"--{flag_name} {path} is handed in with the flags of {metrics}, and this run's go "
-                f"into {output_stem(run)}-metrics.json; choose another name"
-            )
-
-
-def hint_at_replaced(run: ClassifierFlags) -> None:
-    """Say so where the files of the run that part 1 asks for are replaced by those of another."""
-    stem, name = output_stem(run), str(run.filepath).removesuffix("-classifier.pt")
-    try:
-        saved = read_json(f"{stem}-metrics.json")["args"]
-        if name not in DATA_SETS or not_as_asked(saved, run.option, name):
-            return
-    except (InputError, KeyError, TypeError):
-        return
-    if different := not_as_asked(vars(run), run.option, name):
-        print(f"hint: {stem}-* are as part 1 asks; this run replaces them: {'; '.join(different)}")
-
-
-def not_as_asked(args: Mapping[str, Any], option: str, name: str) -> list[str]:
-    """The settings in which a run, by its metrics' args, differs from the one part 1 asks for."""
-    files = {split: f"ids-{name}-{split}.csv" for split in ("train", "dev")}
-    batch_size = DATA_SETS[name][1] or ClassifierFlags.batch_size
-    asked = ClassifierFlags(option=option, lr=HANDED_IN[option], batch_size=batch_size)
-    asked.model = OFFLINE_NAME if args["model"] == OFFLINE_NAME else COURSE_MODEL  # it stands in
-    values = {**args, **{split: Path(args[split]).name for split in files}}
-    wanted = run_settings(asked) | files
-    return [
-        f"{key} {values[key]}, not {wanted[key]}" for key in wanted if values[key] != wanted[key]
-    ]
 
 
 def is_ours(config: Mapping[str, Any]) -> bool:
     """Whether a checkpoint's configuration is of a model of classifier.py."""
     labels, dropout = config.get("num_labels"), config.get("hidden_dropout_prob")
     return (
-        config.get("option") in HANDED_IN
+        config.get("option") in ("pretrain", "finetune")
         and isinstance(labels, int)
         and labels > 0
         and isinstance(dropout, (int, float))
         and 0 <= dropout < 1
-        and isinstance(config.get("model", ""), (str, type(None)))
     )
 
 
@@ -168,11 +129,11 @@ def output_stem(args: ClassifierFlags) -> str:
     return str(Path(args.dev_out).with_suffix("")).removesuffix("-dev-out")
 
 
-def unfinished(runs: Sequence[ClassifierFlags]) -> list[ClassifierFlags]:
-    """With --resume not the runs that have ended, unless one before them goes on."""
-    left: list[ClassifierFlags] = []
-    for run in runs:
-        goes_on = any(resume_path(earlier.filepath).is_file() for earlier in left)
-        if goes_on or not has_ended(resume_path(run.filepath), f"{output_stem(run)}-", run):
-            left.append(run)
-    return left
+def report_of(args: ClassifierFlags) -> Report:
+    """Where the run's reports go, and what they are called."""
+    return Report(f"{output_stem(args)}-", Path(output_stem(args)).name, COLUMNS)
+
+
+def classes_of(args: ClassifierFlags, count: int) -> list[str]:
+    """The names of a run's classes: those of --labels, the course's, or numbers."""
+    return class_names(args.dev or "", count, args.labels)

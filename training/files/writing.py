@@ -32,7 +32,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
             yield nowhere
         return
     path = Path(path)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.part")
     encoding = None if "b" in mode else "utf-8"
     newline = None if "b" in mode else "\n"
     errors = None if "b" in mode else "backslashreplace"  # of a file's name that is not UTF-8

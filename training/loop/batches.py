@@ -1,11 +1,8 @@
-"""Batches: rows of similar length together, in a new order every epoch; micro-batches.
-
-It knows of a data set that it has ``lengths()`` and a ``collate_fn``, and of a batch that it is a
-dict of tensors.
-"""
+"""Batches: rows of similar length together, in a new order every epoch; the parts of a batch."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -15,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
+from training.files.errors import InputError
 from training.loop.processes import rank, world_size
 
 Rows = TypeVar("Rows", list[int], np.ndarray)
@@ -38,11 +36,8 @@ class LengthBatches(Sampler):
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int):
-        self.lengths = lengths
-        self.batch_size = batch_size
-        self.seed = seed
-        self.epoch = 0
-        self.skip = 0
+        self.lengths, self.batch_size, self.seed = lengths, batch_size, seed
+        self.epoch = self.skip = 0
 
     def set_epoch(self, epoch: int, skip: int = 0) -> None:
         """Set the epoch whose order comes next, and how many of its batches to leave out."""
@@ -83,10 +78,52 @@ class TrainingLoader(DataLoader):
         # An epoch begins with a random draw of the loader's; one that goes on has had it.
         self.generator = torch.Generator() if skip else None
 
-    @property
-    def pieces_per_batch(self) -> float:
-        """Word pieces of a batch, on average."""
-        return float(np.sum(self.batch_sampler.lengths)) / len(self)
+
+class RoundRobin:
+    """The batches of several training sets, one set after the other, each set's without end.
+
+    A batch tells in ``batch["task"]`` whose it is. Every epoch begins with the first set; where a
+    set continues follows from the number of steps before, so that there is no state to save.
+
+    Args:
+        loaders: by the names of the sets.
+        steps: how long an epoch is.
+    """
+
+    def __init__(self, loaders: Mapping[str, TrainingLoader], steps: int):
+        names = list(loaders)
+        if steps < len(names):
+            raise InputError(
+                f"--steps_per_epoch {steps} is too few: each epoch begins with {names[0]}, and "
+                f"{names[-1]} would never have a step; give at least {len(names)}"
+            )
+        self.loaders, self.epoch, self.skip = loaders, 1, 0
+        self.order = [names[step % len(names)] for step in range(steps)]
+
+    def set_epoch(self, epoch: int, skip: int = 0) -> None:
+        """Set the epoch whose batches come next, and how many of them to leave out."""
+        self.epoch, self.skip = epoch, skip
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[dict]:
+        before = (self.epoch - 1) * self.order + self.order[: self.skip]
+        streams = {name: endless(self.loaders[name], before.count(name)) for name in self.loaders}
+        for name in self.order[self.skip :]:
+            yield next(streams[name]) | {"task": name}
+
+
+def endless(loader: TrainingLoader, skip: int) -> Iterator[dict]:
+    """A set's batches, all of them again and again in new orders; the first ``skip`` left out."""
+    rounds, batches = divmod(skip, len(loader))
+    for epoch in itertools.count(rounds + 1):
+        loader.set_epoch(epoch, batches)
+        # a loader draws a number when it begins; not from the run's, which would then depend on
+        # how often it was interrupted
+        loader.generator = torch.Generator()
+        yield from loader
+        batches = 0
 
 
 def evaluation_loader(
@@ -108,8 +145,23 @@ def _cut(rows: Rows, batch_size: int) -> Iterator[Rows]:
         yield rows[start : start + batch_size]
 
 
+def parts(
+    batch: Mapping[str, Any], accumulate: int, device: torch.device, keys: Sequence[str] = SINGLE
+) -> Iterator[tuple[Tensor, ...]]:
+    """Split a batch, or this process's rows of it, into parts on the device: tensors of ``keys``.
+
+    The gradients of all parts, each weighted by its fraction of the rows, sum up to the batch's.
+    Where a key has a list, it holds a tensor for each part.
+    """
+    slices = part_slices(len(batch["labels"]), accumulate, rank(), world_size())
+    for i, rows in enumerate(slices):
+        values = (batch[key] for key in keys)
+        tensors = (value[i] if isinstance(value, list) else value[rows] for value in values)
+        yield tuple(to_device(tensor, device) for tensor in tensors)
+
+
 def part_slices(rows: int, count: int, rank: int, world_size: int) -> list[slice]:
-    """Which of a batch's rows each micro-batch of a process takes; of too few rows some none.
+    """Which of a batch's rows each part of a process takes; of too few rows some take none.
 
     Of W processes number r takes rows r, r + W, r + 2W …, in ``count`` parts or fewer.
     """
@@ -117,44 +169,20 @@ def part_slices(rows: int, count: int, rank: int, world_size: int) -> list[slice
     return [slice(i, i + size, world_size) for i in range(rank, rows, size)] if size else []
 
 
-def part_of(
-    batch: Mapping[str, Any], keys: Sequence[str], part: int, rows: slice, device: torch.device
-) -> tuple[Tensor, ...]:
-    """A micro-batch on the device; where a key has a list, it holds a tensor for each part."""
-    values = (batch[key] for key in keys)
-    tensors = (value[part] if isinstance(value, list) else value[rows] for value in values)
-    return tuple(to_device(tensor, device) for tensor in tensors)
-
-
-def micro_batches(
-    batch: Mapping[str, Any], count: int, device: torch.device, keys: Sequence[str] = SINGLE
-) -> Iterator[tuple[Tensor, ...]]:
-    """Split a process's share of a batch into ``count`` parts: tuples of the tensors of ``keys``.
-
-    The gradients of all micro-batches, each weighted by its share of the rows, sum up to the
-    batch's.
-    """
-    slices = part_slices(len(batch["labels"]), count, rank(), world_size())
-    for part, rows in enumerate(slices):
-        yield part_of(batch, keys, part, rows, device)
-
-
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """A tensor of a batch on the device, without waiting for the work that the device has.
 
-    A GPU fetches from pinned memory by itself, when its turn comes; a copy from other memory makes
-    the CPU wait for all kernels before it.
+    A GPU fetches from pinned memory by itself; a copy from other memory makes the CPU wait.
     """
-    if device.type == "cuda":
-        moved = tensor.pin_memory().to(device, non_blocking=True)
-    else:
-        moved = tensor.to(device)
-    if moved is not tensor:
-        moved.host = tensor
+    if device.type == "cpu":
+        return tensor
+    is_cuda = device.type == "cuda"
+    moved = (tensor.pin_memory() if is_cuda else tensor).to(device, non_blocking=is_cuda)
+    moved.host = tensor
     return moved
 
 
-def on_host(tensor: Tensor) -> Tensor:
+def cpu_copy(tensor: Tensor) -> Tensor:
     """The tensor that ``to_device`` copied, which is read without waiting; else a copy from there.
 
     Numbers of it are read by ``.numpy()``, which refuses a tensor on a device.

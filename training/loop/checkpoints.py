@@ -1,31 +1,24 @@
-"""Trained models in files, and files from which an interrupted run goes on.
-
-It does not know what a run counts or how a model is trained.
-"""
+"""Trained models in files, and files from which an interrupted run goes on."""
 
 from __future__ import annotations
 
-import copy
-import json
-import pickle
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from training.files.errors import InputError, Stopped, first_line
 from training.files.weights import check_numbers
-from training.files.writing import atomic_write, sha256_of, write_json
+from training.files.writing import atomic_write, sha256_of
 from training.loop.devices import device_fault
-from training.loop.processes import any_process, is_main_process, rank, world_size
+from training.loop.processes import gather, is_main_process, rank, world_size
 
 # ---------------------------------------------------------------------------------------------
 # Trained models
@@ -44,32 +37,21 @@ def save_checkpoint(path: str | Path, checkpoint: dict[str, Any]) -> None:
 
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """Load what save_checkpoint wrote onto the CPU; nothing in it can run code."""
-    path = Path(path)
-    if not path.is_file():
+    if not Path(path).is_file():
         raise InputError(f"no checkpoint at {path}: train first, or name another")
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises half a dozen types for damaged files
-        reason = first_line(error)
-        if isinstance(error, pickle.UnpicklingError):  # whose text advises to trust the file
-            reason = "it is truncated, or holds more than tensors and plain values"
-            with open(path, "rb") as file:
-                if not file.read(4).startswith((b"PK", b"\x80")):  # of a zip file, of a pickle
-                    reason = "torch.save does not write such files"
-        raise InputError(f"{path} is not a checkpoint or is damaged: {reason}") from error
+    except Exception as error:  # torch raises half a dozen types; one advises to trust the file
+        raise InputError(
+            f"{path} is not a checkpoint: torch.save did not write it, it is damaged, or it holds "
+            "more than tensors and plain values"
+        ) from error
 
 
 def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
     """Save model, optimizer, flags and configuration, atomically, as tensors and plain values."""
-    save_checkpoint(
-        filepath,
-        {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "args": vars(args),
-            "config": vars(config),
-        },
-    )
+    states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    save_checkpoint(filepath, states | {"args": vars(args), "config": vars(config)})
     print(f"saved the model to {filepath}")
 
 
@@ -93,19 +75,14 @@ def restore_model(
     """
     saved = load_checkpoint(filepath)
     values = saved.get("config") if isinstance(saved, dict) else None
-    if (
-        not isinstance(values, dict)
-        or not {"option", "hidden_size", "hidden_dropout_prob"} <= values.keys()
-        or not is_ours(values)
-        or not isinstance(saved.get("model"), dict)
-    ):
+    needed = {"option", "hidden_size", "hidden_dropout_prob"}
+    if not isinstance(values, dict) or not needed <= values.keys() or not is_ours(values):
         raise InputError(f"{filepath} is not a checkpoint of {script}; train again")
-    config = SimpleNamespace(**values)
-    model = build(config)
-    check_numbers(f"{filepath}:", saved["model"])
+    model, config = build(SimpleNamespace(**values)), SimpleNamespace(**values)
     try:
+        check_numbers(f"{filepath}:", saved["model"])
         model.load_state_dict(saved["model"])
-    except RuntimeError as error:
+    except (RuntimeError, KeyError, AttributeError, TypeError) as error:
         raise InputError(
             f"{filepath} does not hold the tensors of a {type(model).__name__} on "
             f"{values.get('model') or 'the default model'}; train again"
@@ -116,25 +93,19 @@ def restore_model(
 # ---------------------------------------------------------------------------------------------
 # Interrupted runs
 
-FORMAT = 3  # of resume files
-
 
 def run_settings(args: Any) -> dict[str, Any]:
-    """What has to be the same for a run to be resumed: its flags, and what the files hold it reads.
+    """What has to be the same for a run to be resumed: flags, and what the files hold they name.
 
     Args:
         args: a dataclass of flags; a flag's metadata say whether a resumed run may change it.
     """
-    plain = (bool, int, float, str, list, tuple, type(None))
-    settings = {}
-    for setting in fields(args):
-        value = getattr(args, setting.name)
-        if setting.metadata.get("may_change", True) or not isinstance(value, plain):
-            continue
-        if setting.metadata["path"] and value and Path(value).is_file():
-            value = sha256_of(value)
-        settings[setting.name] = value
-    return settings
+    names = [flag.name for flag in fields(args) if not flag.metadata.get("may_change")]
+    values = {name: getattr(args, name) for name in names}
+    for name, value in values.items():
+        if isinstance(value, (str, Path)):
+            values[name] = sha256_of(value) if Path(value).is_file() else str(value)
+    return values
 
 
 def resume_path(filepath: str | Path) -> Path:
@@ -142,39 +113,11 @@ def resume_path(filepath: str | Path) -> Path:
     return Path(filepath).with_suffix(".resume")
 
 
-def end_run(point: Path, prefix: str) -> None:
-    """Mark a run's metrics.json, behind this prefix, as final, and remove its resume point."""
-    metrics = Path(f"{prefix}metrics.json")
-    if metrics.is_file():
-        write_json(metrics, json.loads(metrics.read_text(encoding="utf-8")) | {"ended": True})
-    point.unlink(missing_ok=True)
-
-
-def has_ended(point: Path, prefix: str, args: Any) -> bool:
-    """Whether --resume asks for a run that has come to its end, which a line says.
-
-    Raises:
-        InputError: the run that has ended there had other settings; its results would be lost.
-    """
-    metrics = Path(f"{prefix}metrics.json")
-    if not args.resume or point.is_file() or not metrics.is_file():
-        return False
-    theirs = copy.copy(args)
-    saved = json.loads(metrics.read_text(encoding="utf-8"))
-    vars(theirs).update(saved.get("args", {}))
-    if not saved.get("ended") or vars(theirs).get("filepath") != vars(args).get("filepath"):
-        return False
-    ours, before = (json.loads(json.dumps(run_settings(x), default=str)) for x in (args, theirs))
-    different = sorted(key for key in ours.keys() & before if ours[key] != before[key])
-    if different:
-        key = different[0]
-        raise InputError(
-            f"--resume: the run of {metrics} has ended, with {key}={before[key]!r}; this one has "
-            f"{ours[key]!r}; run without --resume to start over"
-        )
-    if is_main_process():
-        print(f"--resume: the run of {metrics} has ended and stays as it is")
-    return True
+def refuse_ended(args: Any, results: Sequence[str | Path], points: Sequence[Path]) -> None:
+    """InputError where --resume finds no resume point, but what such a run leaves at its end."""
+    ended = [result for result in results if Path(result).exists()]
+    if args.resume and ended and not any(point.is_file() for point in points):
+        raise InputError(f"--resume: {ended[0]} exists, so that run has ended; delete it to repeat")
 
 
 class ResumePoint:
@@ -191,10 +134,8 @@ class ResumePoint:
     """
 
     def __init__(self, path: str | Path, settings: dict[str, Any], seconds: float = 60.0):
-        self.path = Path(path)
-        self.settings = settings | {"processes": world_size(), "format": FORMAT}
-        self.seconds = seconds
-        self.written = time.monotonic()
+        self.path, self.seconds, self.written = Path(path), seconds, time.monotonic()
+        self.settings = settings | {"processes": world_size()}
 
     def due(self) -> bool:
         """Whether the last write was long enough ago."""
@@ -202,72 +143,50 @@ class ResumePoint:
 
     def write(self, model: nn.Module, optimizer: Optimizer, position: dict[str, Any]) -> None:
         """Write everything; ``position`` is plain values of the caller's."""
-        random_states = [_random_state()]
-        if world_size() > 1:
-            random_states *= world_size()
-            dist.all_gather_object(random_states, _random_state())
-        save_checkpoint(
-            self.path,
-            {
-                "settings": self.settings,
-                "position": position,
-                "model": model.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "random": random_states,
-            },
-        )
+        states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        states |= {"random": gather(_random_state()), "position": position}
+        save_checkpoint(self.path, states | {"settings": self.settings})
         self.written = time.monotonic()
 
     def read(self, model: nn.Module, optimizer: Optimizer) -> dict[str, Any] | None:
         """Put a run back where it was and return its position; None if there is no file.
 
-        Raises InputError if the file is damaged or belongs to a run with other settings. What
-        killed runs left half written is removed.
+        Raises InputError if the file is damaged or belongs to a run with other settings.
         """
-        for left in self.path.parent.glob(".*.part"):
-            if left.name.startswith(f".{self.path.stem}.") and is_main_process():
-                left.unlink()
         if not self.path.is_file():
             if is_main_process():
                 print(f"--resume: there is no {self.path} yet; this run begins at the beginning")
             return None
-        start_over = "run without --resume to start over"
         try:
             saved = load_checkpoint(self.path)
-            theirs, ours = saved["settings"], self.settings
-            different = sorted(
-                key for key in theirs.keys() | ours if theirs.get(key) != ours.get(key)
-            )
-            if different:
-                key, start_over = different[0], f"{start_over}, or with the old flags"
+            old, new = saved["settings"], self.settings
+            if different := sorted(k for k in old.keys() | new if old.get(k) != new.get(k)):
+                key = different[0]
                 raise InputError(
-                    f"it belongs to a run with {key}={theirs.get(key)!r}, this one has "
-                    f"{ours.get(key)!r} (settings that differ: {', '.join(different)})"
+                    f"it belongs to a run with {key}={old.get(key)!r}, this one has "
+                    f"{new.get(key)!r} (settings that differ: {', '.join(different)})"
                 )
             model.load_state_dict(saved["model"])
             optimizer.load_state_dict(saved["optimizer"])
+            random_state, position = saved["random"][rank()], saved["position"]
         except (RuntimeError, ValueError, KeyError, TypeError) as error:
-            reason = first_line(error)
-            raise InputError(f"cannot resume from {self.path}: {reason}; {start_over}") from error
-        random_state = saved["random"][rank()]
+            raise InputError(
+                f"cannot resume from {self.path}: {first_line(error)}; run without --resume to "
+                "start over, or with the old flags"
+            ) from error
         torch.set_rng_state(random_state["cpu"])
         if "cuda" in random_state and torch.cuda.is_available():
             torch.cuda.set_rng_state(random_state["cuda"])
-        return saved["position"]
+        return position
 
 
 def _random_state() -> dict[str, Tensor]:
     state = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state()
-    return state
+    return state | ({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})
 
 
 class StopRequest:
-    """Ctrl-C asks for a stop at the end of the current step; a second one stops at once.
-
-    Used as ``with StopRequest() as stop: … stop.leave_if_asked(point)``
-    """
+    """Ctrl-C asks for a stop at the end of the current step; a second one stops at once."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -290,5 +209,5 @@ class StopRequest:
 
     def leave_if_asked(self, point: ResumePoint) -> None:
         """Raise Stopped, which says how to go on, if a stop was asked for in any process."""
-        if any_process(self.asked):
+        if any(gather(self.asked)):
             raise Stopped(f"stopped; --resume goes on from {point.path}")

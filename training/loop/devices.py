@@ -1,4 +1,4 @@
-"""What the hardware does: the device, the precision of matrix products, memory."""
+"""What the hardware does: the device, the number of threads, the precision of matrix products."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import ctypes
 import importlib
 import os
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
@@ -24,53 +23,38 @@ try:
 except ImportError:  # Windows
     resource = None
 
-CORE_TIMES = Path("/proc/stat")
+LOAD = Path("/proc/loadavg")
 CORE_LIMIT = Path("/sys/fs/cgroup/cpu.max")  # microseconds of CPU in each period
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's numbers, malloc.h
 
 
 def pick_device(use_gpu: bool) -> torch.device:
     """CUDA, else Apple's MPS, if asked for; the CPU otherwise. Says which."""
     keep_freed_memory()
     take_idle_cores()
-    accelerator = None
+    kind = "cpu"
     if torch.cuda.is_available():
-        accelerator = torch.device("cuda")
+        kind = "cuda"
     elif torch.backends.mps.is_available():
-        accelerator = torch.device("mps")
-    if use_gpu and accelerator is None:
+        kind = "mps"
+    if use_gpu and kind == "cpu":
         print("device: cpu (--use_gpu was given, but torch sees neither CUDA nor MPS here)")
     elif use_gpu:
-        print(f"device: {accelerator.type}")
-    elif accelerator is not None:
-        print(f"device: cpu (a {accelerator.type} device is here: --use_gpu would use it)")
-    if use_gpu and accelerator is not None:
-        return accelerator
-    return torch.device("cpu")
+        print(f"device: {kind}")
+    elif kind != "cpu":
+        print(f"device: cpu (a {kind} device is here: --use_gpu would use it)")
+    return torch.device(kind if use_gpu else "cpu")
 
 
 def keep_freed_memory() -> None:
     """On Linux: keep freed blocks of up to 64 MB for the next step, rather than return them.
 
-    By default glibc maps each block above 32 MB again, and the word embedding's gradient is one:
-    the system would hand out, and zero, its pages in every step, an eighth of a small step's time.
+    glibc maps blocks above 32 MB anew, as the word embedding's gradient is, and the system zeroes
+    their pages in every step: an eighth of a small step's time.
     """
-    if sys.platform == "linux":
-        set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # another libc may not have it
-        if set_option:
-            set_option(M_MMAP_THRESHOLD, 64 << 20)
-            set_option(M_TRIM_THRESHOLD, 512 << 20)
-
-
-# ---------------------------------------------------------------------------------------------
-# Threads
-
-
-def set_threads(count: int) -> None:
-    """Compute with that many threads, unless it is 0 or the user has chosen another number."""
-    is_chosen = "OMP_NUM_THREADS" in os.environ or "MKL_NUM_THREADS" in os.environ
-    if count and not is_chosen and hasattr(os, "sched_getaffinity"):
-        torch.set_num_threads(min(count, len(os.sched_getaffinity(0))))
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if set_option:
+        set_option(-3, 64 << 20)  # M_MMAP_THRESHOLD
+        set_option(-1, 512 << 20)  # M_TRIM_THRESHOLD
 
 
 @cache  # once a process: training and testing compute alike
@@ -78,58 +62,29 @@ def take_idle_cores() -> None:
     """Compute with as many threads as there are idle cores, at least one; say so if it is fewer.
 
     Next to a busy program one thread too many is slower than one thread: in every matrix product
-    all others wait for it. Where /proc/stat is missing, the number stays as it is.
+    all others wait for it.
     """
     before = torch.get_num_threads()
-    if before == 1 or not CORE_TIMES.is_file():
-        return
-    idle = idle_cores()
-    set_threads(min(before, max(1, idle)))
+    set_threads(min(before, max(1, idle_cores())))
     if torch.get_num_threads() < before:
-        print(
-            f"threads: {torch.get_num_threads()} of {before}; idle cores: {idle} "
-            f"(OMP_NUM_THREADS={before} uses all)"
-        )
+        print(f"threads: {torch.get_num_threads()} of {before}, since other programs compute, too")
 
 
 def idle_cores() -> int:
-    """How many of this process's cores are idle, at most as many as its container may use.
-
-    The best of three looks of a tenth of a second: what another program does for a moment is not
-    load. A core whose times do not go on, as where a sandbox hides them, counts as idle.
-    """
-    cores, best = os.sched_getaffinity(0), 0
-    for _ in range(3):
-        before = core_times()
-        time.sleep(0.1)
-        after, idle = core_times(), 0.0
-        for core in cores & before.keys() & after.keys():
-            idle_ticks = after[core][0] - before[core][0]
-            ticks = after[core][1] - before[core][1]
-            idle += idle_ticks / ticks if ticks else 1.0
-        best = max(best, round(idle))
-        if best >= len(cores):
-            break
-    limit = CORE_LIMIT.read_text() if CORE_LIMIT.is_file() else "max"
-    if not limit.startswith("max"):
-        quota, period = map(int, limit.split())
-        best = min(best, max(1, quota // period))
-    return best
+    """The cores less the load average, or less what runs at this moment where that is smaller."""
+    cores = os.cpu_count() or 1
+    if LOAD.is_file():
+        average, *_, running, _ = LOAD.read_text().split()
+        busy = min(float(average), int(running.split("/")[0]) - 1)  # without this thread
+        cores -= round(busy)
+    limit = CORE_LIMIT.read_text().split() if CORE_LIMIT.is_file() else ["max"]
+    return cores if limit[0] == "max" else min(cores, int(limit[0]) // int(limit[1]))
 
 
-def core_times() -> dict[int, tuple[int, int]]:
-    """Of every core how long it was idle, and all its time, since the system's start."""
-    times = {}
-    for line in CORE_TIMES.read_text().splitlines():
-        name, *ticks = line.split()
-        if name.startswith("cpu") and name != "cpu":  # which is their sum
-            idle, waiting_for_disk = int(ticks[3]), int(ticks[4])
-            times[int(name[3:])] = idle + waiting_for_disk, sum(map(int, ticks[:8]))
-    return times
-
-
-# ---------------------------------------------------------------------------------------------
-# Memory and faults
+def set_threads(count: int) -> None:
+    """Compute with that many threads, unless the user has chosen another number."""
+    if "OMP_NUM_THREADS" not in os.environ and "MKL_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(count)
 
 
 def device_fault(error: RuntimeError) -> str | None:
@@ -151,10 +106,17 @@ def peak_memory(device: torch.device) -> float | None:
     """The most memory held so far, in MB: on CUDA that of tensors, else that of the process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e6
-    if resource is None:
-        return None
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes on Linux
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    return resource and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def widest(device: torch.device) -> torch.dtype:
+    """The type for sums: float64, which MPS does not have."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+# ---------------------------------------------------------------------------------------------
+# Precision
 
 
 def computes_bf16(device: torch.device) -> bool:
@@ -171,11 +133,6 @@ def computes_fp16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (7, 0)
     return device.type == "mps" or torch.ops.mkldnn._is_mkldnn_fp16_supported()
-
-
-def widest(device: torch.device) -> torch.dtype:
-    """The type for sums: float64, which MPS does not have."""
-    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def half_type(device: torch.device, precision: str) -> torch.dtype | None:
@@ -207,16 +164,18 @@ def autocast_for(device: torch.device, precision: str) -> Callable[[], AbstractC
     return lambda: torch.autocast(device.type, dtype=dtype, enabled=dtype is not None)
 
 
-def compile_encoder(model: nn.Module, args: Any, steps: int, graphs: bool = True) -> None:
-    """What --compile does; see training/loop/compiling.py, which is imported only then."""
-    compiling = importlib.import_module("training.loop.compiling")
-    compiling.compile_encoder(model, args, steps, graphs)
+# ---------------------------------------------------------------------------------------------
+# What only some runs use, in files that others do not import
+
+
+def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> None:
+    """On a GPU: compare a pass of the model with the CPU's; see training/loop/device_check.py."""
+    if next(model.parameters()).device.type != "cpu":
+        importlib.import_module("training.loop.device_check").check_device(args, model, datasets)
 
 
 def speed_up(model: nn.Module, optimizer: Optimizer | None = None) -> None:
     """What --fast does: PyTorch's kernels in place of the code that one reads; says which.
-
-    The package training/fast is imported here, and only here: without --fast, what is read runs.
 
     Raises:
         InputError: this copy of the repository has no training/fast, as the students' have none.
@@ -227,5 +186,4 @@ def speed_up(model: nn.Module, optimizer: Optimizer | None = None) -> None:
         raise InputError(
             "--fast: training/fast is not in this copy, since it solves tasks; leave --fast out"
         ) from None
-    replaced = fast.replace_by_kernels(model, optimizer)
-    print(f"--fast: {'; '.join(replaced)}")
+    print(f"--fast: {'; '.join(fast.replace_by_kernels(model, optimizer))}")

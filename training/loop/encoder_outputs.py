@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from training.loop.batches import evaluation_loader, on_host
+from training.loop.batches import cpu_copy, evaluation_loader
 from training.loop.progress import progress_bar
 
 
@@ -93,7 +93,7 @@ def cache_encoder_outputs(
                 known[key(row, row_mask)] = pair
 
     def look_up(input_ids: Tensor, attention_mask: Tensor) -> dict[str, Tensor]:
-        rows = zip(on_host(input_ids), on_host(attention_mask), strict=True)
+        rows = zip(cpu_copy(input_ids), cpu_copy(attention_mask), strict=True)
         pairs = [known.get(key(row, mask)) for row, mask in rows]
         if None in pairs:
             return encode(input_ids, attention_mask)

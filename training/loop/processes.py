@@ -1,8 +1,7 @@
-"""Several processes, started by torchrun: each computes its share of every batch.
+"""Several processes, started by torchrun: each computes its rows of every batch.
 
-``torch.nn.parallel.DistributedDataParallel`` is not used: it averages the gradients of the
-processes where a batch's rows want their sum, it waits forever for a process that a small batch
-leaves without rows, and it does not see heads that are called beside ``forward``.
+Gradients are summed by hand: ``DistributedDataParallel`` averages them, waits forever for a process
+without rows of a small batch, and does not see heads beside ``forward``.
 """
 
 from __future__ import annotations
@@ -18,9 +17,6 @@ import torch.distributed as dist
 from torch import nn
 
 from training.files.errors import InputError
-
-# ---------------------------------------------------------------------------------------------
-# Which process this is
 
 
 def world_size() -> int:
@@ -38,35 +34,15 @@ def is_main_process() -> bool:
     return rank() == 0
 
 
-def on_main_process(work: Callable[[], Any]) -> Any:
-    """What ``work`` gives in the first process, in all of them; an InputError is all's, too."""
-    result, fault = None, None
-    if is_main_process():
-        try:
-            result = work()
-        except InputError as error:
-            fault = str(error)
-    result, fault = broadcast_from_main((result, fault))
-    if fault is not None:
-        raise InputError(fault)
-    return result
-
-
 def join_processes(use_gpu: bool) -> None:
-    """Let the processes that torchrun started find each other; nothing to do without torchrun.
-
-    Tensors on CUDA go through NCCL, each process has a device of its own; all else through gloo.
-    From here on only the first one prints.
-    """
+    """Let the processes that torchrun started find each other; from then on only 0 prints."""
     if not (dist.is_available() and dist.is_torchelastic_launched()) or dist.is_initialized():
         return
     on_gpu = use_gpu and torch.cuda.is_available()
     if on_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    # the first one may tokenize a large corpus while the others wait
-    # plain values go through gloo in any case: through NCCL they would wait for the device
-    backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
-    dist.init_process_group(backend, timeout=timedelta(hours=12))
+    backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"  # plain values need not wait for a GPU
+    dist.init_process_group(backend, timeout=timedelta(hours=12))  # tokenizing may take long
     if is_main_process():
         print(f"processes: {world_size()} train together")
     else:
@@ -74,52 +50,14 @@ def join_processes(use_gpu: bool) -> None:
 
 
 def leave_processes(error: str = "") -> None:
-    """End a process that has joined others, without Python's own end; nothing to do for any other.
-
-    Gloo's threads may still run while Python takes itself down, even where the group was left
-    before, and C++ then ends the process with "terminate called", after all the work was done.
-
-    Args:
-        error: what the first process says; the exit status of all is then 1.
-    """
-    if not (dist.is_available() and dist.is_initialized()):
-        return
-    if error and is_main_process():
-        print(error, file=sys.stderr)
-    dist.destroy_process_group()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(1 if error else 0)
-
-
-# ---------------------------------------------------------------------------------------------
-# What they tell each other
-
-
-def broadcast_parameters(model: nn.Module) -> None:
-    """In several processes: the first one's parameters in all, dropout of its own in each."""
-    if world_size() > 1:
-        for tensor in model.state_dict().values():
-            dist.broadcast(tensor, src=0)
-        if not is_main_process():
-            torch.manual_seed(torch.initial_seed() + rank())
-
-
-def all_reduce_gradients(model: nn.Module) -> None:
-    """After the backward passes of a step: the sum of all processes' gradients, in each of them.
-
-    A parameter that had a gradient in no process is left without one, as it would be in one.
-    """
-    if world_size() == 1:
-        return
-    learning = [p for p in model.parameters() if p.requires_grad]
-    has_gradient = zip(*gather([p.grad is not None for p in learning]), strict=True)
-    learning = [p for p, flags in zip(learning, has_gradient, strict=True) if any(flags)]
-    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
-    together = torch.cat([grad.flatten() for grad in grads])  # one message, not hundreds
-    dist.all_reduce(together)
-    for p, grad in zip(learning, together.split([p.numel() for p in learning]), strict=True):
-        p.grad = grad.view_as(p)
+    """End one of several processes, without Python's own end: gloo's threads may outlive that."""
+    if dist.is_available() and dist.is_initialized():
+        if error and is_main_process():
+            print(error, file=sys.stderr)
+        dist.destroy_process_group()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1 if error else 0)
 
 
 def gather(value: Any) -> list[Any]:
@@ -130,11 +68,42 @@ def gather(value: Any) -> list[Any]:
     return values
 
 
-def any_process(flag: bool) -> bool:
-    """Whether the flag is set in any process; all have to ask."""
-    return any(gather(flag))
+def on_main_process(work: Callable[[], Any]) -> Any:
+    """What ``work`` returns in the first process, in all of them; an InputError is all's, too."""
+    result, fault = None, None
+    try:
+        result = work() if is_main_process() else None
+    except InputError as error:
+        fault = str(error)
+    result, fault = gather((result, fault))[0]
+    if fault is not None:
+        raise InputError(fault)
+    return result
 
 
-def broadcast_from_main(value: Any) -> Any:
-    """A plain value as the first process has it, so that all decide alike."""
-    return gather(value)[0]
+def broadcast_parameters(model: nn.Module) -> None:
+    """In several processes: the first one's parameters in all, dropout of its own in each."""
+    for tensor in model.state_dict().values() if world_size() > 1 else ():
+        dist.broadcast(tensor, src=0)
+    if not is_main_process():
+        torch.manual_seed(torch.initial_seed() + rank())
+
+
+def sum_gradients(model: nn.Module, flag: bool = False) -> bool:
+    """Sum the gradients of all processes, in each; → whether ``flag`` is set in any of them.
+
+    A parameter that had a gradient in no process is left without one, as it would be in one.
+    """
+    if world_size() == 1:
+        return flag
+    learning = [p for p in model.parameters() if p.requires_grad]
+    sizes = [p.numel() for p in learning]
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
+    counts = grads[0].new_tensor([p.grad is not None for p in learning] + [flag])
+    together = torch.cat([counts, *map(torch.flatten, grads)])  # one message, not hundreds
+    dist.all_reduce(together)
+    counts, together = together.split([len(counts), sum(sizes)])
+    *reached, flags = counts.tolist()
+    for p, grad, count in zip(learning, together.split(sizes), reached, strict=True):
+        p.grad = grad.view_as(p) if count else None
+    return bool(flags)

@@ -1,11 +1,11 @@
-"""How far a run is and how long the rest takes: a bar, an estimate, lines where there is no bar."""
+"""How far a run is and how long the rest takes: a bar, or lines where there is no terminal."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from torch import Tensor
 from tqdm import tqdm
 
 from training.loop.processes import is_main_process
@@ -34,72 +34,41 @@ def progress_bar(items: Iterable, name: str, **options: int) -> tqdm:
 
 
 class Progress:
-    """A bar over an epoch's batches and, once the speed is known, an estimate of the whole run.
-
-    A step's time is taken to grow with its word pieces. The first steps of a process are not timed:
-    caches are cold then, threads start, torch may compile.
+    """A bar over an epoch's batches; once the speed is known, and each minute, what is left.
 
     Args:
-        total: word pieces of the whole run, about.
-        pieces: those before an interruption.
-        seconds: what they took.
-        what: is being done, for the lines.
+        run: with epoch, batch, step and total_steps.
     """
 
-    UNTIMED_STEPS = 10
-    ESTIMATE_AFTER = 5.0  # seconds of timed steps
-    LINE_EVERY = 60.0  # seconds
-    last_second: float | None = None  # of the run, if it ends by time
+    UNTIMED_STEPS = 10  # of a process: caches are cold then, and torch may compile
+    ESTIMATE_AFTER, LINE_EVERY = 5.0, 60.0  # seconds
 
-    def __init__(self, total: float, pieces: int = 0, seconds: float = 0.0, what: str = "training"):
-        self.total, self.before, self.what = total, seconds, what
-        self.pieces = pieces  # read so far, with those of the batch that is being computed
-        self.begun = self.last_line = time.monotonic()
-        self.steps = self.timed_pieces = 0  # of this process
-        self.timed_seconds = 0.0
-        self.is_estimated = False
+    def __init__(self, run: Any):
+        self.run, self.before = run, 0.0  # seconds before an interruption
+        self.began = self.last_line = time.monotonic()
+        self.steps, self.timed_from = 0, self.began
 
-    def bar(self, batches: Iterable[dict], name: str, first: int, count: int) -> Iterator[dict]:
-        """An epoch's batches from number ``first`` on, of ``count``, timed."""
-        bar = progress_bar(batches, name, total=count, initial=first)
-        began = time.monotonic()
-        for number, batch in enumerate(bar, start=first + 1):
-            pieces = pieces_of(batch)
-            self.pieces += pieces
+    def bar(self, loader: Any) -> Iterator[dict]:
+        """The batches that are left of an epoch."""
+        name, batches = f"epoch {self.run.epoch}", len(loader)
+        bar = progress_bar(loader, name, total=batches, initial=self.run.batch)
+        for batch in bar:
             yield batch
-            now = time.monotonic()
-            self.steps += 1
-            if self.steps > self.UNTIMED_STEPS:
-                self.timed_pieces += pieces
-                self.timed_seconds += now - began
-            began = now
-            if not self.is_estimated and self.timed_seconds > self.ESTIMATE_AFTER:
-                self.is_estimated, left = True, self.left()
-                whole = minutes(self.seconds() + left)
-                say(f"estimate: {self.what} takes about {whole} in all, {minutes(left)} are left")
-            elif bar.disable and now - self.last_line >= self.LINE_EVERY:
-                self.last_line, left = now, self.left()
-                rest = "" if left is None else f", about {minutes(left)} left"
-                took = f"{minutes(self.seconds())} of {self.what}"
-                say(f"{name}, batch {number:,} of {count:,}: {took}{rest}")
+            self.steps, now = self.steps + 1, time.monotonic()
+            if self.steps <= self.UNTIMED_STEPS:
+                self.timed_from = now
+                continue
+            first = self.last_line == self.began and now - self.timed_from > self.ESTIMATE_AFTER
+            if first or (bar.disable and now - self.last_line >= self.LINE_EVERY):
+                self.last_line, left = now, minutes(self.left())
+                took = minutes(self.seconds())
+                say(f"{name}, batch {self.run.batch:,} of {batches:,}: {took}, about {left} left")
 
-    def speed(self) -> float | None:
-        """Word pieces a second; None before there are timed steps."""
-        return self.timed_pieces / max(1e-9, self.timed_seconds) if self.timed_pieces else None
-
-    def left(self) -> float | None:
-        """Seconds that are left, about; None as long as the speed is unknown."""
-        if self.last_second:
-            return max(0.0, self.last_second - self.seconds())
-        speed = self.speed()
-        return None if speed is None else max(0.0, self.total - self.pieces) / speed
+    def left(self) -> float:
+        """Seconds that are left, about, once more than UNTIMED_STEPS are done."""
+        pace = (time.monotonic() - self.timed_from) / max(1, self.steps - self.UNTIMED_STEPS)
+        return pace * max(0, self.run.total_steps - self.run.step)
 
     def seconds(self) -> float:
         """Seconds since the beginning, those before an interruption included."""
-        return self.before + time.monotonic() - self.begun
-
-
-def pieces_of(batch: Mapping[str, Tensor]) -> int:
-    """Word pieces of a batch, padding left out."""
-    masks = (batch[key].numpy() for key in batch if key.startswith("attention_mask"))
-    return sum(int(mask.sum()) for mask in masks)
+        return self.before + time.monotonic() - self.began

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import csv
 import math
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,10 +17,10 @@ from torch import Tensor
 from training.files.errors import InputError, trouble_in_one_line
 from training.files.writing import write_whole
 from training.loop.devices import widest
+from training.loop.on_request import new_board
 from training.loop.processes import gather, is_main_process
 
 NAMES = "step", "epoch", "loss", "lr"  # the columns of steps.csv
-READ_EVERY = 1.0  # seconds between two readings of losses from the device
 
 
 class Record:
@@ -33,28 +31,24 @@ class Record:
 
     Args:
         path: of steps.csv.
-        step: how many steps of the run are done.
-        sums: where an interrupted epoch continues: {name: [sum, count]}.
         tensorboard: the folder of --tensorboard, if there is one.
     """
 
-    def __init__(
-        self, path: Path, step: int, sums: Mapping[str, list[float]], tensorboard: str | None
-    ):
-        self.path = path
-        self.sums = {name: list(pair) for name, pair in sums.items()}
+    def __init__(self, path: Path, tensorboard: str | None):
+        self.path, self.tensorboard, self.board = path, tensorboard, None
+        self.sums: dict[str, list[float]] = {}  # name: [sum, count]
         self.unread: list[tuple[str, int, Tensor]] = []  # name, count and sum
         self.steps: list[tuple[int, int, int, float]] = []  # step, epoch, batch, learning rate
         self.losses: list[Tensor] = []  # of these steps
         self.step_loss: Tensor | float = 0.0  # a tensor made here would have to be copied
-        self.read_at = time.monotonic()
         self.lines: list[tuple] = []
-        kept = path.read_text("utf-8").splitlines(True)[1 : step + 1] if path.is_file() else []
-        write_whole(path, "".join([",".join(NAMES) + "\n", *kept]))
-        self.board = None
-        if tensorboard and is_main_process():
-            name = path.stem.removesuffix("steps").rstrip("-") or path.parent.name
-            self.board = new_board(Path(tensorboard) / name, step)
+
+    def begin(self, step: int) -> None:
+        """Open the files of a run of which ``step`` steps are done; later ones are removed."""
+        old = self.path.read_text("utf-8").splitlines(True) if self.path.is_file() else []
+        write_whole(self.path, "".join([",".join(NAMES) + "\n", *old[1 : step + 1]]))
+        if self.tensorboard and is_main_process():
+            self.board = new_board(self.tensorboard, self.path, step)
 
     def add(self, count: int, of: int, values: Mapping[str, Tensor]) -> None:
         """Add means over ``count`` items, or numbers to sum up; the batch has ``of`` items."""
@@ -71,14 +65,8 @@ class Record:
         self.losses.append(torch.as_tensor(self.step_loss))
         self.step_loss = 0.0
 
-    def is_due(self) -> bool:
-        """Whether the last reading was long enough ago."""
-        return time.monotonic() - self.read_at >= READ_EVERY
-
     def read(self) -> None:
-        """Add what was not read yet to sums and lines, over all processes.
-
-        All processes have to call this after the same steps.
+        """Add what was not read yet to sums and lines, over all processes, which all call this.
 
         Raises:
             InputError: a value is nan or infinite: nothing after it would be worth keeping.
@@ -99,19 +87,30 @@ class Record:
         for name, (total, _) in self.sums.items() if self.steps else ():
             check_finite(name, total, *self.steps[-1][1:3])
         self.unread, self.steps, self.losses = [], [], []
-        self.read_at = time.monotonic()
 
     def means(self) -> dict[str, float]:
         """Each sum divided by its count."""
         return {name: total / max(1, count) for name, (total, count) in self.sums.items()}
 
+    def end_epoch(self, results: Mapping[str, float], step: int) -> None:
+        """Begin new means; the epoch's results go to TensorBoard."""
+        self.read()
+        self.sums = {}
+        self.draw({f"epoch/{name}": value for name, value in results.items()}, step)
+
     def flush(self) -> None:
-        """Append what is kept in memory to the file."""
+        """Append the lines of what was read to the file."""
         if is_main_process() and self.lines:
             with trouble_in_one_line("free space", f"cannot write {self.path}: "):
                 with open(self.path, "a", encoding="utf-8", newline="") as file:
                     csv.writer(file, lineterminator="\n").writerows(self.lines)
         self.lines = []
+
+    def close(self) -> None:
+        """Write what was read; also where an error ends the run."""
+        self.flush()
+        if self.board:
+            self.board.close()
 
     def draw(self, numbers: Mapping[str, float], step: int) -> None:
         """A point of each of these curves for TensorBoard."""
@@ -126,12 +125,3 @@ def check_finite(name: str, value: float, epoch: int, batch: int) -> None:
             f"the {name} is {value} in epoch {epoch}, batch {batch}; lower --lr. "
             "The best epoch before it, if there was one, is kept"
         )
-
-
-def new_board(folder: Path, step: int) -> Any:
-    """TensorBoard's writer; later steps than ``step``, of a run that was resumed, are dropped."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter  # not everybody has the package
-    except ImportError:
-        raise InputError("--tensorboard needs a package: pip install tensorboard") from None
-    return SummaryWriter(str(folder), purge_step=step + 1)
