@@ -16,9 +16,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import torch
 
 from base_bert import canonical_name, read_weights

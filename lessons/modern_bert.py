@@ -19,9 +19,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -23,9 +23,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import numpy as np
 import torch
 from markupsafe import Markup
