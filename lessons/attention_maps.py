@@ -44,10 +44,6 @@ MAX_TOKENS = 64  # pictures of longer texts show little
 STEPS = 255  # the page keeps a probability as a byte
 
 
-# ---------------------------------------------------------------------------------------------
-# The probabilities
-
-
 def attention_maps(
     model: BertModel,
     input_ids: Tensor,
@@ -97,10 +93,6 @@ def probabilities(layer: nn.Module, query: Tensor, key: Tensor, mask: Tensor) ->
     return torch.cat(columns, dim=-1)[..., :length].transpose(1, 2)  # (B, H, L, L)
 
 
-# ---------------------------------------------------------------------------------------------
-# The picture
-
-
 def plot_maps(path: str | Path, maps: np.ndarray, tokens: Sequence[str]) -> None:
     """A PNG with a row per layer and a column per head, and an L × L square in each.
 
@@ -130,9 +122,6 @@ def plot_maps(path: str | Path, maps: np.ndarray, tokens: Sequence[str]) -> None
     with atomic_write(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)
 
-
-# ---------------------------------------------------------------------------------------------
-# The page
 
 HERE = Path(__file__).resolve().with_suffix("")  # the page and its script
 SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")

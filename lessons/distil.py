@@ -58,9 +58,6 @@ COLUMNS = {  # of the table: headings and keys
     "dev acc": "dev_acc",
 }
 
-# ---------------------------------------------------------------------------------------------
-# The student
-
 
 class DistilBertClassifier(nn.Module):
     """DistilBERT's classifier: classifier(dropout(relu(pre_classifier([CLS]))))."""
@@ -136,10 +133,6 @@ def student_of(teacher: BertModel, layers: int | None = None) -> DistilBertModel
     for i, layer in enumerate(student.bert_layers):
         layer.load_state_dict(teacher.bert_layers[i * depth // layers].state_dict())
     return student
-
-
-# ---------------------------------------------------------------------------------------------
-# Training
 
 
 @torch.no_grad()
@@ -220,10 +213,6 @@ def compare(args: DistilFlags) -> None:
             seconds = time.monotonic() - begun
         print(f"{name}: dev accuracy {accuracy:.3f} in {seconds:.1f} s")
     print(f"wrote {args.out}")
-
-
-# ---------------------------------------------------------------------------------------------
-# The command line
 
 
 @dataclass

@@ -70,10 +70,6 @@ def read_head(folder: str | Path) -> nn.Linear | None:
     return head
 
 
-# ---------------------------------------------------------------------------------------------
-# The three directions
-
-
 def export_classifier(
     checkpoint: str | Path, folder: str | Path, labels: Sequence[str] | None = None
 ) -> None:
@@ -140,10 +136,6 @@ def import_classifier(folder: str | Path, checkpoint: str | Path) -> None:
         )
     head_of(model).load_state_dict(head.state_dict())
     save_model(model, AdamW(model.parameters()), SimpleNamespace(), ours, checkpoint)
-
-
-# ---------------------------------------------------------------------------------------------
-# Comparing
 
 
 @torch.no_grad()

@@ -44,9 +44,6 @@ COUNTS = "unigrams.txt"  # in a model's folder: how often each token is in its t
 ROWS = 128  # that are computed together
 Z = 1.96  # standard errors of a 95 % interval
 
-# ---------------------------------------------------------------------------------------------
-# Pairs
-
 
 class Pair(NamedTuple):
     """Two sentences, the phenomenon that they are about, and the template they are made from."""
@@ -113,9 +110,6 @@ def draw(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
         drawn += [group[i] for i in sorted(chosen)]
     return drawn
 
-
-# ---------------------------------------------------------------------------------------------
-# Scores
 
 Ids = tuple[int, ...]  # of a sentence, with [CLS] and [SEP]
 
@@ -209,10 +203,6 @@ def known_counts(name: str, tokenizer: BertTokenizer) -> list[int] | None:
         if len(counts) != len(tokenizer):
             raise ValueError(f"{len(counts)} counts for {len(tokenizer)} tokens")
     return counts
-
-
-# ---------------------------------------------------------------------------------------------
-# What is printed
 
 
 def marks(above: np.ndarray) -> np.ndarray:

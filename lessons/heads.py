@@ -5,7 +5,6 @@ The model and its folder, the flags of the command line, and how a run begins an
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,7 +20,14 @@ from bert import BertModel
 from config import BertConfig
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import TrainingFlags, flag, positive_float, positive_int
+from training.cli.flags import (
+    OneLineParser,
+    TrainingFlags,
+    add_fields,
+    flag,
+    positive_float,
+    positive_int,
+)
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import check_writable
@@ -120,21 +126,8 @@ class HeadFlags(TrainingFlags):
         return f"{self.out}/model.safetensors"
 
 
-def check(parser: argparse.ArgumentParser, args: HeadFlags) -> None:
-    """End with one line where flags do not go together."""
-    if bool(args.checkpoint) != (args.predict is not None or args.evaluate is not None):
-        parser.error("--predict and --evaluate need --checkpoint, which is for them alone")
-    if bool(args.train) != bool(args.dev):
-        parser.error("--train and --dev go together")
-
-
-def data_file(name: str) -> str:
-    """A file of $MINBERT_DATA, which a lesson reads where no other is named."""
-    return str(Path(os.environ.get("MINBERT_DATA", "data")) / name)
-
-
 class Trained(NamedTuple):
-    """A model with what it is run with."""
+    """A model, and what it is run with."""
 
     model: BertWithHead
     tokenizer: BertTokenizer
@@ -143,7 +136,7 @@ class Trained(NamedTuple):
 
 
 def restore(args: HeadFlags, kind: type[BertWithHead]) -> Trained:
-    """The model of --checkpoint, a ``kind``."""
+    """The trained model of --checkpoint, a ``kind``."""
     device = pick_device(args.use_gpu)
     model = kind.from_pretrained(args.checkpoint)
     if args.fast:
@@ -192,3 +185,34 @@ def train_and_score(
         args.checkpoint = args.out  # which ``evaluate`` reads
         evaluate(args)
         resume_path(args.filepath).unlink(missing_ok=True)
+
+
+def run_lesson(
+    parser: OneLineParser,
+    args: HeadFlags,
+    files: Sequence[str],
+    train: Callable[..., None],
+    evaluate: Callable[..., None],
+    predict: Callable[..., None],
+) -> None:
+    """Read the flags; then predict or score with a trained model, or train and score one.
+
+    Args:
+        files: of $MINBERT_DATA, in place of --train, --dev and --test where these are not given.
+    """
+    add_fields(parser, type(args))
+    parser.parse_args(namespace=args)
+    if bool(args.checkpoint) != (args.predict is not None or args.evaluate is not None):
+        parser.error("--predict and --evaluate need --checkpoint, which is for them alone")
+    if bool(args.train) != bool(args.dev):
+        parser.error("--train and --dev go together")
+    if args.predict is not None:
+        predict(args)
+    elif args.evaluate:
+        evaluate(args)
+    else:
+        if not args.train:
+            folder = Path(os.environ.get("MINBERT_DATA", "data"))
+            for name, file in zip(("train", "dev", "test"), files, strict=False):
+                setattr(args, name, str(folder / file))
+        train_and_score(args, train, evaluate)

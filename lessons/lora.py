@@ -40,9 +40,6 @@ MEGABYTE = 2**20
 LINEAR = ("query", "key", "value", "attention_dense", "interm_dense", "out_dense")
 RANKS = (0, 1, 2, 4, 8, 16, 32, 64)
 
-# ---------------------------------------------------------------------------------------------
-# What learns, and what a step keeps in memory
-
 
 def ways(rank: int) -> dict[str, Callable[[BertModel], object]]:
     """Each way of fine-tuning by its name: a function that prepares a BERT."""
@@ -96,10 +93,6 @@ def print_table(config: BertConfig, rank: int, batch_size: int, length: int) -> 
             f"{name:31} {learning(bert):11,} {learning(bert) / whole:8.3%}  {weights:7.0f}"
             f"  {step:8.1f}  {kept:11.0f}  {weights + step + kept:5.0f}"
         )
-
-
-# ---------------------------------------------------------------------------------------------
-# The rank of a full update
 
 
 class Update:

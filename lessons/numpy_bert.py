@@ -38,10 +38,6 @@ Show = Callable[[str, np.ndarray, str], None]  # called with every step: its nam
 MAX_TOKENS = 512  # longer texts are cut, as classifier.py does
 
 
-# ---------------------------------------------------------------------------------------------
-# The building blocks
-
-
 def gelu(x: np.ndarray) -> np.ndarray:
     """GELU(x) = x · Φ(x), Φ the normal distribution function (Hendrycks & Gimpel 2016)."""
     return x * 0.5 * (1 + erf(x / math.sqrt(2)))
@@ -173,10 +169,6 @@ def forward(
     return result
 
 
-# ---------------------------------------------------------------------------------------------
-# Weights from a folder
-
-
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
     """The tensors of model.safetensors in float32, without the prefix ``bert.``."""
     from safetensors import SafetensorError
@@ -220,10 +212,6 @@ def load(name: str | None) -> Model:
     with values_of(f"{folder} holds no BERT of the shape in config.json", "write it again"):
         forward(weights, config, ids, ids + 1)
     return Model(folder, config, weights, WordPieces(*read_vocabulary(folder)))
-
-
-# ---------------------------------------------------------------------------------------------
-# One sentence, and many
 
 
 def print_step(name: str, value: np.ndarray, role: str) -> None:

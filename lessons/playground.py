@@ -83,10 +83,6 @@ def sentences(masked: bool) -> list[str]:
     return [re.sub("[{}]", "", text) for text in texts]
 
 
-# ---------------------------------------------------------------------------------------------
-# The model
-
-
 @dataclass
 class Loaded:
     """A model, and the parts of it that go into a page.
@@ -146,10 +142,6 @@ def class_labels(config: Any, head: nn.Linear) -> list[str]:
     return [f"class {i}" if name == str(i) else name for i, name in enumerate(names)]
 
 
-# ---------------------------------------------------------------------------------------------
-# Weights as bytes
-
-
 def quantize_rows(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(R, C) float32 → (R, C) int8 and a scale per row (R,): matrix ≈ int8 · scale.
 
@@ -179,10 +171,6 @@ def pack(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[dict[str, Any]]]:
         entry[key] = place
         place += len(content)
     return b"".join(content for _, _, content in floats + integers), table
-
-
-# ---------------------------------------------------------------------------------------------
-# The dev set as points
 
 
 @torch.no_grad()
@@ -219,9 +207,6 @@ def points_of(loaded: Loaded, dev: str) -> dict[str, Any]:
         points[name] = np.round((vectors - mean) @ directions.T, 4).tolist()
     return points | {"mean": mean.tolist(), "directions": directions.tolist()}
 
-
-# ---------------------------------------------------------------------------------------------
-# The page
 
 IN_WORKER = ("bert.js", "worker.js")
 IN_PAGE = (

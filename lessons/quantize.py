@@ -119,9 +119,6 @@ def load(folder: Path, quantize_input: bool = False) -> dict[str, Any]:
         raise InputError(f"{file} is damaged ({first_line(error)}); write it again") from error
 
 
-# ---------------------------------------------------------------------------------------------
-# Before and after
-
 SENTENCES = ("A film to see twice.", "Two hours I will not get back, however hard I try.", "Fine!")
 
 

@@ -20,7 +20,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -30,27 +29,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from config import BertConfig
-from lessons.heads import (
-    BertWithHead,
-    HeadFlags,
-    Trained,
-    check,
-    data_file,
-    new_run,
-    restore,
-    train_and_score,
-)
+from lessons.heads import BertWithHead, HeadFlags, Trained, new_run, restore, run_lesson
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import (
-    OneLineParser,
-    add_fields,
-    flag,
-    positive_int,
-    some_text,
-    standard_input,
-)
+from training.cli.flags import OneLineParser, flag, positive_int, standard_input
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
@@ -58,6 +41,7 @@ from training.loop import autocast_for, clip, evaluation_loader, parts, pick_dev
 from training.loop.progress import progress_bar
 
 FILES = ("squad/train-v1.1.json", "squad/dev-v1.1.json")  # of $MINBERT_DATA
+LONGEST, BEST = 30, 20  # tokens of an answer; spans considered of a window
 KEYS = ("token_ids", "attention_mask", "token_type_ids", "labels")
 # The columns of the table (headings and keys) and the curves of the page (keys and names)
 COLUMNS = {
@@ -67,9 +51,6 @@ COLUMNS = {
     "dev F1": "dev_f1",
 }
 CURVES = {"right": "spans right (train)", "dev_f1": "F1 (dev)", "dev_exact": "exact match (dev)"}
-
-# ---------------------------------------------------------------------------------------------
-# The model
 
 
 class QuestionAnswerer(BertWithHead):
@@ -99,25 +80,25 @@ def span_loss(first: Tensor, last: Tensor, labels: Tensor) -> Tensor:
     return sum(F.cross_entropy(end.float(), place, reduction="sum") for end, place in ends) / 2
 
 
-# ---------------------------------------------------------------------------------------------
-# Answering
-
-
 @torch.no_grad()
-def answer(trained: Trained, dataset: Windows, args: Any) -> list[list[tuple[str, float]]]:
+def answer(
+    trained: Trained, dataset: Windows, batch_size: int, longest: int = LONGEST, count: int = BEST
+) -> list[list[tuple[str, float]]]:
     """For every question its best answers, and the softmax of their scores, best first.
 
     A span in two windows counts once, with its better score. A question whose context has no word
     gets the answer "".
+
+    Args:
+        longest: tokens of an answer.
+        count: how many spans of a window, and answers, are considered.
     """
     model, device = trained.model.eval(), trained.device
     scores: list[dict[tuple[int, int], float]] = [{} for _ in dataset.questions]
-    for batch in progress_bar(evaluation_loader(dataset, args.batch_size), "eval"):
+    for batch in progress_bar(evaluation_loader(dataset, batch_size), "eval"):
         with trained.autocast():
             logits = model(*(batch[key].to(device) for key in KEYS[:3]))  # (B, L), (B, L)
-        spans = best_spans(
-            *logits, batch["answerable"].to(device), args.longest_answer, args.n_best
-        )
+        spans = best_spans(*logits, batch["answerable"].to(device), longest, count)
         for i, *spans_of_row in zip(batch["rows"], *(x.tolist() for x in spans), strict=True):
             row = dataset.rows[i]
             tokens = dataset.contexts[dataset.questions[row.question].context]
@@ -128,7 +109,7 @@ def answer(trained: Trained, dataset: Windows, args: Any) -> list[list[tuple[str
                     span = int(tokens.starts[first + shift]), int(tokens.ends[last + shift])
                     best[span] = max(value, best.get(span, -np.inf))
     return [
-        best_texts(question.context, spans, args.n_best)
+        best_texts(question.context, spans, count)
         for question, spans in zip(dataset.questions, scores, strict=True)
     ]
 
@@ -142,10 +123,6 @@ def best_texts(
         return [("", 1.0)]
     chances = torch.tensor([scores[span] for span in best]).softmax(dim=0).tolist()
     return [(context[first:last], p) for (first, last), p in zip(best, chances, strict=True)]
-
-
-# ---------------------------------------------------------------------------------------------
-# Training and scoring
 
 
 def windows_of(questions: list[Question], tokenizer: BertTokenizer, args) -> Windows:
@@ -187,7 +164,7 @@ def train(args: AnswerFlags) -> None:
                 optimizer.step()
                 optimizer.zero_grad()
                 run.end_step()
-            scores = score(dev_set.questions, best_of(answer(trained, dev_set, args)))
+            scores = score(dev_set.questions, best_of(answer(trained, dev_set, args.batch_size)))
             if run.is_best(scores["f1"]):
                 model.save_pretrained(args.out)
                 tokenizer.save_pretrained(args.out, model.config.max_position_embeddings)
@@ -202,7 +179,7 @@ def best_of(answers: list[list[tuple[str, float]]]) -> list[str]:
 def answer_with(args: AnswerFlags, questions: list[Question]) -> list[list[tuple[str, float]]]:
     """The answers of the model of args.checkpoint."""
     trained = restore(args, QuestionAnswerer)
-    return answer(trained, windows_of(questions, trained.tokenizer, args), args)
+    return answer(trained, windows_of(questions, trained.tokenizer, args), args.batch_size)
 
 
 def evaluate(args: AnswerFlags) -> None:
@@ -220,14 +197,12 @@ def evaluate(args: AnswerFlags) -> None:
 
 def predict(args: AnswerFlags) -> None:
     """Print the three best answers and their probabilities."""
+    if args.context is None:
+        raise InputError("--predict needs --context, the text that holds the answer")
     context = "\n".join(standard_input()) if args.context == "-" else args.context
     (best,) = answer_with(args, [Question("", args.predict, context, [])])
     for text, chance in best[:3]:
         print(f"    {chance:.3f}  {' '.join(text.split())}")
-
-
-# ---------------------------------------------------------------------------------------------
-# The command line
 
 
 @dataclass
@@ -241,7 +216,7 @@ class AnswerFlags(HeadFlags):
     train: str | None = flag(None, path="reads", help="SQuAD's JSON ($MINBERT_DATA/squad)")
     dev: str | None = flag(None, path="reads", help="the same, to choose the epoch")
     predict: str | None = flag(
-        None, may_change=True, type=some_text, metavar="QUESTION", help="a question about --context"
+        None, may_change=True, metavar="QUESTION", help="a question about --context"
     )
     context: str | None = flag(
         None, may_change=True, metavar="TEXT", help="the text, or - for standard input"
@@ -249,8 +224,6 @@ class AnswerFlags(HeadFlags):
     stride: int | None = flag(
         None, type=positive_int, help="overlap of windows, in tokens (a third of --length)"
     )
-    longest_answer: int = flag(30, type=positive_int, help="in tokens (%(default)s)")
-    n_best: int = flag(20, type=positive_int, help="spans considered per window (%(default)s)")
 
 
 def main() -> None:
@@ -258,19 +231,7 @@ def main() -> None:
     parser = OneLineParser(
         prog="lessons/question_answering.py", description="Answer questions from a context."
     )
-    add_fields(parser, AnswerFlags)
-    args = parser.parse_args(namespace=AnswerFlags())
-    check(parser, args)
-    if (args.predict is None) != (args.context is None):
-        parser.error("--predict and --context go together")
-    if args.predict is not None:
-        predict(args)
-    elif args.evaluate:
-        evaluate(args)
-    else:
-        if not args.train:
-            args.train, args.dev = map(data_file, FILES)
-        train_and_score(args, train, evaluate)
+    run_lesson(parser, AnswerFlags(), FILES, train, evaluate, predict)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ flags, folders and the head's weights.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,27 +38,10 @@ from extensions.entities import (
     read_sentences,
     tag_words,
 )
-from lessons.heads import (
-    BertWithHead,
-    HeadFlags,
-    Trained,
-    check,
-    data_file,
-    new_run,
-    restore,
-    train_and_score,
-)
+from lessons.heads import BertWithHead, HeadFlags, Trained, new_run, restore, run_lesson
 from optimizer import AdamW
 from tokenizer import BertTokenizer, split_at_punctuation
-from training.cli.flags import (
-    OneLineParser,
-    add_fields,
-    flag,
-    positive_int,
-    probability,
-    some_text,
-    standard_input,
-)
+from training.cli.flags import OneLineParser, flag, positive_int, probability, standard_input
 from training.cli.scripts import run_script
 from training.files.writing import atomic_write, write_json
 from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
@@ -73,9 +56,6 @@ COLUMNS = {
     "dev F1": "dev_f1",
 }
 CURVES = {"right": "words right (train)", "dev_f1": "entity F1 (dev)"}
-
-# ---------------------------------------------------------------------------------------------
-# The model
 
 
 class TokenClassifier(BertWithHead):
@@ -108,10 +88,6 @@ def tag(
     columns = (predictions[key] for key in ("sent_ids", "y_pred", "probabilities"))
     _, tags, chances = zip(*sorted(zip(*columns, strict=True)), strict=True)
     return list(tags), list(chances)
-
-
-# ---------------------------------------------------------------------------------------------
-# Training and scoring
 
 
 def train(args: TokenFlags) -> None:
@@ -194,8 +170,9 @@ def evaluate(args: TokenFlags) -> None:
             out.write("\n")
 
 
-def predict(args: TokenFlags, texts: Iterable[str]) -> None:
+def predict(args: TokenFlags) -> None:
     """Print each text's entities: type, lowest probability of a word, words."""
+    texts = standard_input() if args.predict == "-" else [args.predict]
     trained = restore(args, TokenClassifier)
     for text in texts:
         words = split_at_punctuation(text)
@@ -210,10 +187,6 @@ def predict(args: TokenFlags, texts: Iterable[str]) -> None:
         for kind, first, last in entities(tags):
             name, lowest = " ".join(words[first : last + 1]), min(chances[first : last + 1])
             print(f"    {kind:8} {lowest:.3f}  {name}", flush=True)
-
-
-# ---------------------------------------------------------------------------------------------
-# The command line
 
 
 @dataclass
@@ -236,7 +209,6 @@ class TokenFlags(HeadFlags):
         may_change=True,
         nargs="?",
         const="-",
-        type=some_text,
         metavar="TEXT",
         help="tag this text, or lines of standard input",
     )
@@ -247,18 +219,8 @@ def main() -> None:
     parser = OneLineParser(
         prog="lessons/token_classifier.py", description="Tag words (names of persons, places …)."
     )
-    add_fields(parser, TokenFlags)
-    args = parser.parse_args(namespace=TokenFlags())
-    check(parser, args)
-    if args.predict is not None:
-        predict(args, standard_input() if args.predict == "-" else [args.predict])
-    elif args.evaluate:
-        evaluate(args)
-    else:
-        if not args.train:
-            files = (data_file(f"ner/wikiann_en/{split}") for split in ("train", "dev", "test"))
-            args.train, args.dev, args.test = files
-        train_and_score(args, train, evaluate)
+    files = [f"ner/wikiann_en/{split}" for split in ("train", "dev", "test")]
+    run_lesson(parser, TokenFlags(), files, train, evaluate, predict)
 
 
 if __name__ == "__main__":

@@ -36,9 +36,6 @@ from training.files.texts import read_json
 
 REPEATS = 5  # passes to take the median of
 
-# ---------------------------------------------------------------------------------------------
-# What all three share: files in and out
-
 
 class Variant(BertModel):
     """A BERT with changes, which reads and writes checkpoints under Hugging Face's names for it."""
@@ -111,10 +108,6 @@ class Variant(BertModel):
         config |= {"architectures": [architecture or type(self).__name__], **values}
         config.pop("name_or_path", None)
         write_folder(folder, {theirs.get(key, key): x for key, x in config.items()}, tensors)
-
-
-# ---------------------------------------------------------------------------------------------
-# The three
 
 
 def roberta_positions(input_ids: Tensor, pad_token_id: int) -> Tensor:
@@ -249,9 +242,6 @@ class DistilBertModel(Variant):
 VARIANTS: dict[str, type[Variant]] = {
     variant.MODEL_TYPE: variant for variant in (RobertaModel, AlbertModel, DistilBertModel)
 }
-
-# ---------------------------------------------------------------------------------------------
-# The table
 
 
 def configurations(hidden: int, layers: int) -> dict[str, tuple[type[BertModel], BertConfig]]:

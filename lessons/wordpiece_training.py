@@ -60,10 +60,6 @@ class Merge(NamedTuple):
     score: float
 
 
-# ---------------------------------------------------------------------------------------------
-# Texts and words
-
-
 def practice_texts() -> Iterator[str]:
     """The training sentences that the repository ships."""
     for name in ("sst", "cfimdb"):
@@ -88,10 +84,6 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
 def spell(word: str) -> list[str]:
     """A word as single characters: 'film' → f, ##i, ##l, ##m."""
     return [word[0], *("##" + character for character in word[1:])]
-
-
-# ---------------------------------------------------------------------------------------------
-# Learning
 
 
 class PairTable:
@@ -200,10 +192,6 @@ def learn(
                 holders[pair].add(word)
         pieces.setdefault(piece)  # 'a' + '##bc' and 'ab' + '##c' make the same one
     return list(pieces), merges
-
-
-# ---------------------------------------------------------------------------------------------
-# What was learned
 
 
 def show_merges(merges: Mapping[str, Sequence[Merge]], shown: int) -> None:
