@@ -1,9 +1,8 @@
 """Byte-level byte-pair encoding, which cuts text for GPT-2 and RoBERTa.
 
-It is learned by lessons/wordpiece_training.py. A text is its bytes in UTF-8, so 256 pieces spell
-any text, and nothing is unknown. A blank belongs to the word behind it, which makes the
-cut reversible (Radford et al. 2019, section 2.2). Merges are replayed in the order in which they
-were learned (Sennrich et al. 2016).
+lessons/wordpiece_training.py learns it. A text is its bytes in UTF-8, so 256 pieces spell any text,
+and nothing is unknown. A blank belongs to the word behind it, which makes the cut reversible
+(Radford et al. 2019, section 2.2).
 """
 
 from __future__ import annotations
@@ -72,12 +71,7 @@ def join(spelled: Sequence[str], first: str, second: str, piece: str) -> list[st
 
 
 class BytePairTokenizer:
-    """Text → pieces and back.
-
-    Args:
-        pieces: the vocabulary, in the order of its ids.
-        merges: pairs of pieces, in the order in which they were learned.
-    """
+    """Text → pieces, which have their ids' order, and back; ``merges`` are in the order learned."""
 
     def __init__(self, pieces: Sequence[str], merges: Sequence[tuple[str, str]]):
         self.pieces = list(pieces)

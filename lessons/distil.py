@@ -88,7 +88,7 @@ class DistilBertClassifier(nn.Module):
         self.bert.save_pretrained(
             folder,
             head,
-            "DistilBertForSequenceClassification",
+            architectures=["DistilBertForSequenceClassification"],
             seq_classif_dropout=self.dropout.p,
             id2label={str(i): f"LABEL_{i}" for i in labels},
             label2id={f"LABEL_{i}": i for i in labels},

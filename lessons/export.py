@@ -37,12 +37,7 @@ from training.loop.checkpoints import save_model
 
 CHECKPOINT = ".pt"  # the ending of a checkpoint of classifier.py; anything else is a folder
 HEAD = ("classifier.weight", "classifier.bias")  # of Hugging Face's BertForSequenceClassification
-SENTENCES = (  # to compare a model with its copy on
-    "a film to see twice .",
-    "it is not the worst , but it is far from good",
-    "",
-    "unbelievable ! " * 20,
-)
+SENTENCES = ("a film to see twice .", "it is far from good", "", "unbelievable ! " * 20)
 
 
 def head_of(model: nn.Module) -> nn.Linear:
@@ -75,11 +70,7 @@ def export_classifier(
 ) -> None:
     """Write the folder of a BertForSequenceClassification from a checkpoint of classifier.py.
 
-    Args:
-        labels: the names of the classes, in order; if not given, the checkpoint's own.
-
-    Raises:
-        InputError: not a checkpoint of classifier.py, or not a label per class.
+    ``labels`` are the names of the classes, in order; if not given, the checkpoint's own.
     """
     model, config = load_model(checkpoint, torch.device("cpu"))
     head = head_of(model)
@@ -88,7 +79,7 @@ def export_classifier(
         raise InputError(f"{len(labels)} --labels for {head.out_features} classes; name them all")
     # Dropout before the head has a name of its own there, and differs from that inside BERT
     model.bert.config.classifier_dropout = config.hidden_dropout_prob
-    names = {}
+    names: dict[str, dict] = {}
     if labels:
         names["id2label"] = {str(i): label for i, label in enumerate(labels)}
         names["label2id"] = {label: i for i, label in enumerate(labels)}

@@ -31,7 +31,7 @@ from torch import Tensor
 from lessons.fill_mask import load
 from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
-from training.cli.flags import OneLineParser, positive_int, seed
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError, values_of
 from training.files.hub import OWN_MODEL, find_model
@@ -42,6 +42,7 @@ SAMPLE = ROOT / "data" / "grammar" / "zorro-sample"
 SUITES = {"zorro": "zorro", "blimp": "blimp/BLiMP.zip"}  # in $MINBERT_DATA/grammar
 COUNTS = "unigrams.txt"  # in a model's folder: how often each token is in its text
 ROWS = 128  # that are computed together
+SEED = 11711  # of what --each draws
 Z = 1.96  # standard errors of a 95 % interval
 
 
@@ -101,11 +102,9 @@ def read_blimp(path: Path) -> list[Pair]:
 
 def draw(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
     """At most that many pairs of each paradigm, drawn at random, in their order."""
-    paradigms: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        paradigms.setdefault(pair.paradigm, []).append(pair)
     drawn = []
-    for group in paradigms.values():
+    for paradigm in dict.fromkeys(pair.paradigm for pair in pairs):
+        group = [pair for pair in pairs if pair.paradigm == paradigm]
         chosen = np.random.default_rng(seed).permutation(len(group))[:count]
         drawn += [group[i] for i in sorted(chosen)]
     return drawn
@@ -120,20 +119,18 @@ def encode(tokenizer: BertTokenizer, pairs: Sequence[Pair], most: int) -> list[t
     Raises:
         InputError: a sentence has no token, more than ``most``, or one that is not a word.
     """
-    encoded = []
-    for pair in pairs:
-        both = []
-        for text in (pair.bad, pair.good):
-            ids = tuple(tokenizer(text)["input_ids"])
-            tokens = tokenizer.convert_ids_to_tokens(ids[1:-1])
-            if odd := [token for token in SPECIAL_TOKENS if token in tokens]:
-                raise InputError(f'"{text[:60]}" contains {odd[0]} for the model; write words')
-            if not 2 < len(ids) <= most:
-                limits = f"the model reads 3 to {most}"
-                raise InputError(f'"{text[:60]}" has {len(ids)} tokens, and {limits}; change it')
-            both.append(ids)
-        encoded.append((both[0], both[1]))
-    return encoded
+
+    def ids_of(text: str) -> Ids:
+        ids = tuple(tokenizer(text)["input_ids"])
+        tokens = tokenizer.convert_ids_to_tokens(ids[1:-1])
+        if odd := [token for token in SPECIAL_TOKENS if token in tokens]:
+            raise InputError(f'"{text[:60]}" contains {odd[0]} for the model; write words')
+        if not 2 < len(ids) <= most:
+            limits = f"the model reads 3 to {most}"
+            raise InputError(f'"{text[:60]}" has {len(ids)} tokens, and {limits}; change it')
+        return ids
+
+    return [(ids_of(pair.bad), ids_of(pair.good)) for pair in pairs]
 
 
 def log_probabilities(model: PretrainingModel, ids: Tensor, mask: int | None) -> Tensor:
@@ -173,10 +170,8 @@ def sentence_scores(
         chunks += [group[first : first + step] for first in range(0, len(group), step)]
     scores: dict[Ids, float] = {}
     for chunk in progress_bar(chunks, "exam"):
-        values = log_probabilities(
-            model, torch.tensor(chunk), mask
-        ).double()  # (S, L) or (S, L - 2)
-        values = values.mean(dim=1) if mask is None else values.sum(dim=1)
+        values = log_probabilities(model, torch.tensor(chunk), mask).double()  # a row a sentence
+        values = values.mean(dim=1) if mask is None else values.sum(dim=1)  # (S,)
         scores |= zip(chunk, values.tolist(), strict=True)
     return scores
 
@@ -198,10 +193,9 @@ def known_counts(name: str, tokenizer: BertTokenizer) -> list[int] | None:
     path = find_model(name) / COUNTS
     if not path.is_file():
         return None
-    with values_of(f"{path} does not have a count for each token", "remove it"):
-        counts = [int(line) for line in read_text(path).split()]
-        if len(counts) != len(tokenizer):
-            raise ValueError(f"{len(counts)} counts for {len(tokenizer)} tokens")
+    counts = [*map(int, read_text(path).split())]
+    if len(counts) != len(tokenizer):
+        raise InputError(f"{path} has {len(counts)} counts for {len(tokenizer)} tokens; remove it")
     return counts
 
 
@@ -253,12 +247,11 @@ def main() -> None:
     add("--model", default=OWN_MODEL, help="name or folder")
     add("--pairs", help="zorro, blimp, or a file or folder of pairs")
     add("--each", type=positive_int, help="draw at most that many pairs of each paradigm")
-    add("--seed", type=seed, default=11711, help="of --each")
     add("--show", type=positive_int, help="print that many of the worst pairs")
     add("--no_masks", action="store_true", help="score as BabyBERTa does: one pass, nothing hidden")
     args = parser.parse_args()
     pairs = read_pairs(args.pairs)
-    pairs = draw(pairs, args.each, args.seed) if args.each else pairs
+    pairs = draw(pairs, args.each, SEED) if args.each else pairs
     model, tokenizer = load(args.model)
     encoded = encode(tokenizer, pairs, model.config.max_position_embeddings)
     sentences = [*chain.from_iterable(encoded)]

@@ -1,7 +1,7 @@
 r"""LoRA: from the full update of fine-tuning to one of low rank, in numbers (Hu et al. 2022).
 
     python lessons/lora.py                                   what learns, and memory, at bert-base
-    python lessons/lora.py --hidden 256 --layers 4 --rank 4 --batch_size 32 --length 128
+    python lessons/lora.py --rank 4 --batch_size 32 --length 128
     python lessons/lora.py --checkpoint sst-classifier.pt    what rank has a full update?
 
 The first lays out BERT with each way of fine-tuning a part of it, counts the numbers that learn and
@@ -162,8 +162,6 @@ def main() -> None:
     """Print one of the two tables."""
     parser = OneLineParser(prog="lessons/lora.py", description="From full to low-rank updates.")
     add = parser.add_argument
-    add("--hidden", type=positive_int, default=768, help="hidden size, of heads 64 wide")
-    add("--layers", type=positive_int, default=12)
     add("--rank", type=positive_int, default=8)
     add("--batch_size", type=positive_int, default=16)
     add("--length", type=positive_int, default=64, help="tokens of a text, at most 512")
@@ -173,15 +171,9 @@ def main() -> None:
     if args.checkpoint:
         study(args.checkpoint, str(data_folder(args.data_dir) / "ids-sst-dev.csv"))
         return
-    if args.hidden % 64 or args.length > 512:
-        parser.error("--hidden must be a multiple of 64, and --length at most 512")
-    config = BertConfig(
-        hidden_size=args.hidden,
-        num_hidden_layers=args.layers,
-        num_attention_heads=args.hidden // 64,
-        intermediate_size=4 * args.hidden,
-    )
-    print_table(config, args.rank, args.batch_size, args.length)
+    if args.length > 512:
+        parser.error("--length must be at most 512, BERT's positions")
+    print_table(BertConfig(), args.rank, args.batch_size, args.length)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
-from lessons.text_tables import compare, read_table, report, write
+from lessons.text_tables import read_table, report, write
 from tokenizer import WordPieces, read_vocabulary
 from training.cli.flags import OneLineParser
 from training.files.course_files import trained_names
@@ -283,7 +283,6 @@ def main() -> None:
     either.add_argument("--text", help="show every step for this sentence")
     either.add_argument("--file", type=Path, help="predict this table")
     add("--out", type=Path, help="write id,Predicted_Sentiment here")
-    add("--compare", type=Path, help="predictions of another program to compare with")
     add("--gelu", choices=tuple(GELUS), default="exact", help="which formula (default: exact)")
     args = parser.parse_args()
     model = load(args.model)
@@ -307,8 +306,6 @@ def main() -> None:
         report(labels, predicted)
     if args.out:
         write(args.out, ids, predicted)
-    if args.compare:
-        compare(args.compare, ids, predicted)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,6 @@ MAX_MB = 40  # of a page that phones open, and that fits into an e-mail
 MAX_TOKENS = 128  # of a sentence in the page
 MAX_POINTS = 300  # dev sentences in the page's pictures
 LARGEST = 127  # of int8: −128 is left out, so that the range is symmetric
-BATCH = 32
 SENTENCES = (  # the word in braces is hidden at first, where the model has words for [MASK]
     "She opened the {door} and walked into the garden.",
     "The old captain looked at the {sea} and smiled.",
@@ -178,20 +177,10 @@ def cls_vectors(model: BertModel, tokenizer: BertTokenizer, texts: Sequence[str]
     """The last [CLS] vector of each text: (N, D)."""
     limit = min(MAX_TOKENS, model.config.max_position_embeddings)
     vectors = []
-    for first in range(0, len(texts), BATCH):
-        rows = list(texts[first : first + BATCH])
-        batch = tokenizer(
-            rows, padding=True, truncation=True, max_length=limit, return_tensors="pt"
-        )
-        vectors.append(model(batch.input_ids, batch.attention_mask)["last_hidden_state"][:, 0])
-    return torch.cat(vectors).numpy()
-
-
-def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean (D,) and the two directions along which vectors (N, D) differ most (2, D)."""
-    mean = vectors.mean(axis=0)
-    _, _, directions = np.linalg.svd(vectors - mean, full_matrices=False)
-    return mean, directions[:2]
+    for text in texts:
+        ids = tokenizer(text, truncation=True, max_length=limit, return_tensors="pt").input_ids
+        vectors.append(model(ids, torch.ones_like(ids))["last_hidden_state"][0, 0])
+    return torch.stack(vectors).numpy()
 
 
 def points_of(loaded: Loaded, dev: str) -> dict[str, Any]:
@@ -203,28 +192,20 @@ def points_of(loaded: Loaded, dev: str) -> dict[str, Any]:
     models = {"before": BertModel.from_pretrained(loaded.base)} if loaded.base else {}
     for name, bert in (models | {"after": loaded.bert}).items():
         vectors = cls_vectors(bert, loaded.tokenizer, texts)
-        mean, directions = principal_components(vectors)
+        mean = vectors.mean(axis=0)  # (D,)
+        directions = np.linalg.svd(vectors - mean, full_matrices=False)[2][:2]  # (2, D)
         points[name] = np.round((vectors - mean) @ directions.T, 4).tolist()
     return points | {"mean": mean.tolist(), "directions": directions.tolist()}
 
 
-IN_WORKER = ("bert.js", "worker.js")
-IN_PAGE = (
-    "bert.js",  # the page explains with the same functions as the worker computes
-    "tokenizer.js",
-    "draw.js",
-    "mask.js",
-    "grammar.js",
-    "inside.js",
-    "attention.js",
-    "classes.js",
-    "page.js",
-)
+IN_WORKER = ("bert", "worker")
+# The page explains with the same functions, bert.js, as the worker computes
+IN_PAGE = "bert tokenizer draw mask grammar inside attention classes page".split()
 
 
-def read(*names: str) -> str:
-    """Files of the template's folder, concatenated."""
-    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+def scripts(*names: str) -> str:
+    """The JavaScript files of these names, concatenated."""
+    return "\n".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in names)
 
 
 Shown = Mapping[str, Any] | None  # by a part of the page, where it is there
@@ -253,15 +234,15 @@ def page(
         "sentences": sentences(masked=loaded.masked is not None),
         "code": code or code_by_screen(loaded.wrong),
     }
-    script = read(*IN_PAGE)
+    script = scripts(*IN_PAGE)
     template = templates(HERE).get_template("page.html")
     return template.render(
         policy=Markup(policy(script, "blob:; worker-src blob:; img-src data:")),
         name=name,
-        style=Markup(STYLE + read("page.css")),
+        style=Markup(STYLE + (HERE / "page.css").read_text(encoding="utf-8")),
         data=values,  # the template escapes what could end its script element
         weights=base64.b64encode(content).decode(),
-        worker=Markup(read(*IN_WORKER)),
+        worker=Markup(scripts(*IN_WORKER)),
         script=Markup(script),
         loaded=loaded,
         learned=base64.b64encode(LEARNED.read_bytes()).decode(),

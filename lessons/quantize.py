@@ -24,7 +24,7 @@ from lessons import numpy_bert, text_tables
 from lessons.playground import LARGEST, quantize_rows
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.errors import InputError, first_line
+from training.files.errors import InputError
 from training.files.writing import write_whole
 
 INT8_FILE = "model.int8.safetensors"
@@ -73,24 +73,18 @@ class Int8Matrix:
 
 def quantize(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Matrices as int8 with their scales, vectors (biases, LayerNorms) as they are."""
-    small = {}
-    for name, tensor in weights.items():
-        if tensor.ndim == 2:
-            small[name], small[name + SCALE] = quantize_rows(tensor)
-        else:
-            small[name] = tensor
+    small = dict(weights)
+    for name in (name for name, tensor in weights.items() if tensor.ndim == 2):
+        small[name], small[name + SCALE] = quantize_rows(weights[name])
     return small
 
 
 def usable(small: Mapping[str, np.ndarray], quantize_input: bool = False) -> dict[str, Any]:
     """The result of quantize, as numpy_bert.forward takes it."""
-    return {
-        name: Int8Matrix(tensor, small[name + SCALE], quantize_input)
-        if tensor.dtype == np.int8
-        else tensor
-        for name, tensor in small.items()
-        if not name.endswith(SCALE)
-    }
+    weights: dict[str, Any] = {k: x for k, x in small.items() if not k.endswith(SCALE)}
+    for name in (k for k, x in weights.items() if x.dtype == np.int8):
+        weights[name] = Int8Matrix(small[name], small[name + SCALE], quantize_input)
+    return weights
 
 
 def save(small: Mapping[str, np.ndarray], source: Path, folder: Path) -> int:
@@ -103,20 +97,6 @@ def save(small: Mapping[str, np.ndarray], source: Path, folder: Path) -> int:
         if (source / name).is_file() and folder.resolve() != source.resolve():
             shutil.copyfile(source / name, folder / name)
     return len(content)
-
-
-def load(folder: Path, quantize_input: bool = False) -> dict[str, Any]:
-    """The weights of a folder that ``save`` wrote, ready for numpy_bert.forward."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    file = folder / INT8_FILE
-    try:
-        return usable(load_file(file), quantize_input)
-    except FileNotFoundError:
-        raise InputError(f"{folder} holds no {INT8_FILE}; --out writes one") from None
-    except (SafetensorError, OSError, KeyError) as error:
-        raise InputError(f"{file} is damaged ({first_line(error)}); write it again") from error
 
 
 SENTENCES = ("A film to see twice.", "Two hours I will not get back, however hard I try.", "Fine!")
@@ -165,17 +145,15 @@ def main() -> None:
 
     small = quantize(weights)
     describe(weights, small)
-    int8 = usable(small, args.activations)
     if args.out:
         size = save(small, folder, args.out)
         before = sum(tensor.nbytes for tensor in weights.values())
         print(f"{before / 1e6:.2f} MB → {size / 1e6:.2f} MB: {args.out / INT8_FILE}")
-        int8 = load(args.out, args.activations)
 
     what = "logits" if "classifier.weight" in weights else "pooler_output"
 
     outputs = {}
-    for name, tensors in (("float32", weights), ("int8", int8)):
+    for name, tensors in (("float32", weights), ("int8", usable(small, args.activations))):
 
         def output_of(ids: np.ndarray, mask: np.ndarray, tensors: Mapping = tensors) -> np.ndarray:
             return numpy_bert.forward(tensors, config, ids, mask)[what]

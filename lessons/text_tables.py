@@ -1,4 +1,4 @@
-"""Tables of texts and classes: read, scored, written and compared, without torch."""
+"""Tables of texts and classes: read, scored and written, without torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from training.files.errors import InputError
-from training.files.predictions import read_predictions
 from training.files.tables import checked_ids, class_labels, parse_table
 from training.files.writing import write_whole
 
@@ -55,14 +54,3 @@ def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
     lines = [f"{id_},{label}\n" for id_, label in zip(ids, predicted, strict=True)]
     write_whole(path, "id,Predicted_Sentiment\n" + "".join(lines))
     print(f"wrote {path}")
-
-
-def compare(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
-    """Print in how many rows another prediction file agrees, and some ids that differ."""
-    other = read_predictions(path, "Predicted_Sentiment", fold=False)
-    if missing := [id_ for id_ in ids if id_ not in other]:
-        raise InputError(
-            f"{path} has no prediction for {len(missing)} of the {len(ids)} ids: {missing[0]} …"
-        )
-    differ = [id_ for id_, label in zip(ids, predicted, strict=True) if other[id_] != label]
-    print(f"same class as {path}: {len(ids) - len(differ)} of {len(ids)}", *differ[:5])

@@ -50,8 +50,8 @@ class Variant(BertModel):
         """All pairs (Hugging Face's name, our name) of parameters."""
 
         def renamed(name: str) -> str:
-            found = (old for old in self.RENAMED if name.startswith(old))
-            return self.RENAMED[old] + name.removeprefix(old) if (old := next(found, "")) else name
+            old = next((old for old in self.RENAMED if name.startswith(old)), "")
+            return self.RENAMED.get(old, "") + name.removeprefix(old)
 
         own = self.state_dict()
         yield from ((renamed(theirs), ours) for theirs, ours in MODEL_NAMES.items() if ours in own)
@@ -64,9 +64,7 @@ class Variant(BertModel):
         """A model with a checkpoint's weights, in evaluation mode."""
         folder = find_model(name_or_path, local_files_only)
         values = read_json(folder / "config.json")
-        with values_of(
-            f"{folder} is not {cls.__name__}'s as this lesson builds it", "take another"
-        ):
+        with values_of(f"{folder} is not a {cls.__name__} as it is here", "take another"):
             values = {cls.CONFIG_NAMES.get(key, key): value for key, value in values.items()}
             wanted = {"model_type": cls.MODEL_TYPE, "hidden_act": cls.ACTIVATION}
             for name, value in (wanted | {"num_hidden_groups": 1, "inner_group_num": 1}).items():
@@ -88,16 +86,12 @@ class Variant(BertModel):
             raise InputError(f"{source} does not fit its configuration: {reason}") from error
 
     def save_pretrained(
-        self,
-        folder: str | Path,
-        head: Mapping[str, Tensor] | None = None,
-        architecture: str | None = None,
-        **values: Any,
+        self, folder: str | Path, head: Mapping[str, Tensor] | None = None, **values: Any
     ) -> None:
         """Write a folder that Hugging Face's ``transformers`` loads.
 
         Args:
-            head: further tensors under Hugging Face's names, of the architecture named.
+            head: further tensors under Hugging Face's names.
             values: further entries of the configuration, or others in place of the model's own.
         """
         state, prefix = self.state_dict(), f"{self.MODEL_TYPE}." if head else ""
@@ -105,7 +99,7 @@ class Variant(BertModel):
         tensors = {k: t.detach().cpu().contiguous() for k, t in (tensors | (head or {})).items()}
         theirs = {ours: name for name, ours in self.CONFIG_NAMES.items()}
         config = vars(self.config) | {"hidden_act": self.ACTIVATION, "model_type": self.MODEL_TYPE}
-        config |= {"architectures": [architecture or type(self).__name__], **values}
+        config |= {"architectures": [type(self).__name__], **values}
         config.pop("name_or_path", None)
         write_folder(folder, {theirs.get(key, key): x for key, x in config.items()}, tensors)
 

@@ -46,7 +46,6 @@ from training.files.writing import check_writable
 Pair = tuple[str, str]
 Tokenizer = BertTokenizer | BytePairTokenizer
 METHODS = ("wordpiece", "bpe", "bytes")
-LEAST_OF_BYTES = len(byte_pairs.SPECIAL_TOKENS) + len(BYTES)
 HELD_OUT = 10  # every tenth text is held out
 
 
@@ -87,10 +86,7 @@ def spell(word: str) -> list[str]:
 
 
 class PairTable:
-    """Counts of all pairs and pieces, in arrays, so that the best score is found at once.
-
-    Pairs that vanish keep their row, with a count of 0.
-    """
+    """Counts of all pairs and pieces, in arrays; pairs that vanish keep their row."""
 
     def __init__(self):
         self.pairs: dict[Pair, int] = {}  # a pair → its row
@@ -120,20 +116,17 @@ class PairTable:
             np.frombuffer(numbers, np.int64)
             for numbers in (self.counts, self.piece_counts, self.first, self.second)
         )
-        if method != "wordpiece":
-            return counts.astype(np.float64)
-        return counts / np.maximum(alone[first] * alone[second], 1)
+        others = np.maximum(alone[first] * alone[second], 1) if method == "wordpiece" else 1
+        return counts / others
 
     def best(self, method: str, least: int) -> tuple[Pair, int, float] | None:
         """The pair to join, its count and score; None if no pair occurs ``least`` times.
 
         Of equal scores the higher count wins, then the alphabet.
         """
-        if not self.pairs:
-            return None
         scores = self.scores(method)
         scores[np.frombuffer(self.counts, np.int64) < least] = 0.0
-        top = scores.max()
+        top = scores.max(initial=0.0)
         if top == 0.0:
             return None
         pairs = list(self.pairs)
@@ -205,38 +198,14 @@ def show_merges(merges: Mapping[str, Sequence[Merge]], shown: int) -> None:
         print(line)
 
 
-def quality(tokenizer: Tokenizer, words: Mapping[str, int]) -> dict[str, float]:
+def quality(tokenizer: Tokenizer, words: Mapping[str, int]) -> tuple[float, float, float]:
     """Pieces per word of held-out words, and the fractions that are one piece or unknown."""
+    cuts = [(tokenizer.tokenize(word), count) for word, count in words.items()]
+    pieces = sum(len(cut) * count for cut, count in cuts)
+    whole = sum(count for cut, count in cuts if len(cut) == 1 and cut != ["[UNK]"])
+    unknown = sum(count for cut, count in cuts if "[UNK]" in cut)
     total = sum(words.values())
-    pieces = whole = unknown = 0
-    for word, count in words.items():
-        cut = tokenizer.tokenize(word)
-        pieces += count * len(cut)
-        whole += count * (len(cut) == 1 and cut != ["[UNK]"])
-        unknown += count * ("[UNK]" in cut)
-    return {"pieces": pieces / total, "whole": whole / total, "unknown": unknown / total}
-
-
-def learn_all(
-    words: Mapping[str, Mapping[str, int]], size: int, least: int
-) -> tuple[dict[str, Tokenizer], dict[str, list[Merge]]]:
-    """A tokenizer by each method, and the merges that made it; ``words`` are those of the method.
-
-    Bytes are left out where ``size`` is too small for them.
-    """
-    tokenizers: dict[str, Tokenizer] = {}
-    merges = {}
-    for method in METHODS:
-        if method == "bytes" and size < LEAST_OF_BYTES:
-            print(f"bytes: left out, --size {size} is less than {LEAST_OF_BYTES}")
-            continue
-        pieces, merges[method] = learn(words[method], size, method, least)
-        if method == "bytes":
-            pairs = [(merge.first, merge.second) for merge in merges[method]]
-            tokenizers[method] = BytePairTokenizer(pieces, pairs)
-        else:
-            tokenizers[method] = BertTokenizer(pieces)
-    return tokenizers, merges
+    return pieces / total, whole / total, unknown / total
 
 
 def main() -> None:
@@ -266,19 +235,21 @@ def main() -> None:
     )
     plain = words["wordpiece"]
     print(f"{sum(plain.values()):,} words, {len(plain):,} different ones, in {len(texts):,} texts")
-    tokenizers, merges = learn_all(words, args.size, args.least)
-    if args.method not in tokenizers:
-        raise InputError(f"--method bytes takes a --size of {LEAST_OF_BYTES} or more")
+    tokenizers: dict[str, Tokenizer] = {}
+    merges = {}
+    for method in METHODS:
+        pieces, merges[method] = learn(words[method], args.size, method, args.least)
+        pairs = [merge[:2] for merge in merges[method]]
+        is_bytes = method == "bytes"
+        tokenizers[method] = BytePairTokenizer(pieces, pairs) if is_bytes else BertTokenizer(pieces)
     show_merges(merges, args.show)
     if count := sum(other_words["wordpiece"].values()):
         print(f"\non {count:,} words of other texts")
         print("vocabulary        size   pieces/word     whole words   [UNK]")
         for name, tokenizer in tokenizers.items():
-            scores = quality(tokenizer, other_words[name])
-            print(
-                f"{name:12s}{len(tokenizer):10,d}{scores['pieces']:16.3f}{scores['whole']:14.1%}"
-                f"{scores['unknown']:8.2%}"
-            )
+            pieces, whole, unknown = quality(tokenizer, other_words[name])
+            size = f"{len(tokenizer):10,d}"
+            print(f"{name:12s}{size}{pieces:16.3f}{whole:14.1%}{unknown:8.2%}")
     if args.encode is not None:
         print()
         for method, tokenizer in tokenizers.items():
