@@ -12,13 +12,21 @@ from functools import partial
 import torch
 
 from extensions.features import pooling
-from extensions.tasks import COURSE, EXTRAS, TASKS
+from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
 from optimizer import AdamW
 from training.cli.flags import flag, positive_float, positive_int, probability
 from training.cli.task_flags import OUT_HELP, TaskFlags, data_file, parse_task_flags, task_names
 
 EXTRA_HELP = "further loss on vectors"
+# Losses on vectors that can be added; these compare the rows of a batch with one another
+BETWEEN_ROWS = ("ranking", "ranking_symmetric", "simcse")
+EXTRAS = {
+    "sst": ("simcse",),
+    "para": (*BETWEEN_ROWS, "cosine_embedding"),
+    "sts": BETWEEN_ROWS,
+    "nli": BETWEEN_ROWS,
+}
 
 OPTIMIZERS = {
     "adamw": AdamW,
@@ -32,7 +40,7 @@ class ModelFlags:
     """Those that a checkpoint keeps, because the model depends on them."""
 
     tasks: list[str] = flag(
-        list(COURSE), type=partial(task_names, known=TASKS), help="of sst, para, sts, nli, ner"
+        list(COURSE), type=partial(task_names, known=TASKS), help="of sst, para, sts, nli"
     )
     pair_encoding: str = flag(
         "bi",
@@ -51,9 +59,6 @@ class ModelFlags:
     pal_heads: int = flag(12, type=positive_int, help="their heads")
     adapt: str | None = flag(None, choices=("lora",), help="freeze BERT, train this")
     rank: int = flag(8, type=positive_int, help="of LoRA")
-    tag_words: str | None = flag(
-        None, path="reads", metavar="TAGS", help="features of words: 'shapes', or a tagger's file"
-    )
 
 
 @dataclass
@@ -65,16 +70,10 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     nli_test: str = data_file("data/nli-test-student.csv", "test")
     nli_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
     nli_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
-    ner_train: str = data_file("data/ner-train.csv", "train")
-    ner_dev: str = data_file("data/ner-dev.csv", "dev")
-    ner_test: str = data_file("data/ner-test-student.csv", "test")
-    ner_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
-    ner_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
     sst_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     para_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     sts_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     nli_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
-    ner_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     sts_loss: str = flag("mse", choices=("mse", "cosent"), help="loss of STS")
     sst_extra: str | None = flag(None, choices=EXTRAS["sst"], help=EXTRA_HELP)
     para_extra: str | None = flag(None, choices=EXTRAS["para"], help=EXTRA_HELP)
@@ -114,7 +113,7 @@ class TechniqueFlags(ModelFlags, TaskFlags):
 
 ON_VECTORS = tuple(f"{name}_extra" for name in EXTRAS)
 COMPARES_ROWS = (
-    *(f"{name}={kind}" for name in ON_VECTORS for kind in EXTRAS["sts"]),
+    *(f"{name}={kind}" for name in ON_VECTORS for kind in BETWEEN_ROWS),
     "sts_loss=cosent",
 )
 NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
@@ -124,11 +123,13 @@ NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
         "it makes one vector of both texts",
     ),
     ("accumulate", COMPARES_ROWS, "that loss compares the rows of a batch"),
-    ("option=pretrain", ("regulariser=smart", "bregman", "adapt"), "BERT is frozen"),
-    ("option=pretrain", ("tag_words", "gradients"), "BERT is frozen"),
+    (
+        "option=pretrain",
+        ("regulariser=smart", "bregman", "adapt", "gradients"),
+        "BERT is frozen",
+    ),
     ("compile", ("regulariser=smart", "bregman", *ON_VECTORS), "that looks into the model"),
     ("regulariser=r_drop", ("bregman", "teachers", *ON_VECTORS), "it has every row twice"),
-    ("tasks=ner", ("regulariser", "bregman", "teachers", "tag_words"), "it has an output a word"),
     ("adapt=lora", ("pals", "separate_layers"), "it freezes what that is about"),
     ("gradients", ("sampling=annealed", "sampling=before"), "a step has all tasks"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -11,17 +11,13 @@ from torch import Tensor, nn
 from bert import BertModel
 from extensions.features.cross_encoding import check_segments, concat
 from extensions.features.pooling import pool
-from extensions.features.tags import TagEmbedding, WordTags, tagged
 from extensions.flags import TechniqueFlags
 from extensions.loss.cosine import cosine
 from extensions.parameters.lora import add_lora
 from extensions.parameters.pals import PALs
 from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.tasks import CLASSES, COURSE
-from tokenizer import BertTokenizer
 from training.cli.flags import complete
-from training.files.errors import InputError
-from training.files.writing import sha256_of
 
 
 class TechniquesBERT(nn.Module):
@@ -29,9 +25,6 @@ class TechniquesBERT(nn.Module):
 
     Args:
         config: hidden_size, model (the name or folder of the pretrained BERT) and ModelFlags.
-
-    Raises:
-        InputError: the tagger's file is not the one that this model learned with.
     """
 
     def __init__(self, config: Any):
@@ -50,14 +43,6 @@ class TechniquesBERT(nn.Module):
         if flags.adapt == "lora":
             add_lora(self.bert, flags.rank)
         self.pals = PALs(self.bert, tasks, flags.pals, flags.pal_heads) if flags.pals else None
-        self.words = self.tags = None
-        if flags.tag_words:
-            self.words = WordTags(BertTokenizer.from_pretrained(flags.model), flags.tag_words)
-            self.tags = TagEmbedding(self.words.count, size)
-            digest = sha256_of(flags.tag_words) if self.words.tagger else ""
-            if getattr(config, "tagger", digest) != digest:  # kept with the model
-                raise InputError(f"{flags.tag_words} is not this model's tagger: take the old file")
-            config.tagger = digest
 
         # The heads
         pair_size = size if self.joins_pairs else 3 * size
@@ -67,11 +52,10 @@ class TechniquesBERT(nn.Module):
         # a cosine has no head
         self.similarity = nn.Linear(pair_size, 1) if flags.similarity == "linear" else None
         self.relation = nn.Linear(pair_size, CLASSES["nli"]) if "nli" in tasks else None
-        self.ner = nn.Linear(size, CLASSES["ner"]) if "ner" in tasks else None
 
         # Whether each text has one vector, whatever the task: a frozen BERT runs once for it
         self.is_cacheable = flags.pooling in ("pooler", "cls") and not (
-            self.joins_pairs or flags.separate_layers or flags.pals or self.ner
+            self.joins_pairs or flags.separate_layers or flags.pals
         )
 
     def forward(
@@ -82,22 +66,13 @@ class TechniquesBERT(nn.Module):
         task: str = "sst",
     ) -> Tensor:
         """One vector for each sentence, or joined pair: (B, L), (B, L) → (B, D)."""
-        output = self.encode(input_ids, attention_mask, segments, task)
-        return pool(output, attention_mask, self.pooling)  # (B, D)
-
-    def encode(
-        self, ids: Tensor, mask: Tensor, segments: Tensor | None, task: str
-    ) -> dict[str, Tensor]:
-        """What BERT, with its parts for this task, returns for these ids (B, L)."""
         layers = self.task_layers[task] if self.task_layers else ()
-        with ExitStack() as stack:
-            if self.pals is not None:
-                stack.enter_context(self.pals.use(task))
-            if self.tags is not None:
-                stack.enter_context(tagged(self.bert, self.tags, self.words.tags(ids, mask)))
+        with self.pals.use(task) if self.pals else nullcontext():
             if layers or segments is not None:
-                return encode(self.bert, ids, mask, segments, layers)
-            return self.bert(ids, mask)
+                output = encode(self.bert, input_ids, attention_mask, segments, layers)
+            else:
+                output = self.bert(input_ids, attention_mask)
+        return pool(output, attention_mask, self.pooling)  # (B, D)
 
     def apply_head(self, head: nn.Module, vectors: Tensor) -> Tensor:
         """Dropout and a head, in float32: bf16 has so few numbers that many pairs would tie."""
@@ -136,8 +111,3 @@ class TechniquesBERT(nn.Module):
     def predict_relation(self, *pair: Tensor) -> Tensor:
         """Logits of contradiction, neutral, entailment: (B, L1) …, (B, L2) … → (B, 3)."""
         return self.apply_head(self.relation, self.pair_features(*pair, task="nli"))
-
-    def predict_tags(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Logits of each token's tags: (B, L), (B, L) → (B, L, 7)."""
-        output = self.encode(input_ids, attention_mask, None, "ner")
-        return self.apply_head(self.ner, output["last_hidden_state"])

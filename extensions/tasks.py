@@ -1,4 +1,4 @@
-"""The tasks: the course's three as multitask_classifier.py has them, inference (NLI) and NER.
+"""The tasks: the course's three as multitask_classifier.py has them, and inference (NLI).
 
 A further task is an entry in each of these tables, a head in model.py, and its flags in flags.py.
 """
@@ -15,24 +15,17 @@ from torch.nn import functional as F
 import multitask_classifier as part2
 from datasets import SentencePairDataset, SentencePairTestDataset, TextDataset, load_pairs
 from evaluation import overall, score_pairs
-from extensions.ner import TAGS, entity_f1, mean_tag_loss, predict_tags, read_ner
 from training.files.course_files import COURSE_STEMS
 from training.loop.batches import PAIR, SINGLE
 
 COURSE = part2.TASKS  # those of the leaderboard
-STEMS = COURSE_STEMS | {"nli": "nli", "ner": "ner"}  # of the data files
+STEMS = COURSE_STEMS | {"nli": "nli"}  # of the data files
 TASKS = tuple(STEMS)
-CLASSES = part2.CLASSES | {"nli": 3, "ner": len(TAGS)}
-HEADS = part2.HEADS | {"nli": "predict_relation", "ner": "predict_tags"}
-FILE_COLUMNS = part2.FILE_COLUMNS | {"nli": "Predicted_Relation", "ner": "Predicted_Tags"}
-LOSSES = part2.LOSSES | {"nli": F.cross_entropy, "ner": mean_tag_loss}
-KEYS = {name: SINGLE if name in ("sst", "ner") else PAIR for name in TASKS}
-EXTRAS = {  # losses on vectors that can be added
-    "sst": ("simcse",),
-    "para": ("ranking", "ranking_symmetric", "cosine_embedding", "simcse"),
-    "sts": ("ranking", "ranking_symmetric", "simcse"),
-    "nli": ("ranking", "ranking_symmetric", "simcse"),
-}
+CLASSES = part2.CLASSES | {"nli": 3}
+HEADS = part2.HEADS | {"nli": "predict_relation"}
+FILE_COLUMNS = part2.FILE_COLUMNS | {"nli": "Predicted_Relation"}
+LOSSES = part2.LOSSES | {"nli": F.cross_entropy}
+KEYS = {name: SINGLE if name == "sst" else PAIR for name in TASKS}
 # From which label on a pair says the same, and up to which something else
 SAME = {"para": 1, "sts": 4.0, "nli": 2}
 DIFFERENT = {"para": 0, "sts": -1.0, "nli": 0}
@@ -49,10 +42,7 @@ def read_set(name: str, args: Any, split: str) -> TextDataset:
     """The rows of args.sst_train, for instance, tokenized; split is 'train', 'dev' or 'test'."""
     if name in COURSE:
         return part2.read_set(name, args, split)
-    path = getattr(args, f"{name}_{split}")
-    if name == "ner":
-        return read_ner(path, args)
-    rows = load_pairs(path, split, "relation", CLASSES[name])
+    rows = load_pairs(getattr(args, f"{name}_{split}"), split, "relation", CLASSES[name])
     return (SentencePairTestDataset if split == "test" else SentencePairDataset)(rows, args)
 
 
@@ -65,21 +55,12 @@ def input_lengths(rows: TextDataset, joins_pairs: bool) -> list[int]:
 
 def predict_rows(model: nn.Module, name: str, loader: Iterable[dict], device) -> dict[str, list]:
     """A task's predictions for all rows, in the order of the batches; see evaluation.py."""
-    if name == "ner":
-        return predict_tags(loader, model.predict_tags, device)
-    if name == "nli":
-        predictions = score_pairs(
-            loader, lambda *pair: model.predict_relation(*pair).argmax(dim=-1), device
-        )
-        return predictions | {"y_pred": list(map(int, predictions["y_pred"]))}
-    return part2.predict_rows(model, name, loader, device)
-
-
-def score(name: str, predictions: Mapping[str, list]) -> float:
-    """Accuracy, Pearson's correlation for STS, F1 of entities for NER."""
-    if name == "ner":
-        return entity_f1(predictions["y_true"], predictions["y_pred"])
-    return part2.score(name, predictions)
+    if name in COURSE:
+        return part2.predict_rows(model, name, loader, device)
+    predictions = score_pairs(
+        loader, lambda *pair: model.predict_relation(*pair).argmax(dim=-1), device
+    )
+    return predictions | {"y_pred": list(map(int, predictions["y_pred"]))}
 
 
 def evaluate(
@@ -87,5 +68,8 @@ def evaluate(
 ) -> dict[str, float]:
     """The score of each task on its dev batches, and the overall one."""
     model.eval()
-    scores = {n: score(n, predict_rows(model, n, rows, device)) for n, rows in loaders.items()}
+    scores = {
+        name: part2.score(name, predict_rows(model, name, rows, device))
+        for name, rows in loaders.items()
+    }
     return scores | {"overall": overall(scores)}

@@ -10,8 +10,8 @@ a word, a tab and its tag; an empty line ends a sentence. The best epoch on dev 
 folder --out, which ``transformers`` loads too. The idea, and what to try:
 docs/token-classification.md.
 
-extensions/entities.py reads the files, gives each token its label and scores entities; heads.py has
-flags, folders and the head's weights.
+entities.py reads the files, gives each token its label and scores entities; heads.py has flags,
+folders and the head's weights.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from config import BertConfig
-from extensions.entities import (
+from lessons.entities import (
     NO_LABEL,
     OUTSIDE,
     Sentence,
@@ -36,7 +37,6 @@ from extensions.entities import (
     entity_scores,
     labels_of,
     read_sentences,
-    tag_words,
 )
 from lessons.heads import BertWithHead, HeadFlags, Trained, new_run, restore, run_lesson
 from optimizer import AdamW
@@ -46,6 +46,7 @@ from training.cli.scripts import run_script
 from training.files.writing import atomic_write, write_json
 from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
 from training.loop.batches import cpu_copy
+from training.loop.progress import progress_bar
 
 # The columns of the table (headings and keys) and the curves of the page (keys and names)
 COLUMNS = {
@@ -77,17 +78,26 @@ def tag_loss(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(flat, labels.flatten(), ignore_index=NO_LABEL, reduction="sum")
 
 
+@torch.no_grad()
 def tag(
     trained: Trained, dataset: TaggedWords, batch_size: int
 ) -> tuple[list[list[str]], list[list[float]]]:
-    """Of every sentence the most probable tag of every word, and their probabilities."""
-    model = trained.model.eval()
-    loader = evaluation_loader(dataset, batch_size)
-    with trained.autocast():
-        predictions = tag_words(loader, model, model.labels, trained.device)
-    columns = (predictions[key] for key in ("sent_ids", "y_pred", "probabilities"))
-    _, tags, chances = zip(*sorted(zip(*columns, strict=True)), strict=True)
-    return list(tags), list(chances)
+    """Of every sentence the most probable tag of every word, and their probabilities.
+
+    A word without a position in its row is tagged O, with probability 0.
+    """
+    model, device = trained.model.eval(), trained.device
+    tags: list[list[str]] = [[]] * len(dataset)
+    chances: list[list[float]] = [[]] * len(dataset)
+    for batch in progress_bar(evaluation_loader(dataset, batch_size), "eval"):
+        with trained.autocast():
+            logits = model(batch["token_ids"].to(device), batch["attention_mask"].to(device))
+        best = logits.float().softmax(dim=-1).max(dim=-1)  # values and indices, (B, L) each
+        columns = batch["rows"], best.values.tolist(), best.indices.tolist(), batch["positions"]
+        for i, values, numbers, positions in zip(*columns, strict=True):
+            tags[i] = [OUTSIDE if at is None else model.labels[numbers[at]] for at in positions]
+            chances[i] = [0.0 if at is None else values[at] for at in positions]
+    return tags, chances
 
 
 def train(args: TokenFlags) -> None:

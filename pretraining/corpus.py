@@ -1,93 +1,151 @@
-"""A corpus: the token ids of a text on disk, which may be larger than memory.
+"""A corpus: the token ids of a text in one memory-mapped file, which may be larger than memory.
 
-Text files, a paragraph a line and a blank line between documents, are split into sentences
-(sentences.py), each sentence is tokenized once (blocks.py), and building.py streams all of it into
-three memory-mapped files:
-
-    ids.bin          the token ids of all sentences, one after the other (uint16 or int32)
-    sentences.bin    where each sentence begins in ids.bin (int64, one more than there are)
-    documents.bin    at which sentence each document begins (int64, one more than there are)
-    corpus.json      what it was made of, how large it is, and the hashes; written last
-
-This file reads them. It does not know about masks, models or training.
+Text files have a paragraph a line and a blank line between documents. Paragraphs are split into
+sentences (sentences.py), and each sentence is tokenized once (blocks.py). FOLDER/corpus.bin has 32
+bits for each token: its id, and whether a sentence or a document begins there. FOLDER/corpus.json
+says what the corpus was made from, so that it is used again until that changes.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
+from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
-from training.files.errors import InputError, values_of
+from pretraining.blocks import (
+    DOCUMENT,
+    ID,
+    SENTENCE,
+    encode_files,
+    text_files,
+)
+from tokenizer import BertTokenizer
+from training.files.errors import InputError
 from training.files.texts import read_json
+from training.files.writing import atomic_write, write_json
+from training.loop.processes import on_main_process
 
-DATA_FILES = ("ids.bin", "sentences.bin", "documents.bin")
-READ = 1 << 22  # ids that are counted at a time
+READ = 1 << 22  # tokens that are searched for marks at a time
+
+# ---------------------------------------------------------------------------------------------
+# Text files → a corpus
 
 
-def read_description(folder: str | Path) -> dict[str, Any]:
-    """corpus.json; InputError where there is none or its files have other sizes."""
+def build(
+    sources: Sequence[str | Path],
+    tokenizer: BertTokenizer,
+    folder: str | Path,
+    workers: int = 0,
+    limit: int | None = None,
+) -> Corpus:
+    """The corpus of these texts in ``folder``; a corpus made from the same is used again.
+
+    A document ends at a blank line and at the end of a file. Bytes that are not UTF-8 are replaced.
+    The result does not depend on ``workers``.
+
+    Args:
+        sources: text files, and folders whose *.txt are taken.
+        workers: processes that tokenize; see ``encode_files``.
+        limit: take only the first ``limit`` sentences.
+
+    Raises:
+        InputError: no such file, no text in them, or a folder that cannot be written.
+    """
     folder = Path(folder)
-    if not (folder / "corpus.json").is_file():
-        raise InputError(f"{folder} holds no whole corpus (no corpus.json); build it again")
-    description = read_json(folder / "corpus.json")
-    with values_of(f"{folder} holds no whole corpus", "build it again"):
-        for name in DATA_FILES:
-            file, wanted = folder / name, description["files"][name]["bytes"]
-            size = file.stat().st_size if file.is_file() else 0
-            if size != wanted:
-                raise ValueError(f"{name} has {size} bytes, not {wanted}")
-    return description
+    file, description = folder / "corpus.bin", folder / "corpus.json"
+
+    def work() -> None:
+        files = text_files(sources)
+        made_from = {
+            "texts": [[str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in files],
+            "vocabulary": zlib.crc32(repr((tokenizer.lower_case, tokenizer.pieces)).encode()),
+            "limit": limit,
+        }
+        if file.is_file() and description.is_file() and read_json(description) == made_from:
+            return
+        description.unlink(missing_ok=True)  # until the new file is there
+        _write(file, files, tokenizer, workers, limit)
+        write_json(description, made_from)
+
+    on_main_process(work)
+    corpus = Corpus(file)
+    print(
+        f"corpus: {corpus.n_sentences:,} sentences, {corpus.n_tokens:,} tokens, "
+        f"{corpus.n_documents:,} documents in {folder}"
+    )
+    return corpus
+
+
+def _write(
+    file: Path, files: list[Path], tokenizer: BertTokenizer, workers: int, limit: int | None
+) -> None:
+    """Stream the texts into a corpus file."""
+    path, begins_document, written, bad_lines = None, True, 0, Counter()
+    missing = math.inf if limit is None else limit
+    size = sum(path.stat().st_size for path in files)
+    bar = tqdm(total=size, desc="corpus", unit="B", unit_scale=True, leave=False, disable=None)
+    with atomic_write(file, "wb") as out, bar:
+        for block in encode_files(files, tokenizer, workers):
+            begins_document = begins_document or block.path != path
+            path, tokens = block.path, block.tokens
+            begins = np.flatnonzero(tokens & SENTENCE)
+            if len(begins) > missing:
+                tokens = tokens[: begins[missing]]
+            if len(tokens) and begins_document:
+                tokens[0] |= DOCUMENT
+            begins_document = block.ends_document or (begins_document and not len(tokens))
+            out.write(tokens.data)
+            missing, written = missing - len(begins), written + len(tokens)
+            bad_lines[path] += block.bad_lines
+            bar.update(block.size)
+            if missing <= 0:
+                break
+        if not written:
+            raise InputError(f"no text in {files[0]}, …; give files with a paragraph a line")
+    if bad_lines.total():
+        (worst, _), *others = bad_lines.most_common()
+        more = f" and {len(others)} more files" if others else ""
+        print(f"corpus: {bad_lines.total()} lines of {worst}{more} are not UTF-8: bytes lost")
+
+
+# ---------------------------------------------------------------------------------------------
+# Reading it
 
 
 class Corpus:
     """Documents of sentences of token ids, read from disk as they are asked for.
 
-    Documents are numbered from 0. A part of a corpus, as ``split`` makes it, numbers its own from 0
-    and is used in the same way. Only the place of the files is pickled.
-
     Args:
-        folder: what ``build`` wrote.
-        part: the documents of the corpus that count, in rising order; None for all.
-
-    Raises:
-        InputError: files that are not there, or of other sizes than they should be.
+        file: what ``build`` wrote.
+        part: the numbers of the documents that count, in rising order; None for all. A part
+            numbers its documents from 0 again.
     """
 
-    def __init__(self, folder: str | Path, part: np.ndarray | None = None):
-        self.folder = Path(folder)
-        self.part = part
-        self.description = read_description(folder)
+    def __init__(self, file: str | Path, part: np.ndarray | None = None):
+        self.file, self.part = Path(file), part
+        self.tokens = np.memmap(file, np.uint32, "r")  # (T,), ids with their marks
+        self._sentences = np.append(self._marked(SENTENCE), len(self.tokens))  # where each begins
+        documents = np.append(self._marked(DOCUMENT), len(self.tokens))
+        numbers = np.searchsorted(self._sentences, documents)  # of each document's first sentence
+        chosen = slice(None) if part is None else part
+        self._firsts, self._lasts = numbers[:-1][chosen], numbers[1:][chosen]  # (documents,) each
 
-    def __reduce__(self):
-        return Corpus, (self.folder, self.part)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Corpus, (self.file, self.part)  # another process maps the file again
 
-    def _map(self, name: str, kind: str) -> np.ndarray:
-        return np.asarray(np.memmap(self.folder / name, dtype=kind, mode="r"))
-
-    @cached_property
-    def ids(self) -> np.ndarray:
-        """All token ids on disk, also those of other parts."""
-        return self._map("ids.bin", self.description["type"])
-
-    @cached_property
-    def _starts(self) -> np.ndarray:
-        return self._map("sentences.bin", "int64")
-
-    @cached_property
-    def _firsts(self) -> np.ndarray:
-        """(documents,) the number on disk of each document's first sentence."""
-        documents = self._map("documents.bin", "int64")
-        return documents[:-1] if self.part is None else documents[self.part]
-
-    @cached_property
-    def _counts(self) -> np.ndarray:
-        """(documents,) the number of each document's sentences."""
-        counts = np.diff(self._map("documents.bin", "int64"))
-        return counts if self.part is None else counts[self.part]
+    def _marked(self, mark: np.uint32) -> np.ndarray:
+        """The positions of the tokens with that mark."""
+        blocks = range(0, len(self.tokens), READ)
+        return np.concatenate(
+            [i + np.flatnonzero(self.tokens[i : i + READ] & mark) for i in blocks]
+        )
 
     @property
     def n_documents(self) -> int:
@@ -97,69 +155,70 @@ class Corpus:
     @property
     def n_sentences(self) -> int:
         """How many sentences there are."""
-        return int(self._counts.sum())
+        return int((self._lasts - self._firsts).sum())
 
-    @cached_property
+    @property
     def n_tokens(self) -> int:
         """How many tokens there are."""
         return int(self.document_lengths.sum())
 
-    @property
+    @cached_property
     def document_lengths(self) -> np.ndarray:
-        """(documents,) int64: tokens of each document."""
-        return self._starts[self._firsts + self._counts] - self._starts[self._firsts]
+        """(documents,) int64: the tokens of each document."""
+        return self.document_ends - self._sentences[self._firsts]
+
+    @cached_property
+    def document_ends(self) -> np.ndarray:
+        """(documents,) int64: the position after the last token of each document."""
+        return self._sentences[self._lasts]
 
     def starts(self, d: int) -> np.ndarray:
-        """Where in ``ids`` the sentences of a document begin, and where the last one ends."""
-        first = int(self._firsts[d])
-        return self._starts[first : first + int(self._counts[d]) + 1]  # (sentences + 1,)
+        """The positions where a document's sentences begin, and where the last one ends."""
+        return self._sentences[self._firsts[d] : self._lasts[d] + 1]  # (sentences + 1,)
+
+    def ids(self, positions: Any) -> np.ndarray:
+        """The token ids at these positions, a slice or an array: uint32."""
+        return self.tokens[positions] & ID
 
     def split(self, fraction: float, seed: int) -> tuple[Corpus, Corpus]:
         """→ (to train on, held out): whole documents, that fraction of the tokens held out.
 
-        Documents are drawn at random, and one that would make it more than the fraction is passed
-        over; where all would, the smallest is held out.
+        Documents are drawn at random. One that would exceed the fraction is passed over; if all
+        would, the smallest is held out.
 
         Raises:
-            InputError: a single document, or a fraction outside of 0 … 1.
+            InputError: there is a single document.
         """
-        if not 0 < fraction < 1:
-            raise InputError(
-                f"{fraction} of a text cannot be held out; take a number between 0 and 1"
-            )
         if self.n_documents < 2:
             raise InputError(
-                f"the corpus in {self.folder} is a single document, and none can be held out; "
+                f"the corpus in {self.file.parent} is a single document, and none can be held out; "
                 "put blank lines between documents, give more files, or --held_out 0"
             )
         lengths = self.document_lengths
-        order = np.random.default_rng(seed).permutation(self.n_documents)
         wanted = missing = fraction * self.n_tokens
         held = []
-        for d in order:
+        for d in np.random.default_rng(seed).permutation(self.n_documents):
             if lengths[d] <= missing:
                 held.append(d)
                 missing -= lengths[d]
             if missing < 0.05 * wanted:
                 break
-        out = np.zeros(self.n_documents, bool)
-        out[held or [lengths.argmin()]] = True
+        is_held = np.zeros(self.n_documents, bool)
+        is_held[held or [lengths.argmin()]] = True
         numbers = np.arange(self.n_documents) if self.part is None else self.part
-        return Corpus(self.folder, numbers[~out]), Corpus(self.folder, numbers[out])
+        return Corpus(self.file, numbers[~is_held]), Corpus(self.file, numbers[is_held])
+
+    def checksum(self) -> int:
+        """A number that another text would hardly have, by which a resumed run knows its own."""
+        return zlib.crc32(self.tokens)
 
 
 def unigram_entropy(corpus: Corpus) -> float:
-    """−Σ p log p of the tokens' frequencies p in the corpus, in nats per token.
+    """−Σ p log p of the tokens' frequencies p in a (held-out) corpus, in nats per token.
 
     The loss, at a masked token, of a model that knows the frequencies and nothing else.
     """
-    counts = np.zeros(1, np.int64)
-    for d in range(corpus.n_documents):
-        starts = corpus.starts(d)
-        for begin in range(int(starts[0]), int(starts[-1]), READ):
-            part = np.bincount(corpus.ids[begin : min(begin + READ, int(starts[-1]))])
-            if len(part) > len(counts):
-                counts = np.pad(counts, (0, len(part) - len(counts)))
-            counts[: len(part)] += part
+    starts = map(corpus.starts, range(corpus.n_documents))
+    counts = np.bincount(np.concatenate([corpus.ids(slice(s[0], s[-1])) for s in starts]))
     p = counts[counts > 0] / counts.sum()
     return math.fsum(-p * np.log(p))

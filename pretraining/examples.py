@@ -2,8 +2,7 @@
 
 Next sentences (Devlin et al. 2019, section 3.1 and appendix A), ALBERT's sentence order (Lan et al.
 2020, section 3.1), RoBERTa's full sentences (Liu et al. 2019, section 4.2). Rows are packed again
-for every epoch, from the seed and the epoch's number alone. This file does not know about files
-and models; how tokens are masked is masking.py's.
+for every epoch, from the seed and the epoch's number alone. masking.py chooses what is masked.
 """
 
 from __future__ import annotations
@@ -19,16 +18,14 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from pretraining.masking import IGNORED, MASKED, mask_tokens, masked_positions, word_numbers
+from pretraining.masking import IGNORED, mask_tokens, word_numbers
 from training.files.errors import InputError
-from training.loop.batches import part_slices
 
 SHORT = 0.1  # the fraction of rows that are made shorter, so that the model sees short ones too
 
-# A row of a plan is five numbers. Of two segments: where A begins in the corpus's ids, its length,
-# where B begins, its length, and the label. Of one segment: the same with nothing in B. Of full
-# sentences: the same as of one segment, but where it begins in the epoch's stream: all documents
-# in the epoch's order, a [SEP] after each.
+# A row of a plan is five numbers: where segment A begins in the corpus, its length, where B begins,
+# its length, and the label. A row of one segment has nothing in B. With full sentences it begins
+# in the epoch's stream: all documents in the epoch's order, a [SEP] after each.
 COLUMNS = 5
 
 
@@ -42,66 +39,48 @@ class Rows(NamedTuple):
 
 
 class PretrainingExamples(Dataset):
-    """The rows of one epoch, made by ``set_epoch(epoch)``: [i] → (ids, segments, label).
+    """The rows of one epoch, which ``set_epoch(epoch)`` packs.
 
-    - 'nsp': [CLS] A [SEP] B [SEP]; sentences of a document are packed up to ``length`` and cut in
-      two at a random place, and in half of the rows B comes from another document (label 1, as in
-      BERT's code), while the sentences not used go into the next row. A tenth is packed shorter. A
+    - 'nsp': [CLS] A [SEP] B [SEP]. Sentences of a document are packed up to ``length`` and cut in
+      two at a random place. In half of the rows B comes from another document (label 1, as in
+      BERT's code), and the sentences not used go into the next row. A tenth is packed shorter. A
       pair that is too long loses tokens at either end of its longer segment. The original labels
       every chunk of a single sentence 1; here a coin decides first, so that it is half of the rows.
       Documents of one sentence serve as B only.
     - 'sop': B follows A in its document, and in half of the rows the two are swapped (label 1).
     - 'none': [CLS] sentences [SEP] of one document. No text is lost: a sentence longer than a row
       continues in the next.
-    - 'none' with full_sentences: rows are filled across documents, whose order is drawn
-      again every epoch, with a [SEP] between two documents.
+    - 'none' with full_sentences: rows are filled across documents, whose order is drawn again
+      every epoch, with a [SEP] between two documents.
 
     Args:
-        corpus: a ``Corpus``.
+        args: objective, length (of a row at most, [CLS] and [SEP] included), full_sentences,
+            whole_word, and the seed of packing and masks: the same seed and epoch give the same
+            rows in every process.
         tokenizer: for its special tokens, its vocabulary's size and the ## tokens.
-        length: of a row at most, [CLS] and [SEP] included.
-        seed: for packing and masks; the same seed and epoch give the same rows in every process.
-        whole_word, probability: how ``collate_fn`` masks.
-
-    Attributes:
-        parts: into how many micro-batches a process splits a batch, its rank, and the number of
-            processes; see ``part_slices``.
+        probability: the fraction of tokens that ``collate_fn`` masks.
+        epoch: the first whose rows are packed.
 
     Raises:
         InputError: an objective that this corpus, or this length, does not allow.
     """
 
-    def __init__(
-        self,
-        corpus: Any,
-        tokenizer: Any,
-        objective: str,
-        length: int,
-        seed: int,
-        full_sentences: bool = False,
-        whole_word: bool = False,
-        probability: float = MASKED,
-    ):
-        if objective == "nsp" and corpus.n_documents < 2:
+    def __init__(self, args: Any, tokenizer: Any, corpus: Any, probability: float, epoch: int = 1):
+        if args.objective == "nsp" and corpus.n_documents < 2:
             raise InputError(
                 "next sentences need a second document to take wrong ones from, and there is only "
                 "one; put blank lines between documents, or take the objective sop or none"
             )
-        self.corpus = corpus
-        self.objective = objective
-        self.length = length
-        self.seed = seed
-        self.full_sentences = full_sentences
-        self.whole_word = whole_word
-        self.probability = probability
+        self.corpus, self.probability = corpus, probability
+        self.objective, self.length, self.seed = args.objective, args.length, args.seed
+        self.full_sentences, self.whole_word = args.full_sentences, args.whole_word
         self.cls, self.sep = tokenizer.cls_token_id, tokenizer.sep_token_id
         self.pad, self.mask = tokenizer.pad_token_id, tokenizer.mask_token_id
         self.vocab_size = tokenizer.vocab_size
         self.continues = torch.tensor([token.startswith("##") for token in tokenizer.pieces])
         self.special = torch.zeros(self.vocab_size, dtype=torch.bool)  # (V,)
         self.special[tokenizer.all_special_ids] = True
-        self.parts = (1, 0, 1)
-        self.set_epoch(0)
+        self.set_epoch(epoch)
 
     def set_epoch(self, epoch: int) -> None:
         """Pack the rows of an epoch."""
@@ -109,9 +88,6 @@ class PretrainingExamples(Dataset):
         chance = Random(f"{self.seed} {epoch}")
         plan = array("q")
         if self.full_sentences:
-            self.order = np.random.default_rng([self.seed % 2**64, epoch]).permutation(
-                self.corpus.n_documents
-            )
             self._pack_full(plan)
         elif self.objective == "none":
             for d in range(self.corpus.n_documents):
@@ -181,12 +157,12 @@ class PretrainingExamples(Dataset):
 
     def _pack_full(self, plan: array) -> None:
         """Rows of whole sentences, from one document into the next."""
-        begin, used = 0, 1  # the row that is being filled; [CLS] is in it
-        offset, first_ids, offsets = 0, array("q"), array("q")  # of documents in ids and stream
-        for d in self.order:
-            starts = memoryview(self.corpus.starts(int(d)))
-            first_ids.append(starts[0])
-            offsets.append(offset)
+        chance = np.random.default_rng([self.seed % 2**64, self.epoch])
+        self.order = chance.permutation(self.corpus.n_documents)
+        self.ends = np.cumsum(self.corpus.document_lengths[self.order] + 1) - 1  # in the stream
+        begin, used, offset = 0, 1, 0  # the row that is being filled; [CLS] is in it
+        for d in self.order.tolist():
+            starts = memoryview(self.corpus.starts(d))
             at, end = starts[0], starts[-1]
             while at < end:
                 room = self.length - used - 1  # a [SEP] ends it
@@ -204,8 +180,6 @@ class PretrainingExamples(Dataset):
             used += 1  # the [SEP] after the document
             offset += end - starts[0] + 1
         plan.extend((begin, offset - 1 - begin, 0, 0, IGNORED))
-        self.first_ids = np.frombuffer(first_ids, np.int64)  # (documents,)
-        self.offsets = np.frombuffer(offsets, np.int64)  # (documents,)
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -214,11 +188,6 @@ class PretrainingExamples(Dataset):
         """(rows,) int64: tokens of rows of this epoch, [CLS] and [SEP] included."""
         plan = self.plan[rows]
         return plan[:, 1] + plan[:, 3] + (2 if self.objective == "none" else 3)
-
-    def __getitem__(self, i: int) -> tuple[np.ndarray, np.ndarray, int]:
-        """→ ids (L,) int64, segments (L,) int64, label: 0, 1, or −100 without a second segment."""
-        rows = self.rows([i])
-        return rows.ids[0], rows.segments[0], int(rows.labels[0])
 
     def rows(self, indices: Sequence[int]) -> Rows:
         """Several rows at once, for a batch."""
@@ -229,56 +198,52 @@ class PretrainingExamples(Dataset):
         is_b = (columns >= begin_b) & (columns < lengths)  # with its [SEP]; (B, L)
         is_text = (columns <= length_a) | (is_b & (columns < lengths - 1))
         is_text[:, 0] = False
-        place = np.where(is_b, b - begin_b, a - 1) + columns
+        positions = np.where(is_b, b - begin_b, a - 1) + columns
         ids = np.where(columns < lengths, self.sep, self.pad)
-        ids[is_text] = self._tokens(place[is_text])
+        ids[is_text] = self._tokens(positions[is_text])
         ids[:, 0] = self.cls
         return Rows(ids, is_b.astype(np.int64), columns < lengths, label[:, 0])
 
     __getitems__ = rows  # the name that a DataLoader knows
 
-    def _tokens(self, places: np.ndarray) -> np.ndarray:
-        """The ids at these places: of the corpus or, for full sentences, of the epoch's stream."""
+    def _tokens(self, positions: np.ndarray) -> np.ndarray:
+        """The ids at these positions of the corpus or, with full sentences, of the epoch's stream."""
         if not self.full_sentences:
-            return self.corpus.ids[places]
-        document = np.searchsorted(self.offsets, places, side="right") - 1
-        ends = np.append(self.offsets[1:] - 1, np.iinfo(np.int64).max)  # of the last none is asked
-        is_end = places == ends[document]
-        places = self.first_ids[document] + places - self.offsets[document]
-        return np.where(is_end, self.sep, self.corpus.ids[places - is_end])
+            return self.corpus.ids(positions)
+        document = np.searchsorted(self.ends, positions)  # in the epoch's order
+        is_end = positions == self.ends[document]
+        ends = self.corpus.document_ends[self.order[document]]  # in the corpus
+        ids = self.corpus.ids(ends - np.maximum(self.ends[document] - positions, 1))
+        return np.where(is_end, self.sep, ids)
 
-    def collate(self, rows: Rows, generator: torch.Generator) -> dict[str, Any]:
-        """Mask rows: token_ids, token_type_ids, attention_mask, labels, next_labels, and more.
+    def collate_fn(self, rows: Rows) -> dict[str, Any]:
+        """Mask rows: a batch of token_ids, token_type_ids, attention_mask, labels, next_labels.
 
-        labels (B, L) are the ids of the masked tokens and −100 elsewhere, next_labels (B,) the
-        labels of the rows; all int64. ``masked`` counts the masked tokens; positions and targets
-        hold what masked_positions finds, for each micro-batch of this process.
+        labels (B, L) are the ids of the masked tokens, ``masked`` of them, and −100 elsewhere;
+        next_labels (B,) are those of the rows. The masks depend on seed, epoch and rows alone, so a
+        resumed epoch, a second process or a worker of a loader masks the same tokens.
         """
+        content = zlib.crc32(rows.ids[rows.mask].tobytes())
+        mixed = np.random.SeedSequence([self.seed % 2**64, self.epoch, content])
+        seed = int(mixed.generate_state(1, np.uint64)[0])
         whole = torch.from_numpy(rows.ids)  # (B, L)
-        options = (self.special[whole], self.mask, self.vocab_size, self.probability, generator)
-        words = word_numbers(whole, self.continues) if self.whole_word else None
-        inputs, labels = mask_tokens(whole, *options, words=words)
-        parts = [masked_positions(labels[part]) for part in part_slices(len(labels), *self.parts)]
+        inputs, labels = mask_tokens(
+            whole,
+            self.special[whole],
+            self.mask,
+            self.vocab_size,
+            self.probability,
+            torch.Generator().manual_seed(seed),
+            words=word_numbers(whole, self.continues) if self.whole_word else None,
+        )
         return {
             "token_ids": inputs,
             "token_type_ids": torch.from_numpy(rows.segments),
             "attention_mask": torch.from_numpy(rows.mask.astype(np.int64)),
             "labels": labels,
             "next_labels": torch.from_numpy(rows.labels),
-            "positions": [positions for positions, _ in parts],
-            "targets": [targets for _, targets in parts],
             "masked": int((labels != IGNORED).sum()),
         }
-
-    def collate_fn(self, rows: Rows) -> dict[str, Any]:
-        """Collate for a DataLoader, with masks that depend on seed, epoch and rows alone.
-
-        So a resumed epoch, a second process or a worker of the loader masks the same tokens.
-        """
-        content = zlib.crc32(rows.ids[rows.mask].tobytes())
-        mixed = np.random.SeedSequence([self.seed % 2**64, self.epoch, content])
-        seed = int(mixed.generate_state(1, np.uint64)[0])
-        return self.collate(rows, torch.Generator().manual_seed(seed))
 
 
 def _between(lowest: int, highest: int, chance: Random) -> int:
@@ -302,19 +267,3 @@ def _truncate(
         else:
             begin_b, length_b = begin_b + front, length_b - 1
     return (begin_a, length_a), (begin_b, length_b)
-
-
-def make_examples(
-    args: Any, tokenizer: Any, corpus: Any, probability: float
-) -> PretrainingExamples:
-    """Rows of a corpus as the command line asks for them, with that fraction of tokens masked."""
-    return PretrainingExamples(
-        corpus,
-        tokenizer,
-        args.objective,
-        args.length,
-        args.seed,
-        full_sentences=args.full_sentences,
-        whole_word=args.whole_word,
-        probability=probability,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,14 @@ from training.cli.flags import (
     positive_int,
     probability,
 )
+
+
+def architecture_type(text: str) -> str:
+    """An argparse type: switches of steps.py."""
+    try:
+        return architecture(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 @dataclass
@@ -42,11 +50,12 @@ class PretrainingFlags(TrainingFlags):
         required=True,
         help="folder of the model, curves.png, metrics.json",
     )
-    preset: str | None = None  # these three exclude each other
-    config: Path | None = None
-    model: str | None = None
+    preset: str | None = flag(None, choices=tuple(PRESETS), help="shape of a new model (heartbert)")
+    config: Path | None = flag(None, type=Path, help="or the config.json of its shape")
+    model: str | None = flag(None, help="or continue from a pretrained model, name or folder")
     architecture: str = flag(
         "bert",
+        type=architecture_type,
         metavar="LIST",
         help=f"bert, modern, or some of {','.join(SWITCHES)}",
     )
@@ -63,9 +72,7 @@ class PretrainingFlags(TrainingFlags):
     whole_word: bool = flag(False, action="store_true", help="mask all tokens of a word or none")
     mask: float = flag(MASKED, type=probability, help="fraction of tokens masked")
     full_sentences: bool = flag(
-        False,
-        action="store_true",
-        help="fill rows across documents; with --objective none",
+        False, action="store_true", help="fill rows across documents; with --objective none"
     )
     length: int = flag(128, type=positive_int, help="tokens per row")
     batch_size: int = flag(32, type=positive_int, help="rows per step")
@@ -87,9 +94,7 @@ class PretrainingFlags(TrainingFlags):
         help="let lr fall linearly to 0 after the warm-up",
     )
     patience: int | None = flag(
-        None,
-        type=positive_int,
-        help="stop after that many evaluations without a better loss",
+        None, type=positive_int, help="stop after that many evaluations without a better loss"
     )
     reencode: bool = False  # not an option: all of the model learns
     limit: int | None = flag(
@@ -98,9 +103,7 @@ class PretrainingFlags(TrainingFlags):
     held_out: float = flag(0.02, type=probability, help="fraction of text to evaluate on")
     eval_rows: int = flag(1024, type=positive_int, help="rows per evaluation")
     eval_every: int | None = flag(
-        None,
-        type=positive_int,
-        help="steps between evaluations (a twentieth of the run)",
+        None, type=positive_int, help="steps between evaluations (a twentieth of the run)"
     )
     keep_at: list[int] = flag(
         [],
@@ -114,8 +117,13 @@ class PretrainingFlags(TrainingFlags):
     corpus: Path | None = flag(
         None, may_change=True, type=Path, help="folder for tokenized text (OUT/corpus)"
     )
-    vocab: str | None = None  # these two exclude each other
-    train_vocab: int | None = None
+    vocab: str | None = flag(None, help="model or folder whose vocabulary is used")
+    train_vocab: int | None = flag(
+        None,
+        type=positive_int,
+        metavar="SIZE",
+        help="learn a vocabulary of that size from the text (needs the tokenizers library)",
+    )
     workers: int | None = flag(
         None,
         may_change=True,
@@ -124,56 +132,39 @@ class PretrainingFlags(TrainingFlags):
     )
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The options of PretrainingFlags."""
-    parser = OneLineParser(prog="pretrain.py", description="Pre-train a BERT on raw text.")
-    add_fields(parser, PretrainingFlags)
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--preset", choices=tuple(PRESETS), help="shape of a new model (heartbert)")
-    shape.add_argument("--config", type=Path, help="or the config.json of its shape")
-    shape.add_argument("--model", help="or continue from a pretrained model, name or folder")
-    vocabulary = parser.add_mutually_exclusive_group()
-    vocabulary.add_argument("--vocab", help="model or folder whose vocabulary is used")
-    vocabulary.add_argument(
-        "--train_vocab",
-        type=positive_int,
-        metavar="SIZE",
-        help="learn a vocabulary of that size from the text (needs the tokenizers library)",
-    )
-    return parser
+def faults(args: PretrainingFlags) -> Iterator[str]:
+    """Why these flags make no sense together, a sentence each."""
+    for names in (("preset", "config", "model"), ("vocab", "train_vocab"), ("minutes", "steps")):
+        if len(given := [f"--{name}" for name in names if getattr(args, name)]) > 1:
+            yield f"{' and '.join(given)} exclude each other: give one of them"
+    if args.full_sentences and args.objective != "none":
+        yield "--full_sentences has no second segment: give --objective none with it"
+    if args.model and (args.vocab or args.train_vocab or args.architecture != "bert"):
+        yield "--model keeps its vocabulary and architecture: leave --vocab and the like out"
+    if args.length < 8:
+        yield "--length must be at least 8"
+    if not args.mask:
+        yield "--mask 0 leaves nothing to predict"
+    if args.train_vocab and args.train_vocab > LARGEST:
+        yield f"--train_vocab must be at most {LARGEST:,}, as a model's vocabulary"
+    if args.workers is not None and not 0 <= args.workers <= 1024:
+        yield "--workers must be from 0 to 1024"
+    if args.patience and not args.held_out:
+        yield "--patience needs held-out text, and --held_out 0 keeps none"
+    for text in args.text:
+        if args.out.resolve().is_relative_to(text.resolve()):
+            yield f"--out {args.out} is inside --text {text} and would be read as text"
 
 
 def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
     """Read and check the command line."""
-    parser = make_parser()
+    parser = OneLineParser(prog="pretrain.py", description="Pre-train a BERT on raw text.")
+    add_fields(parser, PretrainingFlags)
     args = parser.parse_args(arguments, namespace=PretrainingFlags())
-    try:
-        args.architecture = architecture(args.architecture)
-    except ValueError as error:
-        parser.error(f"--architecture: {error}")
-    if args.full_sentences and args.objective != "none":
-        parser.error("--full_sentences has no second segment: give --objective none with it")
-    if args.model and (args.vocab or args.train_vocab):
-        parser.error("--model keeps its vocabulary; --vocab and --train_vocab need a new model")
-    if args.model and args.architecture != "bert":
-        parser.error("--model keeps its architecture; --architecture needs a new model")
-    if args.minutes and args.steps:
-        parser.error("--minutes and --steps both say when the run ends: give one of them")
-    if args.length < 8:
-        parser.error("--length must be at least 8")
-    if not args.mask:
-        parser.error("--mask 0 leaves nothing to predict")
-    if args.train_vocab and args.train_vocab > LARGEST:
-        parser.error(f"--train_vocab must be at most {LARGEST:,}, as a model's vocabulary")
-    if args.workers is not None and not 0 <= args.workers <= 1024:
-        parser.error("--workers must be from 0 to 1024")
+    for fault in faults(args):
+        parser.error(fault)
     if not (args.preset or args.config or args.model):
         args.preset = "heartbert"
     args.lr = args.lr or (5e-5 if args.model else 5e-4)
     args.corpus = args.corpus or args.out / "corpus"
-    if args.patience and not args.held_out:
-        parser.error("--patience needs held-out text, and --held_out 0 keeps none")
-    for text in args.text:
-        if args.out.resolve().is_relative_to(text.resolve()):
-            parser.error(f"--out {args.out} is inside --text {text} and would be read as text")
     return args

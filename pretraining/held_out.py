@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections import defaultdict
 from itertools import islice
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from pretraining.corpus import Corpus, unigram_entropy
-from pretraining.examples import make_examples
+from pretraining.examples import PretrainingExamples
 from pretraining.losses import KEYS, pretraining_losses, totals
 from pretraining.masking import MASKED
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
-from training.loop.batches import LengthBatches, part_of
+from training.loop import autocast_for
+from training.loop.batches import LengthBatches, to_device
 
 
 def check_size(corpus: Corpus, length: int, what: str, remedy: str) -> None:
@@ -45,31 +43,25 @@ class HeldOut:
             )
         check_size(corpus, args.length, "the held-out text", "give more text, or --held_out 0")
         self.entropy = unigram_entropy(corpus)
-        self.examples = make_examples(args, tokenizer, corpus, MASKED)
+        self.examples = PretrainingExamples(args, tokenizer, corpus, MASKED, epoch=0)
         # in random order, so that the first of them are a random choice
         batches = LengthBatches(self.examples.lengths(), args.batch_size, args.seed)
         self.batches = list(islice(batches, math.ceil(args.eval_rows / args.batch_size)))
 
     @torch.no_grad()
-    def measure(
-        self, model: PretrainingModel, autocast: Callable[[], AbstractContextManager]
-    ) -> dict[str, float]:
+    def measure(self, model: PretrainingModel, precision: str) -> dict[str, float]:
         """Losses and accuracies, and the perplexity exp(loss) of masked words."""
         device = model.decoder_bias.device
-        sums: defaultdict[str, list[Tensor]] = defaultdict(list)
-        counts: Counter[str] = Counter()
+        values, counts = defaultdict(list), defaultdict(int)
         model.eval()
         for rows in self.batches:
             batch = self.examples.collate_fn(self.examples.rows(rows))
-            inputs = part_of(batch, KEYS, 0, slice(None), device)
-            with autocast():
-                heads = pretraining_losses(model, *inputs)
+            with autocast_for(device, precision)():
+                heads = pretraining_losses(model, *(to_device(batch[key], device) for key in KEYS))
             for name, (total, count) in totals(*heads, model.objective).items():
-                sums[name].append(total)
+                values[name].append(total)
                 counts[name] += count
         model.train()
-        means = {
-            name: sum(torch.stack(values).tolist()) / max(1, counts[name])
-            for name, values in sums.items()
-        }
+        sums = {name: sum(torch.stack(totals).tolist()) for name, totals in values.items()}
+        means = {name: total / max(1, counts[name]) for name, total in sums.items()}
         return means | {"perplexity": math.exp(min(means["mlm_loss"], 700.0))}

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from pretraining.masking import masked_positions
 from pretraining.model import PretrainingModel
-from training.loop.run import Run
 
-KEYS = ("token_ids", "token_type_ids", "attention_mask", "positions", "targets", "next_labels")
+KEYS = ("token_ids", "token_type_ids", "attention_mask", "labels", "next_labels")
 
 
 class Predictions(NamedTuple):
@@ -27,17 +27,17 @@ def pretraining_losses(
     ids: Tensor,
     segments: Tensor,
     mask: Tensor,
-    positions: Tensor,
-    targets: Tensor,
+    labels: Tensor,
     relation: Tensor,
 ) -> tuple[Predictions, Predictions]:
     """The predictions of masked words, and of the segments' relation (of 0 pairs without it).
 
     Args:
         ids, segments, mask: (B, L) each.
-        positions, targets: (M,) each, of the masked tokens; see masked_positions.
+        labels: (B, L), −100 where nothing is masked.
         relation: (B,), 0 for segments in order, 1 otherwise.
     """
+    positions, targets = masked_positions(labels)  # (M,) each
     segments = segments if model.relation else None  # one segment: all 0, the default
     words, order = model(ids, mask, segments, positions)  # (M, V), (B, 2)
     if order is None:
@@ -59,12 +59,3 @@ def totals(words: Predictions, pairs: Predictions, objective: str) -> dict[str, 
         for head, (loss, right, count) in heads.items()
         for name, total in (("loss", loss), ("acc", right))
     }
-
-
-def log_losses(
-    run: Run, loss: Tensor, words: Predictions, pairs: Predictions, objective: str
-) -> None:
-    """Log a micro-batch, whose part of the batch's loss is ``loss``."""
-    run.log(1, of=1, loss=loss)
-    for name, (total, count) in totals(words, pairs, objective).items():
-        run.log(count, **{name: total / max(1, count)})

@@ -1,13 +1,14 @@
 """Masked language modelling: which tokens are hidden, and behind what.
 
 Devlin et al. 2019, section 3.1 and appendix A, and whole words as their later release masks them.
-This file knows tensors of ids and nothing else.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from training.loop.batches import cpu_copy, to_device
 
 IGNORED = -100  # a label that cross_entropy leaves out
 MASKED = 0.15  # the fraction of tokens that BERT masks
@@ -60,10 +61,10 @@ def word_numbers(ids: Tensor, continues: Tensor) -> Tensor:
 
 
 def masked_positions(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the M masked tokens are, so that a model need not search for them on its device.
+    """Where the M masked tokens are, found on the CPU, so that nothing waits for a device.
 
     (B, L), IGNORED at all others → positions in the flattened (B · L) and their labels, (M,) each.
     """
-    flat = labels.flatten()  # (B · L)
+    flat = cpu_copy(labels).flatten()  # (B · L)
     positions = (flat != IGNORED).nonzero().squeeze(1)  # (M,)
-    return positions, flat[positions]
+    return to_device(positions, labels.device), to_device(flat[positions], labels.device)

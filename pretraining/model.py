@@ -1,7 +1,4 @@
-"""BERT with the heads it is pre-trained with: masked words, and the order of two segments.
-
-This file does not know about text, masks or training; the encoder inside is ``bert.py``'s.
-"""
+"""``bert.py``'s encoder with the heads of pre-training: masked words, and two segments' order."""
 
 from __future__ import annotations
 
@@ -17,9 +14,8 @@ from bert import BertModel
 from config import BertConfig
 from training.files.errors import InputError
 
-# The decoder's rows come in multiples of this. On a CPU PyTorch's matrix products keep code and
-# buffers for every number of rows they have met, and M differs from batch to batch: memory grew by
-# gigabytes in a long run.
+# The decoder's rows come in multiples of this: on a CPU PyTorch keeps code and buffers for every
+# number of rows it has met, gigabytes in a long run.
 ROWS = 128
 OBJECTIVES = ("nsp", "sop", "none")  # of the second head; none: there is none
 
@@ -68,17 +64,15 @@ class PretrainingModel(BertPreTrainedModel):
         token_type_ids: Tensor | None = None,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Logits of tokens and of the relation of two segments.
+        """Logits of tokens (M, V), and of two segments' relation (B, 2) or None without that head.
+
+        They have the parameters' type, whatever type the matrix products are made in.
 
         Args:
             input_ids, attention_mask, token_type_ids: (B, L), as BertModel takes them.
             positions: (M,), those that are predicted, in the flattened (B · L); all if not given.
                 The decoder has a row for every token of the vocabulary, so computing it at a
                 seventh of the positions saves a good part of a small model's time.
-
-        Returns:
-            (M, V), and (B, 2) or, without the second head, None; of the parameters' type, whatever
-            type the matrix products are made in.
         """
         encoded = self.bert(input_ids, attention_mask, token_type_ids)
         hidden = encoded["last_hidden_state"].flatten(0, 1)  # (B · L, D)
@@ -91,40 +85,38 @@ class PretrainingModel(BertPreTrainedModel):
             return words, None
         return words, self.relation(encoded["pooler_output"]).to(self.dtype)  # (B, 2)
 
-    def head_names(self) -> dict[str, str]:
-        """Hugging Face's name → ours, of the heads that this model has."""
-        return MASKED_WORD_NAMES | (RELATION_NAMES if self.relation else {})
+    def heads(self) -> dict[str, dict[str, str]]:
+        """The heads that this model has: Hugging Face's name → ours, of each tensor."""
+        relation = {self.objective: RELATION_NAMES} if self.relation else {}
+        return {"masked words": MASKED_WORD_NAMES} | relation
 
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
         """As BertPreTrainedModel's, and the heads where the checkpoint has them."""
-        heads = {canonical_name(name): tensor for name, tensor in tensors.items()}
-        heads = {name: tensor for name, tensor in heads.items() if name.startswith("cls.")}
-        encoder = {k: v for k, v in tensors.items() if canonical_name(k) not in heads}
-        super().load_hf_weights(encoder, source)
-        learned = getattr(self.config, "pretraining_objective", "nsp")  # BERT's own, if unsaid
-        if learned != self.objective:
-            heads = {name: tensor for name, tensor in heads.items() if name not in RELATION_NAMES}
-        for head, names in (("masked words", MASKED_WORD_NAMES), (self.objective, RELATION_NAMES)):
-            if names.keys() <= self.head_names().keys() and not names.keys() <= heads.keys():
-                print(f"weights: {source} has no head for {head}; it starts from random values")
-                heads = {name: tensor for name, tensor in heads.items() if name not in names}
+        is_head = {name: canonical_name(name).startswith("cls.") for name in tensors}
+        super().load_hf_weights({k: v for k, v in tensors.items() if not is_head[k]}, source)
+        known = {canonical_name(name): tensors[name] for name in tensors if is_head[name]}
+        if getattr(self.config, "pretraining_objective", "nsp") != self.objective:  # BERT's: nsp
+            known = {name: tensor for name, tensor in known.items() if name not in RELATION_NAMES}
         own = self.state_dict()
-        for theirs, ours in self.head_names().items():
-            if theirs not in heads:
+        for head, names in self.heads().items():
+            if not names.keys() <= known.keys():
+                print(f"weights: {source} has no head for {head}; it starts from random values")
                 continue
-            if heads[theirs].shape != own[ours].shape:
-                raise InputError(
-                    f"{source}: wrong shape: {theirs} is {tuple(heads[theirs].shape)}, the config "
-                    f"says {tuple(own[ours].shape)}"
-                )
-            own[ours].copy_(heads[theirs])
+            for theirs, ours in names.items():
+                if known[theirs].shape != own[ours].shape:
+                    raise InputError(
+                        f"{source}: wrong shape: {theirs} is {tuple(known[theirs].shape)}, the "
+                        f"config says {tuple(own[ours].shape)}"
+                    )
+                own[ours].copy_(known[theirs])
 
     def to_hf_weights(self) -> dict[str, Tensor]:
         """All tensors under the names of Hugging Face's BertForPreTraining, on the CPU."""
         tensors = {f"bert.{name}": tensor for name, tensor in super().to_hf_weights().items()}
         own = self.state_dict()
-        heads = {theirs: own[ours] for theirs, ours in self.head_names().items()}
-        return tensors | {name: tensor.cpu().contiguous() for name, tensor in heads.items()}
+        for names in self.heads().values():
+            tensors |= {theirs: own[ours].cpu().contiguous() for theirs, ours in names.items()}
+        return tensors
 
     def save_pretrained(self, folder: str | Path, **entries: Any) -> None:
         """Write config.json and model.safetensors that ``transformers`` and all scripts here load.

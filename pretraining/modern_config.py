@@ -1,7 +1,4 @@
-"""The shape of a ModernBERT (Warner et al. 2024), as config.py has that of a BERT; its tokenizer.
-
-It does not know about training, data or weights.
-"""
+"""The shape of a ModernBERT (Warner et al. 2024), as config.py has that of a BERT; its tokenizer."""
 
 from __future__ import annotations
 

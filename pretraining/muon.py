@@ -1,7 +1,4 @@
-"""Muon: steps of orthogonal matrices (Jordan et al. 2024), and AdamW for other parameters.
-
-This file does not know about schedules or models.
-"""
+"""Muon: steps of orthogonal matrices (Jordan et al. 2024), and AdamW for other parameters."""
 
 from __future__ import annotations
 

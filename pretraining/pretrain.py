@@ -6,10 +6,10 @@ python pretraining/pretrain.py --text reviews.txt --out adapted --model bert-bas
 python classifier.py --option finetune --model heartbert
 torchrun --nproc_per_node 2 pretraining/pretrain.py --text books/ --out heartbert
 
-This file has the training loop. The text comes from corpus.py (built by building.py), rows from
-examples.py, masks from masking.py, the losses from losses.py; flags.py has the options, held_out.py
-the evaluation, report.py what is printed and drawn. The folder --out loads like any pretrained
-BERT, here and in transformers.
+This file has the training loop. The text comes from corpus.py, rows from examples.py, masks from
+masking.py, the losses from losses.py; flags.py has the options, held_out.py the evaluation,
+report.py what is printed and drawn. The folder --out loads like any pretrained BERT, here and in
+transformers.
 """
 
 from __future__ import annotations
@@ -20,46 +20,48 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from config import BertConfig
 from optimizer import AdamW
-from pretraining.building import build
-from pretraining.corpus import Corpus
-from pretraining.examples import PretrainingExamples, make_examples
+from pretraining.corpus import Corpus, build
+from pretraining.examples import PretrainingExamples
 from pretraining.flags import PretrainingFlags, get_args
 from pretraining.held_out import HeldOut, check_size
-from pretraining.losses import KEYS, log_losses, pretraining_losses
+from pretraining.losses import KEYS, pretraining_losses, totals
 from pretraining.model import PretrainingModel
 from pretraining.muon import Muon
 from pretraining.presets import preset
-from pretraining.report import Tables, print_header, print_held_out, print_row, write_report
+from pretraining.report import Report
 from pretraining.steps import StepsModel
 from pretraining.vocabulary import find_tokenizer
 from tokenizer import BertTokenizer
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import check_writable
-from training.loop.batches import TrainingLoader
-from training.loop.checkpoints import ResumePoint, end_run, has_ended, resume_path, run_settings
-from training.loop.device_check import check_device
-from training.loop.devices import compile_encoder, half_type, pick_device, speed_up
-from training.loop.processes import (
-    broadcast_from_main,
+from training.loop import (
+    Run,
+    TrainingLoader,
+    autocast_for,
+    check_device,
+    clip,
+    compile_encoder,
     is_main_process,
     join_processes,
-    rank,
-    world_size,
+    parts,
+    pick_device,
+    refuse_ended,
+    resume_path,
+    set_lr,
+    speed_up,
 )
-from training.loop.progress import minutes, pieces_of
-from training.loop.run import Run
+from training.loop.checkpoints import ResumePoint, run_settings
+from training.loop.devices import half_type
+from training.loop.processes import gather
+from training.loop.progress import minutes
 from utils import seed_everything
 
 # ---------------------------------------------------------------------------------------------
@@ -102,11 +104,6 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
 
 class PretrainingLoader(TrainingLoader):
     """Batches of masked rows; every epoch packs and masks the text differently."""
-
-    def __init__(self, examples: PretrainingExamples, args: PretrainingFlags):
-        examples.set_epoch(1)
-        examples.parts = (args.accumulate, rank(), world_size())
-        super().__init__(examples, args.batch_size, args.seed, num_workers=args.workers)
 
     def set_epoch(self, epoch: int, skip: int = 0) -> None:
         """Pack the epoch's rows, and skip its first batches."""
@@ -155,10 +152,10 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     complete, the file from which --resume continues.
     """
     device = pick_device(args.use_gpu)
+    autocast = autocast_for(device, args.precision)
     if args.workers is None:
         args.workers = min(2, (os.cpu_count() or 1) - 1) if device.type == "cuda" else 0
-    model = new_model(args, tokenizer)
-    model.to(device)
+    model = new_model(args, tokenizer).to(device)
     optimizer = new_optimizer(args, model)
     if args.fast:
         speed_up(model, optimizer)
@@ -167,135 +164,72 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
         corpus, rest = corpus.split(args.held_out, args.seed)
         held_out = HeldOut(args, tokenizer, rest)
     check_size(corpus, args.length, "the text", "give more text, or a smaller --length")
-    examples = make_examples(args, tokenizer, corpus, args.mask)
-    loader = PretrainingLoader(examples, args)
+    examples = PretrainingExamples(args, tokenizer, corpus, args.mask)
+    loader = PretrainingLoader(examples, args.batch_size, args.seed, num_workers=args.workers)
     planned = args.steps or args.epochs * len(loader)
     args.steps = None if args.minutes else planned
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))
-
-    if has_ended(resume_path(args.out / "pretrain"), f"{args.out}/", args):
-        return
     check_device(args, model, {"forward": examples})
     if args.compile:
         compile_encoder(model, args, planned)
-    tables = Tables()
-    print_header(args, len(loader))
-    with new_run(args, model, optimizer, loader, corpus, tables) as run:
-        if run.position.step == 0:
-            keep_checkpoint(args, tokenizer, model, -1, 0)
-        for _ in run.epochs():
-            for batch in run.batches():
-                for inputs in run.micro_batches(batch, KEYS):
-                    with run.autocast():
-                        words, pairs = pretraining_losses(model, *inputs)
-                    loss = words.loss / max(1, batch["masked"])
-                    loss = loss + pairs.loss / len(batch["labels"])
-                    run.scale(loss).backward()
-                    log_losses(run, loss, words, pairs, args.objective)
-                run.before_update()
-                optimizer.step()
-                optimizer.zero_grad()
-                look(args, tokenizer, model, batch, held_out, run, tables)
-                run.end_step()  # after the look, so that a resume point has its results
-            run.end_epoch()
-    save(model, tokenizer, args.out / "last")
-    took = minutes(run.progress.seconds())
-    print(f"took {took}; wrote {args.out} (best) and {args.out / 'last'}")
-    if is_main_process():
-        end_run(run.point.path, f"{args.out}/")
+    report = Report(args, tokenizer, held_out)
+    report.print_plan(len(loader))
+    settings = run_settings(args) | {"text": corpus.checksum()}
 
-
-def new_run(
-    args: PretrainingFlags,
-    model: PretrainingModel,
-    optimizer: AdamW,
-    loader: PretrainingLoader,
-    corpus: Corpus,
-    tables: Tables,
-) -> Run:
-    """The run that these flags describe: its length, its files, what it sums up."""
-    return Run(
+    with Run(
         args,
         model,
         optimizer,
         loader,
-        point=ResumePoint(resume_path(args.out / "pretrain"), settings(args, corpus)),
+        point=ResumePoint(resume_path(args.out / "pretrain"), settings),
         steps_file=args.out / "steps.csv",
-        steps=args.steps,
-        seconds=args.minutes and 60 * args.minutes,
-        stateful={"tables": tables},
+        steps=args.steps or sys.maxsize,
+        extra_state={"report": report},
+    ) as run:
+        if run.step == 0:
+            report.keep(model)
+        for _ in run.epochs():
+            for batch in run.batches():
+                for inputs in parts(batch, args.accumulate, device, KEYS):
+                    with autocast():
+                        words, pairs = pretraining_losses(model, *inputs)
+                    loss = words.loss / max(1, batch["masked"])
+                    loss = loss + pairs.loss / len(batch["labels"])
+                    run.scale(loss).backward()
+                    run.log(1, of=1, loss=loss)
+                    for name, (total, count) in totals(words, pairs, args.objective).items():
+                        run.log(count, **{name: total / max(1, count)})
+                run.gather_gradients()
+                clip(model, args.clip)
+                set_lr(optimizer, args, *done_and_total(args, run))
+                optimizer.step()
+                optimizer.zero_grad()
+                report.after_update(run, model, int(batch["attention_mask"].sum()))
+                run.end_step()  # last, so that a resume point has the report's results
+            run.end_epoch()
+    report.save(model, args.out / "last")
+    print(
+        f"took {minutes(run.progress.seconds())}; wrote {args.out} (best) and {args.out / 'last'}"
     )
+    if is_main_process():
+        run.point.path.unlink(missing_ok=True)
 
 
-def settings(args: PretrainingFlags, corpus: Corpus) -> dict[str, Any]:
-    """What must be the same in a resumed run; the text counts by its contents."""
-    text = [file["sha256"][:16] for file in corpus.description["files"].values()]
-    return run_settings(args) | {
-        "preset": args.preset,
-        "config": args.config and BertConfig.from_json(args.config).to_dict(),
-        "model": args.model,
-        "train_vocab": args.train_vocab,
-        "text": "-".join(text),
-    }
-
-
-def look(
-    args: PretrainingFlags,
-    tokenizer: BertTokenizer,
-    model: PretrainingModel,
-    batch: dict[str, Tensor],
-    held_out: HeldOut | None,
-    run: Run,
-    tables: Tables,
-) -> None:
-    """After an update: keep the model, print a row, evaluate, each if it is time for it."""
-    step, read, is_last = run.position.step + 1, run.progress.pieces, run.is_last_step()
-    if args.keep_at:
-        keep_checkpoint(args, tokenizer, model, read - pieces_of(batch), read)
-    if is_last or step % args.log_every == 0:
-        tables.training.append(print_row(run, step, args.objective))
-    if not is_last and step % args.eval_every:
-        return
-    if held_out is None:
-        save(model, tokenizer, args.out)
-    else:
-        row = {"step": step, "pieces": read}
-        row |= broadcast_from_main(held_out.measure(model, run.autocast))
-        tables.held_out.append(row)
-        print_held_out(row, held_out.entropy, args.objective)
-        if run.is_best(-row["mlm_loss"]):
-            save(model, tokenizer, args.out)
-    entropy = held_out.entropy if held_out else None
-    write_report(args, tables, entropy, run.progress.seconds())
-
-
-def keep_checkpoint(
-    args: PretrainingFlags,
-    tokenizer: BertTokenizer,
-    model: PretrainingModel,
-    before: int,
-    after: int,
-) -> None:
-    """Write OUT/pieces-N for each N of --keep_at that a step has reached.
-
-    Args:
-        before, after: how many tokens had been read before the step, and after it.
-    """
-    for count in args.keep_at:
-        if before < count <= after and is_main_process():
-            save(model, tokenizer, args.out / f"pieces-{count}")
-
-
-def save(model: PretrainingModel, tokenizer: BertTokenizer, folder: Path) -> None:
-    """Weights, configuration and vocabulary."""
-    tokenizer.save_pretrained(folder, model.config.max_position_embeddings)
-    model.save_pretrained(folder)
+def done_and_total(args: PretrainingFlags, run: Run) -> tuple[float, float]:
+    """How much of the run is done, and of how much: steps, or with --minutes seconds."""
+    if not args.minutes:
+        return run.step, run.total_steps
+    seconds, total = gather(run.progress.seconds())[0], 60 * args.minutes
+    expected = round(run.step * total / seconds)  # steps, at the speed so far
+    run.total_steps = run.step + 1 if seconds >= total else max(run.step + 2, expected)
+    return seconds, total
 
 
 def main() -> None:
     """Build the corpus, train on it."""
     args = get_args()
     join_processes(args.use_gpu)
+    refuse_ended(args, [args.out / "last"], [resume_path(args.out / "pretrain")])
     check_writable(args.out)
     if is_main_process():
         for left in (*args.out.glob(".*.part"), *(args.out / "last").glob(".*.part")):

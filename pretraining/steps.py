@@ -2,7 +2,7 @@
 
 Each of SWITCHES is one change; rotary also drops segments, geglu its own biases. With none of them
 a StepsModel computes what bert.py does, with all of them what lessons/modern_bert.py does;
-rotations, the window and the gate are that file's. This file does not know about training.
+rotations, the window and the gate are that file's.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from bert import BertLayer, BertModel, BertSelfAttention
 from config import BertConfig
 from lessons.modern_bert import GeGLU, ModernBertSelfAttention, local_mask
 from pretraining.model import PretrainingModel
-from training.files.errors import InputError, first_line, values_of
-from training.files.hub import find_model
-from training.files.texts import read_json
+from training.files.errors import values_of
 from utils import get_extended_attention_mask
 
 SWITCHES = (
@@ -177,30 +175,11 @@ class StepsModel(PretrainingModel):
         with values_of(f"--architecture {names} does not fit the shape", "give another one"):
             return cls(StepsConfig(**(shape.to_dict() | {"architecture": names})), objective)
 
-    @classmethod
-    def read(cls, name: str) -> StepsModel | None:
-        """The model of a folder that ``save_pretrained`` wrote; None of any other folder."""
-        path = find_model(name) / "config.json"
-        values = read_json(path)
-        if "architecture" not in values:
-            return None
-        with values_of(f"{path} is not of a model with --architecture", "train it again"):
-            config, objective = StepsConfig(**values), values["pretraining_objective"]
-        return cls.from_pretrained(name, config=config, objective=objective)
-
-    def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
-        """Copy what ``to_hf_weights`` gave into this model."""
-        try:
-            self.load_state_dict(tensors)
-        except RuntimeError as error:
-            what = f"{source} does not hold the tensors of its config.json"
-            raise InputError(f"{what} ({first_line(error)}); train it again") from error
-
     def to_hf_weights(self) -> dict[str, Tensor]:
         """All tensors on the CPU, under our names: Hugging Face has none for them."""
         return {name: tensor.cpu().contiguous() for name, tensor in self.state_dict().items()}
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write config.json and model.safetensors, which ``read`` loads and no BERT does."""
+        """Write config.json and model.safetensors, which no BERT loads."""
         kind = f"bert with {self.config.architecture}"
         super().save_pretrained(folder, model_type=kind, architectures=[type(self).__name__])

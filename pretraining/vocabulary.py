@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,8 +12,7 @@ from pretraining.flags import PretrainingFlags
 from tokenizer import SPECIAL_TOKENS, BertTokenizer, normalise, split_at_punctuation
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.loop.checkpoints import resume_path
-from training.loop.processes import on_main_process
+from training.loop import on_main_process, resume_path
 
 MOST_CHARACTERS = 1000  # of the alphabet; rarer ones are [UNK]
 
@@ -65,8 +65,8 @@ def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
 
 def texts_of(files: Sequence[Path]) -> Iterator[str]:
     """The files' texts, in blocks."""
-    for block in read_blocks(files):
-        yield block.text.decode(errors="replace").translate(AS_TYPED)
+    for text in itertools.chain.from_iterable(map(read_blocks, files)):
+        yield text.decode(errors="replace").translate(AS_TYPED)
 
 
 def characters(texts: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -9,7 +9,7 @@ import pytest
 from support import assert_refused, load_script, succeeded
 
 from datasets import load_data, load_pairs
-from extensions.entities import read_sentences
+from lessons.entities import read_sentences
 
 
 @pytest.fixture

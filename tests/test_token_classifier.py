@@ -15,7 +15,7 @@ from support import (
 )
 from transformers import AutoTokenizer, BertForTokenClassification
 
-from extensions.entities import (
+from lessons.entities import (
     NO_LABEL,
     Sentence,
     TaggedWords,

@@ -2,11 +2,9 @@
 
     h = BERT([CLS] a [SEP] b [SEP]),  segment 0 up to the first [SEP], then 1
 
-Each word of one sentence can then attend to the words of the other, which a bi-encoder's two
-separate passes do not allow (Devlin et al. 2019, section 3, figure 1; Reimers & Gurevych 2019,
-section 2, on the price: n sentences compared with one another are n² / 2 passes, not n).
-
-In the model:
+Each word of one sentence can then attend to the words of the other, which a bi-encoder's two passes
+do not allow (Devlin et al. 2019, section 3, figure 1; Reimers & Gurevych 2019, section 2, on the
+price: to compare n sentences with one another takes n² / 2 passes, not n). In the model:
 
     ids, mask, segments = concat(ids_1, mask_1, ids_2, mask_2, pad_id, positions)  # (B, L) each
     hidden = self.bert.encode(self.bert.embed(ids, segments), mask)  # (B, L, D)

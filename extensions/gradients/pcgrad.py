@@ -5,17 +5,10 @@ g_i' = g_i at first, and for the other tasks j in random order:
 
     if g_i' · g_j < 0:   g_i' ← g_i' − (g_i' · g_j / ‖g_j‖²) g_j        Δθ = Σ_i g_i'
 
-Four things that are often got wrong: the condition belongs to it (without it agreeing tasks lose
-what they agree on); g_j is always the gradient as it was given, never a projected one; the order is
-drawn again for every i; and the result is the sum, not the mean (which a changed learning rate or
-Adam would hide).
-
-Projections only ever add multiples of the given gradients, so g_i' = Σ_k c_k g_k all along, and its
-inner product with g_j is c · (the column j of the inner products); see task_gradients.py.
-
-What to try: the plain sum with tuned weights of the losses is a strong opponent (Kurin et al. 2022;
-Xin et al. 2022); look at the cosines before expecting anything. In the loop, of one batch of every
-task (see task_gradients.py):
+Often done wrong: g_j is always the gradient as it was given, never a projected one; the order is
+drawn again for every i; the result is the sum, not the mean. Since g_i' = Σ_k c_k g_k all along,
+the inner products of the given gradients are enough (task_gradients.py). In the loop, after a
+backward pass of every task:
 
     gradients.combine(pcgrad, seed + step)
     optimizer.step()

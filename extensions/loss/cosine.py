@@ -1,16 +1,13 @@
 """Losses on the cosine of two sentences' vectors, for bi-encoders.
 
     regression         (c − label / 5)²     Reimers & Gurevych 2019, "Sentence-BERT", section 3
-    cosine_embedding   1 − c of two that mean the same, max(0, c − margin) of two that do not:
+    cosine_embedding   1 − c of two that mean the same, max(0, c) of two that do not:
                        torch's CosineEmbeddingLoss, for yes and no only
     CoSENT             log(1 + Σ exp(λ (s_i − s_j))), over all i, j of the batch with
                        label_i < label_j (Su 2022): only the order counts, as in a rank correlation
 
 With the cosine as the score (--similarity cosine) the first is the task's own mean squared error.
-The cosine is never clamped: below 0 it would have no gradient. CoSENT compares the rows of a batch,
-so micro-batches do not add up to it: no --accumulate, one process, batches of 16 and more.
-
-In the loop, in place of the task's own loss:
+The cosine is never clamped: below 0 it would have no gradient. In the loop:
 
     scores = 5 * cosine(bert(ids_1, mask_1), bert(ids_2, mask_2))  # (B,)
     loss = cosent(scores, labels)
@@ -30,15 +27,9 @@ def cosine(u: Tensor, v: Tensor) -> Tensor:
     return F.cosine_similarity(wide(u), wide(v))
 
 
-def cosine_embedding(u: Tensor, v: Tensor, labels: Tensor, margin: float = 0.0) -> Tensor:
-    """Mean of 1 − c where the label is 1 and of max(0, c − margin) where it is 0.
-
-    Args:
-        u, v: (B, D).
-        labels: (B,), 0 or 1, where torch has -1 for 0.
-        margin: how similar two different sentences may be.
-    """
-    return F.cosine_embedding_loss(wide(u), wide(v), 2 * labels - 1, margin=margin)
+def cosine_embedding(u: Tensor, v: Tensor, labels: Tensor) -> Tensor:
+    """The mean of 1 − c where the label (B,) is 1, and of max(0, c) where it is 0: (B, D) twice."""
+    return F.cosine_embedding_loss(wide(u), wide(v), 2 * labels - 1)  # torch has −1 for 0
 
 
 def cosent(scores: Tensor, labels: Tensor, scale: float = 20.0) -> Tensor:

@@ -5,17 +5,13 @@
     DistilBERT  5 · soft at T = 2 + 2 · CE of the masked words + 1 · (1 − cos of the last vectors)
                 Sanh et al. 2019, section 2; the weights are those of its code
 
-Since KL(p ‖ q) = CE(p, q) − H(p), and a teacher does not learn, cross-entropy with soft labels has
-the same gradient. Losses are sums over what is given (texts, or tokens), so that the parts of a
-batch add up to the batch: divide by the whole batch's number of them. In the loop:
+Of an ensemble p is the mean of its members' probabilities. Losses are sums over what is given, so
+the parts of a batch add up to the batch: divide by the whole batch's number of rows. Run teachers in
+evaluation mode and without gradients. To try: T = 1, 2, 5. In the loop:
 
     with torch.no_grad():
         teachers = torch.stack([teacher(ids, mask) for teacher in models])  # (M, B, C)
     loss = mixed_loss(loss, soft_loss(outputs, teachers) / len(labels), 0.5)
-
-Of an ensemble p is the mean of its members' probabilities: members that disagree make it flat,
-which tells the student where to be unsure (Hinton et al., section 3). Run teachers in evaluation
-mode and without gradients. To try: T = 1, 2, 5; the teacher's answers without any labels.
 """
 
 from __future__ import annotations

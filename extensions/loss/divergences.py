@@ -1,9 +1,8 @@
 """How far apart two outputs of a model are, as SMART and R-Drop measure it.
 
-KL(P‖Q) + KL(Q‖P) = Σ (p − q)(log p − log q)    Jiang et al. 2020, section 2.1 (ℓ_s)
+    KL(P‖Q) + KL(Q‖P) = Σ (p − q)(log p − log q)        Jiang et al. 2020, section 2.1 (ℓ_s)
 
-Nothing is detached: the gradient reaches both sides of each KL. Code that takes the target of each
-for a constant has this value, but leaves out half of the gradient's terms.
+Nothing is detached: the gradient reaches both sides of each KL.
 """
 
 from __future__ import annotations
@@ -24,12 +23,8 @@ def symmetric_kl(first: Tensor, second: Tensor) -> Tensor:
 
 
 def squared_difference(first: Tensor, second: Tensor) -> Tensor:
-    """The mean of ((a − b) / 5)² of similarities (B,) from 0 to 5, which are not distributions.
-
-    On the scale of their loss, as in Jiang et al. 2020, section 3.1, for regression.
-    """
-    first, second = wide(first) / HIGHEST_SIMILARITY, wide(second) / HIGHEST_SIMILARITY
-    return (first - second).square().mean()
+    """The mean of ((a − b) / 5)² of similarities (B,) from 0 to 5 (Jiang et al., section 3.1)."""
+    return ((wide(first) - wide(second)) / HIGHEST_SIMILARITY).square().mean()
 
 
 def wide(tensor: Tensor) -> Tensor:

@@ -5,10 +5,9 @@ through the model twice, under two dropout masks, and both outputs should agree:
 
     L = −log P₁(y) − log P₂(y) + α · ½ [ KL(P₁‖P₂) + KL(P₂‖P₁) ]
 
-with gradients through both sides of both KL terms. All means are over the rows, so that α means the
-same for every batch size, and micro-batches add up. (The authors' BERT code sums KL over the batch.
-Code that halves the cross-entropies, too, has an α that is half of this one.) To try: α 0.1, 0.5,
-1, and 2 to 5 for small sets. A step costs twice the rows. In the loop:
+All means are over the rows, so α means the same for every batch size. Code that halves the
+cross-entropies, too, has an α that is half of this one. To try: α 0.1, 0.5, 1; 2 to 5 for small
+sets. A step costs twice the rows. In the loop:
 
     outputs = model(*twice(ids, mask))  # (2 B, C)
     loss = r_drop(F.cross_entropy, symmetric_kl, outputs, labels, alpha)
@@ -20,19 +19,17 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+Loss = Callable[[Tensor, Tensor], Tensor]
+
 
 def r_drop(
-    loss: Callable[[Tensor, Tensor], Tensor],
-    divergence: Callable[[Tensor, Tensor], Tensor],
-    outputs: Tensor,
-    labels: Tensor,
-    alpha: float = 1.0,
+    loss: Loss, divergence: Loss, outputs: Tensor, labels: Tensor, alpha: float = 1.0
 ) -> Tensor:
     """R-Drop's loss for the outputs of a batch that holds all rows twice.
 
     Args:
         loss: the task's own, (outputs, labels) → a number, a mean over rows.
-        divergence: with both directions, such as symmetric_kl for classes and for yes or no.
+        divergence: with both directions, such as symmetric_kl.
         outputs: (2 B, C) or (2 B,) of a model in training mode; row B + i is row i once more.
         labels: (B,).
     """

@@ -1,20 +1,14 @@
 """Multiple negatives ranking: a text has to find its own partner among those of the whole batch.
 
 For K pairs (x_i, y_i) that mean the same (Henderson et al. 2017, "Efficient Natural Language
-Response Suggestion for Smart Reply", the loss with multiple negatives):
+Response Suggestion for Smart Reply"), with S = 20 · cosine:
 
     J = −(1/K) Σ_i [ S(x_i, y_i) − log Σ_j exp S(x_i, y_j) ]
 
-Each other pair of the batch gives a counter-example for nothing; S is 20 · cosine here, where
-Henderson's is a dot product: with vectors of free length the scale would be learned by lengths, and
-20 on top of it saturates the softmax. The same loss under other names: InfoNCE (van den Oord et al.
-2018, equation 4), NT-Xent without the negatives on the same side, SimCSE at temperature 1/20.
-
-It wants vectors of single sentences (no cross encoding), pairs that do mean the same (Quora's
-label 1, STS from 4 on), large batches (32 and more: K − 1 is the number of negatives) and no
-sentence twice in a batch (no_duplicates.py). A batch cut into parts has fewer negatives, so its
-parts do not add up to the batch's loss: no --accumulate, one process.
-To try: scale 10 to 50; symmetric; label-0 pairs as hard negatives. In the loop:
+Other names: InfoNCE, NT-Xent without the negatives on the same side, SimCSE at temperature 1/20.
+It needs vectors of single sentences (no cross encoding), pairs that do mean the same (Quora's
+label 1, STS from 4 on), large batches (K − 1 is the number of negatives) and no sentence twice in a
+batch (no_duplicates.py). To try: scale 10 to 50; symmetric. In the loop:
 
     same, different = labels == 1, labels == 0
     loss = loss + 0.1 * ranking(u[same], v[same], v[different])
@@ -42,7 +36,7 @@ def info_nce(scores: Tensor) -> Tensor:
 def cosines(u: Tensor, v: Tensor) -> Tensor:
     """The cosine of each with each: (B, D), (C, D) → (B, C), in float32 even under autocast."""
     with torch.autocast(u.device.type, enabled=False):
-        return _unit(u) @ _unit(v).T  # (B, C)
+        return F.normalize(wide(u), dim=-1) @ F.normalize(wide(v), dim=-1).T  # (B, C)
 
 
 def ranking(
@@ -52,7 +46,7 @@ def ranking(
     scale: float = 20.0,
     symmetric: bool = False,
 ) -> Tensor:
-    """The loss above, for pairs that all mean the same.
+    """The loss above, for pairs that all mean the same; 0 for a single pair without negatives.
 
     Args:
         anchors, positives: (B, D), row i of the one belongs to row i of the other.
@@ -61,18 +55,9 @@ def ranking(
         scale: S = scale · cosine, 1 / temperature.
         symmetric: the mean of that and of finding the anchor for each positive (Radford et al.
             2021, "CLIP", figure 3). Negatives have no anchor to find.
-
-    Returns:
-        One number; 0, with zero gradients, for a single pair without negatives.
     """
     candidates = positives if negatives is None else torch.cat([positives, negatives])  # (B + M, D)
     loss = info_nce(scale * cosines(anchors, candidates))
     if symmetric:
         loss = (loss + info_nce(scale * cosines(positives, anchors))) / 2
     return loss
-
-
-def _unit(vectors: Tensor) -> Tensor:
-    """Rows of length 1 in float32 or, of float64, in float64: (B, D) → (B, D)."""
-    vectors = wide(vectors)
-    return F.normalize(vectors, dim=-1)

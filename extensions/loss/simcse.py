@@ -10,17 +10,11 @@ a hard negative h⁻ for each row, one that contradicts:
 
     ℓ_i = −log exp(c⁺_ii / τ) / Σ_j [exp(c⁺_ij / τ) + exp(c⁻_ij / τ)],  c⁺_ij = cos(h_i, h_j⁺)
 
-Both are ranking.py's loss at scale 1 / τ = 20, for pairs that are found in these two ways. In the
-loop, added to the task's own loss:
+Both are ``ranking`` at scale 1 / τ = 20. The paper's batches are 64, supervised 512. To try: τ, the
+pooling (the paper trains with a layer on [CLS] and tests without it). In the loop:
 
-    loss = loss + 0.1 * unsupervised(pooled(bert(*twice(ids, mask))))
-    loss = loss + 0.1 * supervised(u[right], v[right], v[wrong])  # by ``triplets`` of the batch
-
-Unsupervised, the model has to be in training mode: without dropout the two vectors are the same,
-and nothing pulls. The paper's batches are 64, supervised 512; unsupervised it trains for one epoch,
-lr 3e-5, and keeps the best by STS dev. No --accumulate, one process. To try: τ, the pooling (the
-paper trains with a layer on [CLS] and tests without it, its section 6.3: train with --pooling
-pooler, then read the vectors off by cls), masked words as a second loss at weight 0.1.
+    loss = loss + 0.1 * ranking(*pooled(bert(*twice(ids, mask))).chunk(2))  # in training mode
+    loss = loss + 0.1 * ranking(u[right], v[right], v[wrong])  # by ``triplets`` of the batch
 """
 
 from __future__ import annotations
@@ -30,23 +24,12 @@ from collections.abc import Hashable, Iterable
 import torch
 from torch import Tensor
 
-from extensions.loss.ranking import ranking
 from training.loop.batches import on_host, to_device
 
 
 def twice(*tensors: Tensor) -> tuple[Tensor, ...]:
     """A batch with all rows twice, (B, …) → (2 B, …) each, so that each row meets two masks."""
     return tuple(to_device(torch.cat([on_host(x)] * 2), x.device) for x in tensors)
-
-
-def unsupervised(vectors: Tensor) -> Tensor:
-    """Equation 4: (2 B, D) of a batch from ``twice`` → ()."""
-    return ranking(*vectors.chunk(2))
-
-
-def supervised(anchors: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
-    """Equation 5, of (B, D) each: a premise, what follows from it, what contradicts it."""
-    return ranking(anchors, positives, negatives)
 
 
 def triplets(rows: Iterable[tuple[Hashable, Hashable, str]]) -> list[tuple]:

@@ -1,7 +1,6 @@
 """SMART: outputs that hardly change, neither near an input nor from one step to the next.
 
-Jiang et al. 2020 ("SMART: Robust and Efficient Fine-Tuning for Pre-trained Natural Language Models
-through Principled Regularized Optimization"), sections 2.1 and 2.2 and algorithm 1:
+Jiang et al. 2020 ("SMART: Robust and Efficient Fine-Tuning …"), sections 2.1, 2.2, algorithm 1:
 
     min_θ  L(θ) + λ R_s(θ) + μ D(θ, θ̃)
     R_s = mean over x of  max { ℓ_s(f(x̃; θ), f(x; θ)) : ‖x̃ − x‖_∞ ≤ ε }     smoothness
@@ -12,14 +11,10 @@ through Principled Regularized Optimization"), sections 2.1 and 2.2 and algorith
 The maximum is looked for in ascent steps (algorithm 1), where ‖g‖_∞ is that of one input:
 x̃ ← x + ν, ν ~ N(0, σ² I); then T times x̃ ← Π_ε(x̃ + η g / ‖g‖_∞), g = ∇_x̃ ℓ_s.
 
-What to try: λ 1 … 5, μ = 1. The paper's ε = σ = 1e-5 and η = 1e-3 leave an R_s below 1e-8, less
-than bfloat16's rounding makes. Our embeddings are numbers of about 0.3: on a MiniLM that has
-learned a little, R_s is below 1e-3 at ε = 1e-2, about 1e-2 at 5e-2 and 3e-2 at 1e-1; there, three
-steps find three times that. The defaults keep the paper's ratios σ = ε, η = 100 ε.
-
-The code released with the paper does not project: its ε guards a division, and what it adds is the
-noise, scaled to length 1. A step costs T + 1 passes more, the proximal point one without gradient
-and one more copy of the weights. In the loop:
+The paper's ε = σ = 1e-5 and η = 1e-3 leave an R_s below 1e-8, less than bfloat16's rounding makes.
+Our embeddings are numbers of about 0.3: there R_s is about 1e-2 at ε = 5e-2. The defaults keep the
+paper's ratios σ = ε, η = 100 ε. To try: λ 1 … 5, μ = 1. A step costs T + 1 passes more, the proximal
+point one without gradient and one more copy of the weights. In the loop:
 
     passes = Passes(model.bert, lambda: model(ids, mask))
     outputs = passes.clean()

@@ -2,16 +2,13 @@
 
     h = W x + (α / r) B A x        Hu et al. 2022, equation 3
 
-W (D_out, D_in) stays as it is; A (r, D_in) and B (D_out, r) learn. B begins as 0, so that step 0 is
-the pretrained model exactly. After training, W + ΔW is one matrix: no cost in prediction. (rsLoRA
-scales by α / √r; DoRA learns the lengths of the rows of W + ΔW apart. Neither was better here.)
+W (D_out, D_in) stays as it is; A (r, D_in) and B (D_out, r) learn. B begins as 0, so step 0 is the
+pretrained model exactly. After training, W + ΔW is one matrix: predictions cost nothing more.
+Gradients and the optimizer's averages exist for A and B only; activations are kept as before, so
+memory falls by less than the counts suggest (lessons/lora.py).
 
-Gradients and the optimizer's averages exist for A and B only: at bert-base 0.3 % of the parameters.
-Activations are kept as before, so memory falls by less than the counts suggest (lessons/lora.py).
-
-To try: r = 1 against r = 64; key, attention_dense, interm_dense and out_dense as further targets;
-a learning rate ten times that of full fine-tuning, since B starts from 0 (lr 4e-4 in the paper).
-In front of the loop, which stays as it is:
+To try: r = 1 against r = 64; further targets, such as key or interm_dense; a learning rate ten times
+that of full fine-tuning, since B starts from 0. In front of the loop, which stays as it is:
 
     add_lora(model.bert, rank=8)
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=4e-4)

@@ -1,28 +1,21 @@
 """PALs, projected attention layers: a task's own small layer for each layer of a shared BERT.
 
-Stickland & Murray 2019 ("BERT and PALs: Projected Attention Layers for Efficient Adaptation in
-Multi-Task Learning"), section 3. In parallel to every layer the task adds
+Stickland & Murray 2019 ("BERT and PALs"), section 3. In parallel to every layer the task adds
 
     TS(h) = V^D g(V^E h)           to what goes into the layer's last LayerNorm:
 
-    h_next = LN(a + FFN(a) + TS(h)),   a = LN(h + MultiHead(h))     (schematically in the paper
-                                                                    LN(h + SA(h) + TS(h)))
+    h_next = LN(a + FFN(a) + TS(h)),   a = LN(h + MultiHead(h))
 
 h (B, L, D) is the layer's input. V^E (S × D) and V^D (D × S) project to a small size S and back;
 each task has one pair of them, the same in all layers. g is multi-head attention of size S without
-an output projection (V^D follows anyway), its own in each layer and task. S = 204 and 12 heads in
-the paper: 1.8 million parameters a task for BERT-base, 1.13 times BERT for eight tasks.
+an output projection, its own in each layer and task. S = 204 and 12 heads in the paper.
 
-The authors' code has a GELU after V^D, 6 heads and small random numbers for V^D at first. Here V^D
-starts at 0, so that the first step starts from BERT exactly. Both have biases, which the formula
-leaves out. BertLayer stays as it is: hooks look at a layer's input and add to the input of its
-out_layer_norm. In the loop:
+V^D starts at 0, so the first step starts from BERT exactly. BertLayer stays as it is: hooks look at
+a layer's input and add to the input of its out_layer_norm. To try: S of a quarter of D; annealed
+sampling, from the same paper; a frozen BERT, which makes an adapter of PALs. In the loop:
 
     with pals.use(task):  # pals = PALs(bert, tasks), a part of the model
         output = bert(ids, mask)
-
-What to try: S of a quarter of D; the annealed sampling of the same paper (sampling.py); a frozen
-BERT, which makes of PALs an adapter; PALs with PCGrad, which then acts on the shared part only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Hard parameter sharing with a branching point: lower layers for all tasks, top layers for each.
 
-Which layers to share is a choice between one encoder for all tasks and one for each (Caruana 1997;
-for BERT e.g. Stickland & Murray 2019, section 3, who add small parts for each task instead):
+Which layers to share is a choice between one encoder for all tasks and one for each (Caruana 1997):
 
     h = layer_N^task(… layer_{N−k+1}^task(layer_{N−k}(… layer_1(x))))   for k layers of each task
 

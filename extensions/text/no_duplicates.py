@@ -1,16 +1,10 @@
 """Batches in which no sentence comes twice, for losses that take the rest of a batch as negatives.
 
-Such a loss pushes each anchor away from all partners but its own. Many of Quora's questions are
-in several pairs: with (a, b) and (a, c) in one batch, a would be pushed away from c, which means
-the same. The larger the batch, the more of these false negatives there are (sentence-transformers
-calls its sampler for this NO_DUPLICATES).
-
-It is not enough to compare sentences: with a ≡ b and a ≡ c, the pairs (b, d) and (c, e) share no
-sentence, yet b ≡ c. groups() therefore gives a number to everything that is said to be the same,
-directly or by way of others, and the sampler then keeps the numbers apart.
-
-A hard negative is hard for one anchor only: its batch has to be that anchor's, which the sampler
-sees to as well. In front of the loop:
+Such a loss pushes each anchor away from all partners but its own. With (a, b) and (a, c) in one
+batch, a would be pushed away from c, which means the same. It is not enough to compare sentences:
+with a ≡ b and a ≡ c, the pairs (b, d) and (c, e) share none, yet b ≡ c. So ``groups`` gives a number
+to everything that is said to be the same, and the sampler keeps the numbers apart. A hard negative
+is hard for one anchor only, so it comes in that anchor's batch. In front of the loop:
 
     sampler = without_duplicates(sampler, [(first, second, relation) for … in rows])
 """

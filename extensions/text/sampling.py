@@ -2,9 +2,7 @@
 
     round robin    one task after the other, in every epoch from the first on
     annealed       P(task) ∝ N^α, N its number of training examples, α = 1 − 0.8 (e − 1) / (E − 1)
-                   in epoch e of E: Stickland & Murray 2019 ("BERT and PALs"), section 4;
-                   proportional at first, then ever more even, so that no task is neglected at the
-                   end
+                   in epoch e of E: Stickland & Murray 2019 ("BERT and PALs"), section 4
     before         some epochs of one task alone; then round robin of the others
 
 In the loop:
