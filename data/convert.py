@@ -1,33 +1,25 @@
-"""SST-2, IMDB, SNLI, MultiNLI, Quora, files of pairs for our scripts; samples; plain text.
+"""SST-2, IMDB, SNLI, MultiNLI and Quora for our scripts; samples; plain text.
 
     command                                                 writes into --out
     python data/convert.py sst2 GLUE/SST-2 --out sst2       train.csv, dev.csv
     python data/convert.py imdb FOLDER --out imdb           train.csv, dev.csv, test.csv
     python data/convert.py snli FOLDER --out snli           nli-train.csv, nli-dev.csv
     python data/convert.py multinli FOLDER --out multinli   nli-train.csv, nli-dev.csv
-    python data/convert.py pairs FILE.tsv.gz --out pairs    {nli,sts}-{train,dev,test}.csv
     python data/convert.py quora quora-dev.csv --out quora  quora-small-{train,dev}.csv
     python data/convert.py few FILE.csv --rows 200 --out few    FILE-200.csv
     python data/convert.py text FILE.csv --out text         FILE.txt
 
 SST-2 is GLUE's folder with train.tsv and dev.tsv. IMDB is the folder aclImdb as its authors pack
 it, or one of CSV files named like imdb-train-00.csv and imdb-test-00.csv with the columns id, label
-and text. Of the test half a random half joins the training half; a tenth of these 37,500 is kept
-for evaluation, the other half of the test texts for the test.
+and text. A random half of the test half joins the training half, and a tenth of these 37,500 is
+kept for evaluation. SNLI is its authors' folder with snli_1.0_SPLIT.jsonl, or one of s1.SPLIT,
+s2.SPLIT and labels.SPLIT with a text a line, where SPLIT is train, dev and test; without train, dev
+is trained on, and test is for evaluation. MultiNLI is a folder with multinli_1.0_SPLIT.jsonl.
 
-SNLI is its authors' folder with snli_1.0_SPLIT.jsonl, or one of s1.SPLIT, s2.SPLIT and
-labels.SPLIT with a text a line, where SPLIT is train, dev and test. Without its training part what
-it has for development is trained on, and its test part is for evaluation. MultiNLI is a folder with
-multinli_1.0_SPLIT.jsonl. The classes are 0 contradiction, 1 neutral, 2 entailment. Pairs are the
-files of sentence-transformers, AllNLI.tsv.gz and stsbenchmark.tsv.gz.
-
-Quora's dev file alone, or the whole quora_duplicate_questions.tsv, is cut into a fifth to evaluate
-on and the rest to train on, so that no question is in both: pairs that share a question, also by
-way of others, stay together.
-
-Few labels are a random sample of a file's rows, the same one for the same --seed and --rows; of two
-samples the smaller one is a part of the larger one. The sentences of a course file become a text
-for pretraining/pretrain.py, in which each is a document.
+Quora's pairs are cut into a fifth to evaluate on and the rest to train on, so that no question is
+in both. Few labels are a random sample of a file's rows; of two samples the smaller one is a part
+of the larger one. The sentences of a course file become a text for pretraining/pretrain.py, in
+which each is a document.
 """
 
 from __future__ import annotations
@@ -47,7 +39,7 @@ from datasets import preprocess_string
 from training.cli.flags import OneLineParser, positive_int, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.tables import class_labels, parse_table, read_table, refuse
+from training.files.tables import class_labels, parse_table, refuse
 from training.files.texts import parse_json, read_text
 from training.files.writing import atomic_write, write_whole
 
@@ -135,7 +127,7 @@ def one_a_file(folder: Path, half: str) -> pd.DataFrame:
 
 def snli(folder: Path, args: Namespace) -> Tables:
     """SNLI's pairs with one of three relations."""
-    is_whole = (folder / "labels.train").is_file() or (folder / "snli_1.0_train.jsonl").is_file()
+    is_whole = any((folder / name).is_file() for name in ("labels.train", "snli_1.0_train.jsonl"))
     splits = ("train", "dev") if is_whole else ("dev", "test")
     train, dev = (with_relation(relations(folder, "snli_1.0", part), part) for part in splits)
     return {"nli-train": train, "nli-dev": dev}
@@ -175,22 +167,6 @@ def with_ids(table: pd.DataFrame, split: str) -> pd.DataFrame:
     return pd.concat([ids, table.reset_index(drop=True)], axis=1)
 
 
-def pairs(file: Path, args: Namespace) -> Tables:
-    """AllNLI.tsv.gz or stsbenchmark.tsv.gz of sentence-transformers, a table a split."""
-    table = read(file, ("split", *PAIR), *UNQUOTED)
-    if "label" not in table and "score" not in table:
-        raise InputError(f"{file} lacks the column label or score: is it AllNLI or stsbenchmark?")
-    odd = ~table["split"].isin(("train", "dev", "test"))
-    refuse(file, table, odd, "has a split other than train, dev and test", "fix it")
-    table = table.rename(columns={"label": "relation", "score": "similarity"})
-    task, ours = ("nli", "relation") if "relation" in table else ("sts", "similarity")
-    number = with_relation if task == "nli" else with_ids
-    return {
-        f"{task}-{split}": number(rows[[*PAIR, ours]], split)
-        for split, rows in table.groupby("split", sort=False)
-    }
-
-
 def quora(file: Path, args: Namespace) -> Tables:
     """The rows of a file of pairs as two tables in which no question is twice."""
     pairs = read(file, ("id", "is_duplicate"))
@@ -222,13 +198,13 @@ def few(file: Path, args: Namespace) -> Tables:
 
 def texts_of(file: Path) -> list[str]:
     """The different texts of a course file, on one line each."""
-    columns = PAIR if "sentence1" in parse_table(file) else ("sentence",)
-    table = read_table(file, ("id", *columns), None)
-    texts = table[list(columns)].melt()["value"].str.split().str.join(" ")
+    table = read(file, ("id",))
+    columns = [name for name in (*PAIR, "sentence") if name in table]
+    texts = table[columns].melt()["value"].str.split().str.join(" ")
     return texts[texts != ""].drop_duplicates().tolist()
 
 
-KINDS = {kind.__name__: kind for kind in (sst2, imdb, snli, multinli, pairs, quora, few)}
+KINDS = {kind.__name__: kind for kind in (sst2, imdb, snli, multinli, quora, few)}
 
 
 def main() -> None:
@@ -246,8 +222,6 @@ def main() -> None:
         print(f"wrote {path}")
         return
     tables = KINDS[args.kind](args.source, args)
-    if empty := [name for name, table in tables.items() if table.empty]:
-        raise InputError(f"nothing is left for {empty[0]}.csv: is this the right file or folder?")
     for name, table in tables.items():
         with atomic_write(args.out / f"{name}.csv") as file:
             table.to_csv(file, sep="\t", lineterminator="\n")

@@ -5,7 +5,6 @@ A file that is there and right is left alone, one that is there and wrong is nev
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import http.client
 import sys
@@ -17,8 +16,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
@@ -26,6 +24,7 @@ from training.files.errors import InputError
 from training.files.writing import check_writable, write_whole
 
 BASE_URL = "https://raw.githubusercontent.com/gpoesia/minbert-default-final-project/main/data/"
+HERE = Path(__file__).resolve().parent
 SECONDS = 8  # to connect, and for each wait for more bytes
 CHUNK = 1 << 16
 
@@ -62,7 +61,12 @@ FILES = tuple(
 
 def main() -> None:
     """Fetch what is missing; InputError lists every file that is not there in the end."""
-    args = get_args()
+    parser = OneLineParser(description=__doc__.splitlines()[0])
+    add, names = parser.add_argument, [file.name for file in FILES]
+    add("--out", type=Path, default=HERE, help="folder to put them in (default: data)")
+    add("--only", nargs="+", metavar="NAME", choices=names, help="fetch only these files")
+    add("--url", default=BASE_URL, help="base address (default: %(default)s)")
+    args = parser.parse_args()
     base = args.url.rstrip("/") + "/"
     if not base.startswith(("http://", "https://")):
         raise InputError(f"--url {args.url} is not an http:// or https:// address")
@@ -91,16 +95,6 @@ def main() -> None:
     if faults:
         raise InputError("\nerror: ".join(faults))
     print(f"{args.out}: {len(wanted)} of {len(wanted)} files are there and right")
-
-
-def get_args() -> argparse.Namespace:
-    """Read the command line."""
-    parser = OneLineParser(description=__doc__.splitlines()[0])
-    add, names = parser.add_argument, [file.name for file in FILES]
-    add("--out", type=Path, default=ROOT / "data", help="folder to put them in (default: data)")
-    add("--only", nargs="+", metavar="NAME", choices=names, help="fetch only these files")
-    add("--url", default=BASE_URL, help="base address (default: %(default)s)")
-    return parser.parse_args()
 
 
 def fetch(file: CourseFile, out: Path, base: str) -> None:
