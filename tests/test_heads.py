@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
+from extensions.entities import NO_LABEL, entity_scores, read_sentences
+from extensions.ner import tag_loss
 from safetensors.torch import load_file
 from support import (
     NO_DROPOUT,
@@ -30,8 +32,6 @@ from support import (
 )
 
 from base_bert import weight_names
-from extensions.entities import NO_LABEL, entity_scores, read_sentences
-from extensions.ner import tag_loss
 from lessons import distil, question_answering, token_classifier
 from lessons.question_answering import QuestionAnswerer, span_loss
 from lessons.token_classifier import TokenClassifier

@@ -15,6 +15,7 @@ from support import (
 )
 from transformers import AutoTokenizer, BertForTokenClassification
 
+from lessons import token_classifier as script
 from lessons.entities import (
     NO_LABEL,
     Sentence,
@@ -24,7 +25,6 @@ from lessons.entities import (
     labels_of,
     read_sentences,
 )
-from lessons import token_classifier as script
 from lessons.token_classifier import TokenClassifier
 from tokenizer import BertTokenizer
 
