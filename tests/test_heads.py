@@ -262,7 +262,7 @@ def test_killed_and_resumed_it_ends_as_if_untouched(lesson, tmp_path):
         assert run_forked(main, folder, line, event) == -signal.SIGKILL
         for point in folder.glob("out/*.resume"):
             saved = torch.load(point, weights_only=True)
-            within += bool(saved["batch"])
+            within += bool(saved["position"]["batch"])
     assert within >= 2
     for event in (7, 25):
         folder = tmp_path / str(event)
