@@ -36,7 +36,6 @@ from training.cli.flags import (
     OneLineParser,
     TrainingFlags,
     add_fields,
-    data_dir_flag,
     flag,
     positive_float,
     positive_int,
@@ -236,7 +235,7 @@ class DistilFlags(TrainingFlags):
     epochs: int = flag(5, type=positive_int, help="passes over the training data")
     lr: float = flag(5e-5, type=positive_float, help="learning rate")
     hidden_dropout_prob: float = flag(0.2, type=probability, help="dropout before the head")
-    data_dir: str | None = data_dir_flag()
+    data_dir: str | None = flag(None, may_change=True, help="folder of the course files")
     train: str | None = flag(None, path="reads", help="your training file (SST's)")
     dev: str | None = flag(None, path="reads", help="its dev file")
     model: str | None = None  # the teacher's

@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import torch
 from torch import Tensor, nn
 
-from base_bert import read_weights
 from bert import BertModel
 from classifier import BertSentimentClassifier, load_model
 from config import BertConfig
+from lessons.playground import CHECKPOINT, head_of, read_head
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser
@@ -34,34 +34,7 @@ from training.files.errors import InputError
 from training.files.hub import find_model
 from training.loop.checkpoints import save_model
 
-CHECKPOINT = ".pt"  # the ending of a checkpoint of classifier.py; anything else is a folder
-HEAD = ("classifier.weight", "classifier.bias")  # of Hugging Face's BertForSequenceClassification
 SENTENCES = ("a film to see twice .", "it is far from good", "", "unbelievable ! " * 20)
-
-
-def head_of(model: nn.Module) -> nn.Linear:
-    """The only linear layer of a classifier outside its BERT, whatever its name."""
-    layers = [
-        layer
-        for name, layer in model.named_modules()
-        if isinstance(layer, nn.Linear) and not name.startswith("bert.")
-    ]
-    if len(layers) != 1:
-        raise InputError(
-            f"the classifier has {len(layers)} linear layers besides BERT; take one that has a "
-            "single layer, as BertForSequenceClassification does"
-        )
-    return layers[0]
-
-
-def read_head(folder: str | Path) -> nn.Linear | None:
-    """The head in a classifier's folder, a layer D → K; None in the folder of a BERT alone."""
-    tensors = read_weights(folder)
-    if not tensors.keys() >= {*HEAD}:
-        return None
-    head = nn.Linear(*reversed(tensors[HEAD[0]].shape))
-    head.load_state_dict({name.removeprefix("classifier."): tensors[name] for name in HEAD})
-    return head
 
 
 def export_classifier(

@@ -34,7 +34,6 @@ from bert import BertModel
 from classifier import load_model
 from datasets import load_data
 from lessons.attention_maps import policy, templates
-from lessons.export import CHECKPOINT, head_of, read_head
 from lessons.source_lines import code_by_screen, wrong_tasks
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
@@ -47,6 +46,8 @@ from training.files.writing import write_whole
 from training.reports.page import STYLE
 
 HERE = Path(__file__).with_suffix("")
+CHECKPOINT = ".pt"  # the ending of a checkpoint of classifier.py; anything else is a folder
+HEAD = ("classifier.weight", "classifier.bias")  # of Hugging Face's BertForSequenceClassification
 LEARNED = ROOT / "docs" / "figures" / "grammar-learned.svg"  # when `books` learned which grammar
 MAX_MB = 40  # of a page that phones open, and that fits into an e-mail
 MAX_TOKENS = 128  # of a sentence in the page
@@ -113,6 +114,31 @@ class Loaded:
         if self.head:
             named |= {f"classifier.{name}": p for name, p in self.head.named_parameters()}
         return {name: parameter.detach() for name, parameter in named.items()}
+
+
+def head_of(model: nn.Module) -> nn.Linear:
+    """The only linear layer of a classifier outside its BERT, whatever its name."""
+    layers = [
+        layer
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.Linear) and not name.startswith("bert.")
+    ]
+    if len(layers) != 1:
+        raise InputError(
+            f"the classifier has {len(layers)} linear layers besides BERT; take one that has a "
+            "single layer, as BertForSequenceClassification does"
+        )
+    return layers[0]
+
+
+def read_head(folder: str | Path) -> nn.Linear | None:
+    """The head in a classifier's folder, a layer D → K; None in the folder of a BERT alone."""
+    tensors = read_weights(folder)
+    if not tensors.keys() >= {*HEAD}:
+        return None
+    head = nn.Linear(*reversed(tensors[HEAD[0]].shape))
+    head.load_state_dict({name.removeprefix("classifier."): tensors[name] for name in HEAD})
+    return head
 
 
 def load(name: str) -> Loaded:
