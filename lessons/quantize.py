@@ -20,7 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from lessons import numpy_bert, text_tables
+from lessons import numpy_bert
 from lessons.playground import LARGEST, quantize_rows
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
@@ -140,7 +140,7 @@ def main() -> None:
         raise InputError(f"{folder} has no {needed}; lessons/export.py writes one with all of them")
     texts, labels = SENTENCES, None
     if args.file:
-        _, texts, labels = text_tables.read_table(args.file)
+        _, texts, labels = numpy_bert.read_table(args.file)
     rows = numpy_bert.encode(texts, words, config)
 
     small = quantize(weights)
@@ -161,7 +161,7 @@ def main() -> None:
         outputs[name] = numpy_bert.predict(rows, output_of, pad=words.vocab["[PAD]"])
         if labels is not None:
             print(f"{name}: ", end="")
-            text_tables.report(labels, outputs[name].argmax(axis=-1))
+            numpy_bert.report(labels, outputs[name].argmax(axis=-1))
     print_difference(outputs["int8"], outputs["float32"], what)
 
 

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as shapes
 from safetensors.numpy import load_file
 from support import assert_refused, save_classifier_folder, succeeded
 
-from lessons import numpy_bert, quantize, text_tables
+from lessons import numpy_bert, quantize
 from lessons.quantize import Int8Matrix, quantize_rows
 
 
@@ -69,7 +69,7 @@ def test_command_measures_before_and_after(run_script_here, trained, table, tmp_
     lines = done.out.splitlines()
     _, config, weights, words = numpy_bert.load(str(trained))
     written = quantize.usable(load_file(tmp_path / "small" / quantize.INT8_FILE))
-    _, texts, labels = text_tables.read_table(table)
+    _, texts, labels = numpy_bert.read_table(table)
     rows = numpy_bert.encode(texts, words, config)
     logits = {}
     for name, tensors in (("float32", weights), ("int8", written)):
