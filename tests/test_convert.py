@@ -172,19 +172,6 @@ def test_relations_as_their_authors_pack_them(convert, tmp_path):
     )
 
 
-OWN = "a1\tgood\t1\nb2\tbad\t0\nB2\tfine\t1\n"
-
-
-@pytest.mark.parametrize("header", ["id\tsentence\tlabel", "key\tid\tsentence\tlabel"])
-def test_few_rows_of_a_file_without_an_index(convert, tmp_path, header):
-    file = tmp_path / "own.tsv"
-    more = "k\t" if header.startswith("key") else ""
-    file.write_text(header + "\n" + "".join(f"{more}{row}\n" for row in OWN.splitlines()))
-    succeeded(convert("few", file, "--rows", 3, "--out", tmp_path))
-    rows = load_data(tmp_path / "own-3.csv", "dev")
-    assert sorted(rows) == [("bad", 0, "b2"), ("fine", 1, "B2"), ("good", 1, "a1")]
-
-
 def test_texts_alone(convert, tmp_path):
     """Of pairs both; white space of any kind is one blank, a repeated text stands once."""
     table = tmp_path / "pairs.csv"

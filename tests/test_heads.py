@@ -34,7 +34,6 @@ from lessons import distil, question_answering, token_classifier
 from lessons.entities import NO_LABEL, entity_scores, read_sentences
 from lessons.question_answering import QuestionAnswerer, span_loss
 from lessons.token_classifier import TokenClassifier, tag_loss
-from training.loop.run import Run
 
 
 def read_json(path: Path):
@@ -233,21 +232,6 @@ def test_parts_of_a_batch_and_processes_add_up(
     expected = load_file(tmp_path / "one/model.safetensors")
     for name, tensor in load_file(tmp_path / "parts/model.safetensors").items():
         torch.testing.assert_close(tensor, expected[name], atol=1e-4, rtol=1e-3)
-
-
-def test_an_epoch_that_is_not_the_best_is_not_kept(lesson, run_script_here, monkeypatch, tmp_path):
-    """The first epoch's model is taken away: the second, a worse one, must not write another."""
-    is_best, scores = Run.is_best, iter((2, 1))
-    model = tmp_path / "out/model.safetensors"
-
-    def decide(run, _):
-        model.unlink(missing_ok=True)
-        return is_best(run, next(scores))
-
-    monkeypatch.setattr(Run, "is_best", decide)
-    assert run_script_here(lesson.script, *lesson.line, "--epochs", "2").code == 1
-    assert next(scores, None) is None
-    assert not model.exists()
 
 
 @needs_fork

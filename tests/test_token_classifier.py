@@ -107,8 +107,6 @@ def test_entities_and_scores_are_those_of_the_definition(pairs):
             [(["Ada", "en:x"], ["B-PER", "O"]), (["São"], ["B-LOC"])],
         ),
         ("EU\tB-ORG\nUN\tB-ORG \nx\tO \t\r\n", [(["EU", "UN", "x"], ["B-ORG", "B-ORG", "O"])]),
-        ("EU\tB-ORG\r\rUN\tB-ORG\u00a0\r", [(["EU"], ["B-ORG"]), (["UN"], ["B-ORG"])]),
-        ("a\u2028b\tO\nc\x85\tO\n", [(["a\u2028b", "c\x85"], ["O", "O"])]),
     ],
 )
 def test_files(tmp_path, content, sentences):
