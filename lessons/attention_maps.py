@@ -12,7 +12,6 @@ L tokens, D hidden size, W = D / H.
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import inspect
@@ -31,7 +30,7 @@ from torch import Tensor, nn
 
 from bert import BertModel
 from tokenizer import BertTokenizer
-from training.cli.flags import OneLineParser, positive_int
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import default_model
@@ -41,12 +40,8 @@ from training.reports.figures import as_typed
 from training.reports.page import STYLE
 from utils import get_extended_attention_mask
 
-MAX_TOKENS = 64  # by default; pictures of longer texts show little
+MAX_TOKENS = 64  # pictures of longer texts show little
 STEPS = 255  # the page keeps a probability as a byte
-
-
-# ---------------------------------------------------------------------------------------------
-# The probabilities
 
 
 def attention_maps(
@@ -57,30 +52,23 @@ def attention_maps(
 ) -> Tensor:
     """The attention probabilities of all heads (Vaswani et al. 2017, equation 1), without dropout.
 
-    The model's mode, training or evaluation, is restored afterwards.
-
     Returns:
         (layers, B, H, L, L); row i of the last two axes is what token i attends to, and sums to 1.
     """
-    was_training = model.training
-    layers = [layer.self_attention for layer in model.bert_layers]
+    layers = [layer.self_attention for layer in model.eval().bert_layers]
     segments = () if token_type_ids is None else (token_type_ids,)
-    model.eval()
-    try:
-        with (
-            torch.no_grad(),
-            outputs_of(*(layer.query for layer in layers)) as queries,
-            outputs_of(*(layer.key for layer in layers)) as keys,
-        ):
-            model(input_ids, attention_mask, *segments)
-        with torch.no_grad():
-            added = get_extended_attention_mask(attention_mask, model.dtype)  # (B, 1, 1, L)
-            parts = zip(layers, queries, keys, strict=True)
-            return torch.stack([probabilities(*part, added) for part in parts])
-    finally:
-        model.train(was_training)
+    with (
+        torch.no_grad(),
+        outputs_of(*(layer.query for layer in layers)) as queries,
+        outputs_of(*(layer.key for layer in layers)) as keys,
+    ):
+        model(input_ids, attention_mask, *segments)
+    added = get_extended_attention_mask(attention_mask, model.dtype)  # (B, 1, 1, L)
+    parts = zip(layers, queries, keys, strict=True)
+    return torch.stack([probabilities(*part, added) for part in parts])
 
 
+@torch.no_grad()
 def probabilities(layer: nn.Module, query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
     """The weights that ``layer.attention`` gives to the values.
 
@@ -103,10 +91,6 @@ def probabilities(layer: nn.Module, query: Tensor, key: Tensor, mask: Tensor) ->
         context = layer.attention(key, query, part.expand_as(query), mask)  # (B, L, D)
         columns.append(context.unflatten(-1, (heads, width)))  # (B, L, H, W)
     return torch.cat(columns, dim=-1)[..., :length].transpose(1, 2)  # (B, H, L, L)
-
-
-# ---------------------------------------------------------------------------------------------
-# The picture
 
 
 def plot_maps(path: str | Path, maps: np.ndarray, tokens: Sequence[str]) -> None:
@@ -139,9 +123,6 @@ def plot_maps(path: str | Path, maps: np.ndarray, tokens: Sequence[str]) -> None
         figure.savefig(file, format="png", dpi=110)
 
 
-# ---------------------------------------------------------------------------------------------
-# The page
-
 HERE = Path(__file__).resolve().with_suffix("")  # the page and its script
 SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")
 
@@ -172,28 +153,20 @@ def page(maps: np.ndarray, tokens: Sequence[str], text: str) -> str:
         maps: (layers, H, L, L) probabilities; the page keeps them in steps of 1/255.
     """
     layers, heads = maps.shape[:2]
-    coarse = np.rint(maps * STEPS).astype(np.uint8).tobytes()
-    values = {"layers": layers, "heads": heads, "tokens": list(tokens)}
-    values["maps"] = base64.b64encode(coarse).decode()
-    return (
-        templates(HERE)
-        .get_template("page.html")
-        .render(
-            policy=Markup(policy(SCRIPT)),
-            title=f"Attention: {text[:80]}",
-            style=Markup(STYLE),
-            data=values,  # the template escapes what could end its script element
-            script=Markup(SCRIPT),
-        )
+    coarse = base64.b64encode(np.rint(maps * STEPS).astype(np.uint8).tobytes()).decode()
+    values = {"layers": layers, "heads": heads, "tokens": list(tokens), "maps": coarse}
+    template = templates(HERE).get_template("page.html")
+    return template.render(
+        policy=Markup(policy(SCRIPT)),
+        title=f"Attention: {text[:80]}",
+        style=Markup(STYLE),
+        data=values,  # the template escapes what could end its script element
+        script=Markup(SCRIPT),
     )
 
 
-# ---------------------------------------------------------------------------------------------
-# The command line
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """All flags."""
+def main() -> None:
+    """Encode one sentence, or a pair, and write picture and page."""
     parser = OneLineParser(
         prog="lessons/attention_maps.py", description="Attention of every head, to look at."
     )
@@ -202,28 +175,19 @@ def make_parser() -> argparse.ArgumentParser:
     add("--pair", help="a second sentence, read together with it")
     add("--model", help="name or folder of the BERT ($MINBERT_MODEL does the same)")
     add("--out", default="predictions/attention", help="writes OUT.png and OUT.html")
-    add("--most", type=positive_int, default=MAX_TOKENS, help="cut longer texts to so many tokens")
-    return parser
-
-
-def main() -> None:
-    """Encode one sentence, or a pair, and write picture and page."""
-    args = make_parser().parse_args()
+    args = parser.parse_args()
     name = args.model or default_model()
-    tokenizer = BertTokenizer.from_pretrained(name)
-    model = BertModel.from_pretrained(name)
+    tokenizer, model = BertTokenizer.from_pretrained(name), BertModel.from_pretrained(name)
     if args.pair and "token_type_ids" not in inspect.signature(model.embed).parameters:
         raise InputError("--pair needs segment ids, but BertModel.embed in bert.py takes none")
-    most = min(args.most, model.config.max_position_embeddings)
     if not tokenizer.text_to_ids(args.text):
         raise InputError("--text holds no word; give it a sentence")
-    if most < 5:
-        raise InputError(f"--most {args.most} is too small for [CLS], a token and [SEP]; 5 is not")
+    most = min(MAX_TOKENS, model.config.max_position_embeddings)
     batch = tokenizer(args.text, args.pair, truncation=True, max_length=most, return_tensors="pt")
     ids, mask, segments = batch.input_ids, batch.attention_mask, batch.token_type_ids
     tokens = tokenizer.convert_ids_to_tokens(ids[0])
     if len(tokens) == most:
-        print(f"cut to {most} tokens, if it was longer; --most shows more")
+        print(f"cut to {most} tokens, if it was longer")
     maps = attention_maps(model, ids, mask, segments if args.pair else None)[:, 0].numpy()
     shape = "layers × heads × tokens × tokens = " + " × ".join(map(str, maps.shape))
     print(f"{shape}; every row of probabilities sums to 1")

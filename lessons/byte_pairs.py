@@ -1,9 +1,8 @@
 """Byte-level byte-pair encoding, which cuts text for GPT-2 and RoBERTa.
 
-It is learned by lessons/wordpiece_training.py. A text is its bytes in UTF-8, so 256 pieces spell
-any text, and nothing is unknown. A blank belongs to the word behind it, which makes the
-cut reversible (Radford et al. 2019, section 2.2). Merges are replayed in the order in which they
-were learned (Sennrich et al. 2016).
+lessons/wordpiece_training.py learns it. A text is its bytes in UTF-8, so 256 pieces spell any text,
+and nothing is unknown. A blank belongs to the word behind it, which makes the cut reversible
+(Radford et al. 2019, section 2.2).
 """
 
 from __future__ import annotations
@@ -55,10 +54,9 @@ def stretches() -> re.Pattern[str]:
     )
 
 
-def count_stretches(texts: Iterable[str], lower_case: bool) -> Counter[str]:
+def count_stretches(texts: Iterable[str]) -> Counter[str]:
     """How often each stretch occurs; it is cut into pieces independently of the others."""
-    lowered = (text.lower() if lower_case else text for text in texts)
-    return Counter(part for text in lowered for part in stretches().findall(text.strip()))
+    return Counter(part for text in texts for part in stretches().findall(text.strip()))
 
 
 def join(spelled: Sequence[str], first: str, second: str, piece: str) -> list[str]:
@@ -73,26 +71,17 @@ def join(spelled: Sequence[str], first: str, second: str, piece: str) -> list[st
 
 
 class BytePairTokenizer:
-    """Text → pieces and back.
+    """Text → pieces, which have their ids' order, and back; ``merges`` are in the order learned."""
 
-    Args:
-        pieces: the vocabulary, in the order of its ids.
-        merges: pairs of pieces, in the order in which they were learned.
-    """
-
-    def __init__(
-        self, pieces: Sequence[str], merges: Sequence[tuple[str, str]], lower_case: bool = False
-    ):
+    def __init__(self, pieces: Sequence[str], merges: Sequence[tuple[str, str]]):
         self.pieces = list(pieces)
         self.ranks = {pair: rank for rank, pair in enumerate(merges)}
-        self.lower_case = lower_case
 
     def __len__(self) -> int:
         return len(self.pieces)
 
     def tokenize(self, text: str) -> list[str]:
         """The pieces of a text."""
-        text = text.lower() if self.lower_case else text
         return [piece for part in stretches().findall(text) for piece in self.cut(part)]
 
     def cut(self, stretch: str) -> list[str]:

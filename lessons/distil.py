@@ -17,29 +17,25 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader
 
 from base_bert import read_weights
 from bert import BertModel
-from classifier import load_model, model_eval, read_data
+from classifier import load_model, model_eval
+from datasets import SentenceClassificationDataset, load_data
 from extensions.loss.distillation import DISTILBERT_WEIGHTS, distilbert_losses
-from lessons.heads import new_run, resume_file
+from lessons.heads import new_run, train_and_score
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
+from tokenizer import BertTokenizer
 from training.cli.flags import (
     OneLineParser,
     TrainingFlags,
     add_fields,
-    data_dir_flag,
     flag,
     positive_float,
     positive_int,
@@ -48,14 +44,8 @@ from training.cli.flags import (
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError
-from training.files.writing import check_writable
-from training.loop.batches import evaluation_loader, on_host
-from training.loop.checkpoints import end_run, has_ended
-from training.loop.devices import autocast_for, pick_device, speed_up
+from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
 from training.loop.encoder_outputs import outputs_of
-from training.loop.processes import is_main_process, join_processes
-from training.loop.run import Run
-from utils import seed_everything
 
 HEAD = ("pre_classifier", "classifier")  # the names of DistilBertForSequenceClassification
 COLUMNS = {  # of the table: headings and keys
@@ -65,9 +55,6 @@ COLUMNS = {  # of the table: headings and keys
     "train acc": "train_acc",
     "dev acc": "dev_acc",
 }
-
-# ---------------------------------------------------------------------------------------------
-# The student
 
 
 class DistilBertClassifier(nn.Module):
@@ -99,7 +86,7 @@ class DistilBertClassifier(nn.Module):
         self.bert.save_pretrained(
             folder,
             head,
-            "DistilBertForSequenceClassification",
+            architectures=["DistilBertForSequenceClassification"],
             seq_classif_dropout=self.dropout.p,
             id2label={str(i): f"LABEL_{i}" for i in labels},
             label2id={f"LABEL_{i}": i for i in labels},
@@ -146,131 +133,89 @@ def student_of(teacher: BertModel, layers: int | None = None) -> DistilBertModel
     return student
 
 
-# ---------------------------------------------------------------------------------------------
-# The teacher
-
-
-class Teacher:
-    """A trained classifier that returns logits and hidden states, and does not learn."""
-
-    def __init__(self, checkpoint: str | Path, device: torch.device):
-        self.model, self.config = load_model(checkpoint, device)
-
-    @torch.no_grad()
-    def outputs(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, L), (B, L) → logits (B, K), and the last layer's vectors (B, L, D)."""
-        with outputs_of(self.model.bert) as of_bert:
-            logits = self.model(input_ids, attention_mask)
-        return logits, of_bert[0]["last_hidden_state"]
-
-
-# ---------------------------------------------------------------------------------------------
-# Training
+@torch.no_grad()
+def teacher_outputs(
+    teacher: nn.Module, input_ids: Tensor, attention_mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(B, L), (B, L) → logits (B, K) of a classifier, and its BERT's last vectors (B, L, D)."""
+    with outputs_of(teacher.bert) as of_bert:
+        logits = teacher(input_ids, attention_mask)
+    return logits, of_bert[0]["last_hidden_state"]
 
 
 def train(args: DistilFlags) -> None:
     """Train a student of args.teacher; the epoch with the best dev accuracy is kept in args.out."""
     device = pick_device(args.use_gpu)
-    teacher = Teacher(args.teacher, device)
-    args.model, args.num_labels = teacher.config.model, teacher.config.num_labels
-    data = read_data(args, ("train", "dev"))
-    dev_loader = evaluation_loader(data.dev, args.batch_size)
-    bert = student_of(teacher.model.bert, args.layers)
-    model = DistilBertClassifier(bert, args.num_labels, args.hidden_dropout_prob)
-    model.to(device)
+    autocast = autocast_for(device, args.precision)
+    teacher, config = load_model(args.teacher, device)
+    rows, _ = load_data(args.train, "train", config.num_labels)
+    train_set = SentenceClassificationDataset(rows, config)
+    dev_set = SentenceClassificationDataset(load_data(args.dev, "dev", config.num_labels), config)
+    dev_loader = evaluation_loader(dev_set, args.batch_size)
+    bert = student_of(teacher.bert, args.layers)
+    model = DistilBertClassifier(bert, config.num_labels, args.hidden_dropout_prob).to(device)
     optimizer = AdamW(model.parameters(), lr=args.lr)
-    describe(teacher, model)
+    for name, encoder in (("teacher", teacher.bert), ("student", bert)):
+        total, embeddings = count(encoder)
+        print(f"{name}: {len(encoder.bert_layers)} layers, {total:,} parameters, ", end="")
+        print(f"{embeddings:,} of them in embeddings")
 
-    with new_run(args, model, optimizer, data.train, COLUMNS) as run:
+    soft, task, direction = args.weights
+    with new_run(args, model, optimizer, train_set, COLUMNS) as run:
         for _ in run.epochs():
             for batch in run.batches():
-                for ids, mask, labels in run.micro_batches(batch):
-                    with run.autocast():
-                        theirs, their_hidden = teacher.outputs(ids, mask)  # (B, K), (B, L, D)
+                batch_texts, batch_tokens = len(batch["labels"]), int(batch["attention_mask"].sum())
+                for ids, mask, labels in parts(batch, args.accumulate, device):
+                    with autocast():
+                        theirs, their_hidden = teacher_outputs(teacher, ids, mask)
                         logits, hidden = model.outputs(ids, mask)  # (B, K), (B, L, D)
                     outputs = logits, theirs, hidden, their_hidden
-                    losses = distilbert_losses(*outputs, labels, mask, args.temperature)  # sums
-                    loss = weighted_sum(losses, args.weights, batch)
+                    sums = distilbert_losses(*outputs, labels, mask, args.temperature)
+                    loss = (soft * sums["soft"] + task * sums["task"]) / batch_texts
+                    loss = loss + direction * sums["direction"] / batch_tokens
                     run.scale(loss).backward()
-                    tokens = int(on_host(mask).numpy().sum())
-                    log(run, loss, losses, logits.argmax(dim=-1) == labels, tokens)
-                run.before_update()
+                    texts, tokens = len(labels), int(mask.sum())
+                    run.log(texts, of=texts, loss=loss)  # this part of the batch's
+                    run.log(texts, soft=sums["soft"] / texts, task=sums["task"] / texts)
+                    run.log(texts, train_acc=logits.argmax(dim=-1) == labels)
+                    run.log(tokens, direction=sums["direction"] / tokens)
+                run.gather_gradients()
+                clip(model, args.clip)
+                set_lr(optimizer, args, run.step, run.total_steps)
                 optimizer.step()
                 optimizer.zero_grad()
                 run.end_step()
-            with run.autocast():
+            with autocast():
                 accuracy, f1 = model_eval(dev_loader, model, device)[:2]
             if run.is_best(accuracy):
                 model.save_pretrained(args.out)
-            run.end_epoch(results(run.means(), args) | {"dev_acc": accuracy, "dev_f1": f1})
-    if is_main_process():
-        positions = model.bert.config.max_position_embeddings
-        data.train.tokenizer.save_pretrained(args.out, positions)
-        compare(args, teacher, dev_loader, device)
-        end_run(run.point.path, f"{args.out}/")
+                tokenizer = BertTokenizer.from_pretrained(config.model)
+                tokenizer.save_pretrained(args.out, bert.config.max_position_embeddings)
+            means = run.means()
+            means["loss"] = (
+                soft * means["soft"] + task * means["task"] + direction * means["direction"]
+            )
+            run.end_epoch(means | {"dev_acc": accuracy, "dev_f1": f1})
 
 
-def weighted_sum(
-    losses: dict[str, Tensor], weights: list[float], batch: dict[str, Tensor]
-) -> Tensor:
-    """A micro-batch's part of the batch's loss: soft and task by text, direction by token."""
-    soft, task, direction = weights
-    texts, tokens = len(batch["labels"]), int(batch["attention_mask"].numpy().sum())
-    by_text = (soft * losses["soft"] + task * losses["task"]) / texts
-    return by_text + direction * losses["direction"] / tokens
-
-
-def log(run: Run, loss: Tensor, losses: dict[str, Tensor], right: Tensor, tokens: int) -> None:
-    """Log a micro-batch: soft and task are means over texts, direction is one over tokens.
-
-    Args:
-        loss: the micro-batch's part of the batch's loss.
-        losses: sums over the micro-batch.
-        right: (B,), whether the student is right.
-    """
-    texts = len(right)
-    run.log(texts, of=texts, loss=loss)
-    run.log(texts, soft=losses["soft"] / texts, task=losses["task"] / texts, train_acc=right)
-    run.log(tokens, direction=losses["direction"] / tokens)
-
-
-def results(means: dict[str, float], args: DistilFlags) -> dict[str, float]:
-    """An epoch's means, with their weighted sum as the loss."""
-    losses = (means[name] for name in ("soft", "task", "direction"))
-    return means | {
-        "loss": sum(weight * mean for weight, mean in zip(args.weights, losses, strict=True))
-    }
-
-
-def describe(teacher: Teacher, model: DistilBertClassifier) -> None:
-    """Print how large the two are."""
-    for name, bert in (("teacher", teacher.model.bert), ("student", model.bert)):
-        total, embeddings = count(bert)
-        print(f"{name}: {len(bert.bert_layers)} layers, {total:,} parameters, ", end="")
-        print(f"{embeddings:,} of them in embeddings")
-
-
-def compare(args: DistilFlags, teacher: Teacher, loader: DataLoader, device) -> None:
+def compare(args: DistilFlags) -> None:
     """Accuracy and time of the teacher and of the student that was kept, on the dev set."""
-    kept = DistilBertClassifier.from_pretrained(args.out).to(device)
-    if args.fast:
-        speed_up(kept)
-    for name, model in (("teacher", teacher.model), ("student", kept)):
+    device = pick_device(args.use_gpu)
+    teacher, config = load_model(args.teacher, device)
+    dev_set = SentenceClassificationDataset(load_data(args.dev, "dev", config.num_labels), config)
+    student = DistilBertClassifier.from_pretrained(args.out).to(device)
+    for name, model in (("teacher", teacher), ("student", student)):
         with autocast_for(device, args.precision)():
             begun = time.monotonic()
-            accuracy = model_eval(loader, model, device)[0]
+            accuracy = model_eval(evaluation_loader(dev_set, args.batch_size), model, device)[0]
             seconds = time.monotonic() - begun
         print(f"{name}: dev accuracy {accuracy:.3f} in {seconds:.1f} s")
     print(f"wrote {args.out}")
 
 
-# ---------------------------------------------------------------------------------------------
-# The command line
-
-
 @dataclass
 class DistilFlags(TrainingFlags):
-    """The command line's options, and what the teacher's checkpoint says of the classes."""
+    """The command line's options."""
 
     teacher: str | None = flag(
         None, path="reads", required=True, metavar="FILE", help="a checkpoint of classifier.py"
@@ -290,19 +235,19 @@ class DistilFlags(TrainingFlags):
     epochs: int = flag(5, type=positive_int, help="passes over the training data")
     lr: float = flag(5e-5, type=positive_float, help="learning rate")
     hidden_dropout_prob: float = flag(0.2, type=probability, help="dropout before the head")
-    data_dir: str | None = data_dir_flag()
-    train: str | None = flag(
-        None,
-        path="reads",
-        help="your training file: tab-separated id, sentence, label",
-    )
+    data_dir: str | None = flag(None, may_change=True, help="folder of the course files")
+    train: str | None = flag(None, path="reads", help="your training file (SST's)")
     dev: str | None = flag(None, path="reads", help="its dev file")
     model: str | None = None  # the teacher's
-    num_labels: int | None = None
+
+    @property
+    def filepath(self) -> str:
+        """Where the model goes; the resume point is next to it."""
+        return f"{self.out}/model.safetensors"
 
 
 def main() -> None:
-    """Read the flags, train, compare."""
+    """Train a student, and compare it with its teacher."""
     parser = OneLineParser(
         prog="lessons/distil.py", description="Train a DistilBERT of every second layer of a BERT."
     )
@@ -312,17 +257,11 @@ def main() -> None:
         parser.error("--train and --dev go together")
     if min(args.weights) < 0 or not 0 < sum(args.weights) < float("inf"):
         parser.error("--weights must be at least 0, and one of them above")
-    if args.compile or args.reencode:
-        parser.error("--compile and --reencode have no meaning here")
     if not args.train:
         folder = data_folder(args.data_dir)
         args.train, args.dev = (str(folder / f"ids-sst-{name}.csv") for name in ("train", "dev"))
-    join_processes(args.use_gpu)
-    check_writable(args.out)
-    if has_ended(resume_file(args), f"{args.out}/", args):
-        return
-    seed_everything(args.seed)
-    train(args)
+    args.model = load_model(args.teacher, torch.device("cpu"))[1].model
+    train_and_score(args, train, compare)
 
 
 if __name__ == "__main__":

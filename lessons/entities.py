@@ -1,34 +1,25 @@
-"""Names in sentences: files of tagged words, their labels on tokens, and the F1 of entities.
-
-Reads WikiANN's and WNUT17's files.
-"""
+"""Names in sentences: WikiANN's and WNUT17's files, words' labels on tokens, F1 of entities."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import pandas as pd
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
+from tokenizer import BertTokenizer
 from training.files.errors import InputError
 from training.files.texts import read_text
-from training.loop.progress import progress_bar
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NO_LABEL = -100  # what cross_entropy ignores: [CLS], [SEP], padding, all but a word's first piece
 OUTSIDE = "O"
 TAG = re.compile(r"O|[BI]-\S[^\t]*")
 LANGUAGE = re.compile("[a-z][a-z-]*:")  # WikiANN's tokens begin with that of their language
-
-# ---------------------------------------------------------------------------------------------
-# Files and rows
 
 
 class Sentence(NamedTuple):
@@ -42,8 +33,6 @@ def read_sentences(path: str | Path, limit: int | None = None) -> list[Sentence]
     """Read a file of ``word<TAB>tag`` lines; lines of white space (or a BOM) end a sentence.
 
     WikiANN's prefix of the language (``en:``) is taken off if every word of the file has it.
-
-    Raises InputError naming file and line where a line is not of that form.
     """
     sentences = [Sentence([], [])]
     lines = read_text(path).split("\n")  # splitlines() knows odd ends
@@ -78,103 +67,58 @@ def labels_of(sentences: Iterable[Sentence]) -> list[str]:
 
 
 class TaggedWords:
-    """Sentences as word pieces, tokenized once; the label of a word is at its first piece.
+    """Sentences as tokens; the label of a word is at its first token.
 
-    A word that has no piece (it was all control characters), or none within ``length``, has no
-    place in the row either, and will be tagged O. A row is (text, tags, number).
+    A word without a token (it was all control characters), or with none within ``length``, has no
+    position in the row either, and will be tagged O. A row is its number.
     """
 
-    def __init__(self, sentences, tokenizer: Any, labels: Sequence[str], length: int):
-        self.sentences = sentences
+    def __init__(
+        self,
+        sentences: Sequence[Sentence],
+        tokenizer: BertTokenizer,
+        labels: Sequence[str],
+        length: int,
+    ):
         self.pad_id = tokenizer.pad_token_id
         number = {label: i for i, label in enumerate(labels)}
-        self.rows: list[tuple[Tensor, Tensor, list[int | None]]] = []
+        self.rows: list[tuple[Tensor, Tensor, list[int | None]]] = []  # ids, labels, positions
         self.unseen = 0  # words beyond ``length``
         for words, tags in sentences:
-            ids, targets, places, fits = [tokenizer.cls_token_id], [NO_LABEL], [], True
+            ids, targets, positions, fits = [tokenizer.cls_token_id], [NO_LABEL], [], True
             for word, tag in zip(words, tags, strict=True):
-                pieces = tokenizer.text_to_ids(word)
-                fits = fits and len(ids) + len(pieces) < length  # room for [SEP]
+                tokens = tokenizer.text_to_ids(word)
+                fits = fits and len(ids) + len(tokens) < length  # room for [SEP]
                 self.unseen += not fits
-                places.append(len(ids) if fits and pieces else None)
-                if fits and pieces:
-                    ids += pieces
-                    targets += [number.get(tag, NO_LABEL)] + [NO_LABEL] * (len(pieces) - 1)
+                positions.append(len(ids) if fits and tokens else None)
+                if fits and tokens:
+                    ids += tokens
+                    targets += [number.get(tag, NO_LABEL)] + [NO_LABEL] * (len(tokens) - 1)
             ids.append(tokenizer.sep_token_id)
             targets.append(NO_LABEL)
-            self.rows.append((torch.tensor(ids), torch.tensor(targets), places))
+            self.rows.append((torch.tensor(ids), torch.tensor(targets), positions))
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, i: int) -> tuple[str, list[str], int]:
-        if i >= len(self):
-            raise IndexError(i)  # by which a loop over all rows ends
-        words, tags = self.sentences[i]
-        return " ".join(words), tags, i
+    def __getitem__(self, i: int) -> int:
+        return i
 
     def lengths(self) -> list[int]:
-        """Word pieces of every row, [CLS] and [SEP] included."""
+        """Tokens of every row, [CLS] and [SEP] included."""
         return [len(ids) for ids, _, _ in self.rows]
 
-    def collate_fn(self, rows: Sequence[tuple[str, list[str], int]]) -> dict[str, Any]:
-        """token_ids, attention_mask and labels, (B, L) each; sent_ids, tags, places of words."""
-        _, tags, numbers = zip(*rows, strict=True)
-        ids, targets, places = zip(*(self.rows[i] for i in numbers), strict=True)
+    def collate_fn(self, numbers: Sequence[int]) -> dict[str, Any]:
+        """token_ids, attention_mask and labels, (B, L) each; rows, and positions of their words."""
+        ids, targets, positions = zip(*(self.rows[i] for i in numbers), strict=True)
         masks = [torch.ones_like(row) for row in ids]
         return {
             "token_ids": pad_sequence(ids, batch_first=True, padding_value=self.pad_id),
             "attention_mask": pad_sequence(masks, batch_first=True),
             "labels": pad_sequence(targets, batch_first=True, padding_value=NO_LABEL),
-            "sent_ids": numbers,
-            "tags": tags,
-            "places": places,  # of a row's words, in its ids
+            "rows": list(numbers),
+            "positions": positions,
         }
-
-
-def tag_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """The cross-entropy, summed over labelled tokens: (B, L, C), (B, L) with −100 → ()."""
-    flat = logits.float().flatten(0, 1)  # (B · L, C)
-    return F.cross_entropy(flat, labels.flatten(), ignore_index=NO_LABEL, reduction="sum")
-
-
-@torch.no_grad()
-def tag_words(
-    batches: Iterable[dict],
-    logits_of: Callable[[Tensor, Tensor], Tensor],
-    labels: Sequence[str],
-    device: torch.device,
-) -> dict[str, list]:
-    """Predict the tags of all sentences' words; a word without a place is tagged O.
-
-    Args:
-        batches: of TaggedWords.
-        logits_of: (ids, mask) → (B, L, number of labels).
-
-    Returns:
-        Lists in the order of the batches: y_pred and y_true, a list of tags a sentence;
-        probabilities, those of its tags (0 without a place); sent_ids.
-    """
-    keys = ("y_pred", "y_true", "probabilities", "sent_ids")
-    predictions: dict[str, list] = {key: [] for key in keys}
-    for batch in progress_bar(batches, "eval"):
-        logits = logits_of(batch["token_ids"].to(device), batch["attention_mask"].to(device))
-        best = logits.float().softmax(dim=-1).max(dim=-1)  # values and indices, (B, L) each
-        rows = zip(best.values.tolist(), best.indices.tolist(), batch["places"], strict=True)
-        for values, numbers, places in rows:
-            predictions["y_pred"].append(
-                [OUTSIDE if place is None else labels[numbers[place]] for place in places]
-            )
-            predictions["probabilities"].append(
-                [0.0 if place is None else values[place] for place in places]
-            )
-        predictions["y_true"] += batch["tags"]
-        predictions["sent_ids"] += batch["sent_ids"]
-    return predictions
-
-
-# ---------------------------------------------------------------------------------------------
-# Scores of entities
 
 
 def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
@@ -204,8 +148,6 @@ def entity_scores(
         A table with a row a type and, last, "all" (the counts of all types together: micro
         average); columns precision, recall, f1, gold (how many there are), predicted. 0 / 0 is 0.
     """
-    import pandas as pd
-
     true, claimed = (
         {(i, *entity) for i, tags in enumerate(rows) for entity in entities(tags)}
         for rows in (gold, predicted)

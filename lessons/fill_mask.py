@@ -11,23 +11,18 @@ the course. docs/fill-mask.md says how that model was trained.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import torch
 
 from base_bert import canonical_name, read_weights
 from config import BertConfig
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
-from training.cli.flags import OneLineParser, given_lines, positive_int
+from training.cli.flags import OneLineParser, positive_int, standard_input
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import OWN_MODEL, find_model
@@ -62,23 +57,14 @@ def fill_mask(
     2019, section 3.1). Each [MASK] is filled independently of the others.
 
     Raises:
-        InputError: the text has no [MASK], or one beyond the positions of the model.
+        InputError: the text has no [MASK] within the positions of the model.
     """
-    if tokenizer.mask_token not in text:
-        raise InputError(f'"{text[:40]}" has no {tokenizer.mask_token}, the place to be filled')
-    ids = tokenizer(text, return_tensors="pt").input_ids  # (1, L)
     most = model.config.max_position_embeddings
-    places = ids == tokenizer.mask_token_id  # (1, L), M of them
-    if ids.shape[1] > most and places[0, most - 1 :].any():
-        raise InputError(
-            f"a {tokenizer.mask_token} is beyond token {most - 1}, and the model has {most} "
-            "positions; give a shorter text"
-        )
-    if ids.shape[1] > most:
-        print(f"data: the text was cut at {most} tokens")
-    ids = ids[:, :most]
-    ids[0, -1] = tokenizer.sep_token_id
-    positions = places[0, :most].nonzero().squeeze(1)  # (M,)
+    ids = tokenizer(text, truncation=True, max_length=most, return_tensors="pt").input_ids  # (1, L)
+    positions = (ids[0] == tokenizer.mask_token_id).nonzero().squeeze(1)  # (M,)
+    if not len(positions):
+        where = f" among its first {most} tokens" if ids.shape[1] == most else ""
+        raise InputError(f'"{text[:40]}" has no {tokenizer.mask_token}{where}; write one to fill')
     logits, _ = model(ids, torch.ones_like(ids), positions=positions)  # (M, V)
     probabilities, tokens = logits.softmax(dim=-1).topk(min(top, logits.shape[1]))  # (M, top)
     return [
@@ -96,33 +82,20 @@ def print_predictions(predictions: list[list[tuple[str, float]]]) -> None:
             print(f"  {chance:6.1%}  {'#' * round(BAR * chance):{BAR}}  {token}")
 
 
-def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+def main() -> None:
+    """Fill each text."""
     parser = OneLineParser(prog="fill_mask.py", description=__doc__.split("\n")[0])
-    parser.add_argument("--text", nargs="+", default=[], help="or lines of standard input")
+    parser.add_argument("--text", nargs="+", help="or lines of standard input")
     parser.add_argument("--model", default=OWN_MODEL, help="name or folder")
     parser.add_argument("--top", type=positive_int, default=10, help="tokens for each [MASK]")
-    return parser.parse_args(arguments)
-
-
-def main() -> None:
-    """Fill each text; one that cannot be filled ends a list, but not a conversation."""
-    args = get_args()
+    args = parser.parse_args()
     model, tokenizer = load(args.model)
-    asks = not args.text and sys.stdin.isatty()
-    if asks:
-        print(f"a sentence with {tokenizer.mask_token}, or Ctrl-D:")
-    for text, *_ in ([text] for text in args.text) if args.text else given_lines(()):
-        if not args.text and not text.strip():
-            continue
-        if len(args.text) != 1 and not asks:
+    if not args.text and sys.stdin.isatty():
+        print(f"sentences with {tokenizer.mask_token}, then Ctrl-D:")
+    for text in args.text or standard_input():
+        if len(args.text or ()) != 1:
             print(text)
-        try:
-            print_predictions(fill_mask(model, tokenizer, text, args.top))
-        except InputError as error:
-            if not asks:
-                raise
-            print(error)
+        print_predictions(fill_mask(model, tokenizer, text, args.top))
 
 
 if __name__ == "__main__":

@@ -12,74 +12,47 @@ Takes any checkpoint with a head for masked words. docs/grammar.md says what the
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import sys
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import numpy as np
 import torch
 from torch import Tensor
 
 from lessons.fill_mask import load
-from pretraining.blocks import BREAK, SENTENCE, encode_files, text_files
 from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
-from training.cli.flags import OneLineParser, positive_int, seed, some_text
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError, values_of
 from training.files.hub import OWN_MODEL, find_model
-from training.files.texts import entry, parse_json, read_text, unzip
-from training.loop.progress import Progress, pieces_of
+from training.files.texts import parse_json, read_text
+from training.loop.progress import progress_bar
 
 SAMPLE = ROOT / "data" / "grammar" / "zorro-sample"
 SUITES = {"zorro": "zorro", "blimp": "blimp/BLiMP.zip"}  # in $MINBERT_DATA/grammar
-FORMAT = "odd lines are ungrammatical, even lines their grammatical partners"
 COUNTS = "unigrams.txt"  # in a model's folder: how often each token is in its text
 ROWS = 128  # that are computed together
+SEED = 11711  # of what --each draws
 Z = 1.96  # standard errors of a 95 % interval
-PUBLISHED = {  # of whole suites: whose, accuracy, how it was scored
-    "zorro": (
-        ("BabyBERTa, best of ten (Huebner et al. 2021)", 0.803, "no masks"),
-        ("RoBERTa-base (BabyBERTa's model card)", 0.826, "no masks"),
-    ),
-    "blimp": (
-        ("RoBERTa-large (Salazar et al. 2020)", 0.865, "one mask at a time"),
-        ("GPT-2, 345 million weights (the same)", 0.826, "from left to right"),
-        ("people (Warstadt et al. 2020)", 0.886, "asked which is better"),
-    ),
-}
-
-# ---------------------------------------------------------------------------------------------
-# Pairs
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two sentences.
-
-    Args:
-        phenomenon: what they are about, a row of the table.
-        paradigm: the template that they were made from; several can test one phenomenon.
-        place: file and line, for messages.
-    """
+class Pair(NamedTuple):
+    """Two sentences, the phenomenon that they are about, and the template they are made from."""
 
     phenomenon: str
     paradigm: str
     bad: str
     good: str
-    place: str
 
 
 def read_pairs(name: str | None) -> list[Pair]:
@@ -87,16 +60,11 @@ def read_pairs(name: str | None) -> list[Pair]:
     path = Path(name) if name else SAMPLE
     if name in SUITES:
         path = Path(os.environ.get("MINBERT_DATA") or ROOT / "data") / "grammar" / SUITES[name]
-        if not path.exists():
-            raise InputError(
-                f"{path} does not exist, and --pairs {name} reads it; set MINBERT_DATA to a folder "
-                "that has it, or leave out --pairs for the sample that ships"
-            )
     if path.suffix == ".zip":
         pairs = read_blimp(path)
     elif path.is_dir():  # of files PHENOMENON-PARADIGM.txt
-        about = {file: file.stem.rpartition("-")[0] or file.stem for file in path.glob("*.txt")}
-        pairs = [pair for file in sorted(about) for pair in read_file(file, about[file])]
+        files = [(file, file.stem.rpartition("-")[0] or file.stem) for file in path.glob("*.txt")]
+        pairs = [pair for file, about in sorted(files) for pair in read_file(file, about)]
     else:
         pairs = read_file(path, path.stem)
     if not pairs:
@@ -106,53 +74,41 @@ def read_pairs(name: str | None) -> list[Pair]:
 
 def read_file(path: Path, phenomenon: str) -> list[Pair]:
     """The pairs of a file: odd lines are ungrammatical, even lines grammatical."""
-    lines = read_text(path).rstrip("\n").split("\n")
-    for number, line in enumerate(lines, start=1):
-        if not line.strip() or "\t" in line:
-            what = "has a tab" if "\t" in line else "is empty"
-            raise InputError(f"{path}, line {number} {what}; write one sentence a line ({FORMAT})")
-    if len(lines) % 2:
-        what = f"an odd number of lines, {len(lines)}, so a sentence has no partner"
-        raise InputError(f"{path} has {what} ({FORMAT})")
-    numbered = zip(range(1, len(lines), 2), lines[::2], lines[1::2], strict=True)
-    return [
-        Pair(phenomenon, path.stem, bad, good, f"{path}, lines {number} and {number + 1}")
-        for number, bad, good in numbered
-    ]
+    lines = [line.strip() for line in read_text(path).rstrip("\n").split("\n")]
+    if len(lines) % 2 or "" in lines:
+        what = f"line {lines.index('') + 1} is empty" if "" in lines else "its last line is alone"
+        remedy = "odd lines are ungrammatical, even lines their grammatical partners"
+        raise InputError(f"{path}: {what}; write a sentence a line: {remedy}")
+    pairs = zip(lines[::2], lines[1::2], strict=True)
+    return [Pair(phenomenon, path.stem, bad, good) for bad, good in pairs]
 
 
 def read_blimp(path: Path) -> list[Pair]:
     """The pairs of BLiMP.zip, which has a JSON object a line."""
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"{path} is not a zip file; fetch it again")
-    names = ("linguistics_term", "UID", "sentence_bad", "sentence_good")
     pairs = []
-    with values_of(f"{path} is not BLiMP.zip"), zipfile.ZipFile(path) as archive:
-        for file in sorted(archive.namelist()):
-            if not (file.startswith("data/") and file.endswith(".jsonl")):
-                continue  # what macOS adds to a zip
-            for number, line in enumerate(unzip(archive, file).decode().splitlines(), start=1):
-                place = f"{file}, line {number}"
-                with values_of(f"{path}: {place} is not a pair of BLiMP"):
-                    row = parse_json(line, place)
-                    pairs.append(Pair(*(entry(row, name, str).strip() for name in names), place))
+    try:
+        with values_of(f"{path} is not BLiMP.zip"), zipfile.ZipFile(path) as archive:
+            # other files are what macOS adds to a zip
+            names = [name for name in archive.namelist() if name.startswith("data/")]
+            for name in sorted(name for name in names if name.endswith(".jsonl")):
+                for line in archive.read(name).decode().splitlines():
+                    row = parse_json(line, f"{path}: a line of {name}")
+                    texts = row["sentence_bad"].strip(), row["sentence_good"].strip()
+                    pairs.append(Pair(row["linguistics_term"], row["UID"], *texts))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); set MINBERT_DATA") from error
     return pairs
 
 
 def draw(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
     """At most that many pairs of each paradigm, drawn at random, in their order."""
-    paradigms: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        paradigms.setdefault(pair.paradigm, []).append(pair)
     drawn = []
-    for group in paradigms.values():
+    for paradigm in dict.fromkeys(pair.paradigm for pair in pairs):
+        group = [pair for pair in pairs if pair.paradigm == paradigm]
         chosen = np.random.default_rng(seed).permutation(len(group))[:count]
         drawn += [group[i] for i in sorted(chosen)]
     return drawn
 
-
-# ---------------------------------------------------------------------------------------------
-# Scores
 
 Ids = tuple[int, ...]  # of a sentence, with [CLS] and [SEP]
 
@@ -161,31 +117,20 @@ def encode(tokenizer: BertTokenizer, pairs: Sequence[Pair], most: int) -> list[t
     """The token ids of each pair, first of the ungrammatical sentence.
 
     Raises:
-        InputError: the model cannot read a sentence; see fault_of.
+        InputError: a sentence has no token, more than ``most``, or one that is not a word.
     """
-    encoded = []
-    for pair in pairs:
-        both = []
-        for text in (pair.bad, pair.good):
-            ids = tuple(tokenizer(text)["input_ids"])
-            if fault := fault_of(tokenizer, text, ids, most):
-                raise InputError(f'{pair.place}: "{text[:60]}" has {fault}')
-            both.append(ids)
-        encoded.append((both[0], both[1]))
-    return encoded
 
+    def ids_of(text: str) -> Ids:
+        ids = tuple(tokenizer(text)["input_ids"])
+        tokens = tokenizer.convert_ids_to_tokens(ids[1:-1])
+        if odd := [token for token in SPECIAL_TOKENS if token in tokens]:
+            raise InputError(f'"{text[:60]}" contains {odd[0]} for the model; write words')
+        if not 2 < len(ids) <= most:
+            limits = f"the model reads 3 to {most}"
+            raise InputError(f'"{text[:60]}" has {len(ids)} tokens, and {limits}; change it')
+        return ids
 
-def fault_of(tokenizer: BertTokenizer, text: str, ids: Ids, most: int) -> str:
-    """What a sentence has that the model cannot read, and a remedy; "" if it can read all."""
-    if special := [token for token in SPECIAL_TOKENS if token in text]:
-        return f"{special[0]}, which is not a word; write one"
-    if tokenizer.unk_token_id in ids:
-        words = [word for word in text.split() if tokenizer.unk_token_id in tokenizer.encode(word)]
-        return f'"{(words or [text])[0][:60]}", which is not in the vocabulary; take another word'
-    if len(ids) < 3:
-        return "no letter or sign that the model reads; write a sentence"
-    what = f"{len(ids)} tokens with [CLS] and [SEP], and the model has {most} positions"
-    return f"{what}; shorten it" if len(ids) > most else ""
+    return [(ids_of(pair.bad), ids_of(pair.good)) for pair in pairs]
 
 
 def log_probabilities(model: PretrainingModel, ids: Tensor, mask: int | None) -> Tensor:
@@ -223,13 +168,11 @@ def sentence_scores(
     for length, group in sorted(by_length.items()):
         step = max(1, ROWS // length)
         chunks += [group[first : first + step] for first in range(0, len(group), step)]
-    reads = [{"ids": x, "attention_mask": torch.tensor([len(x) * len(x[0]) ** 2])} for x in chunks]
-    progress = Progress(sum(pieces_of(read) for read in reads), what="the exam")
     scores: dict[Ids, float] = {}
-    for read in progress.bar(reads, "exam", 0, len(reads)):
-        values = log_probabilities(model, torch.tensor(read["ids"]), mask)
-        values = values.double().mean(dim=1) if mask is None else values.double().sum(dim=1)
-        scores |= zip(read["ids"], values.tolist(), strict=True)
+    for chunk in progress_bar(chunks, "exam"):
+        values = log_probabilities(model, torch.tensor(chunk), mask).double()  # a row a sentence
+        values = values.mean(dim=1) if mask is None else values.sum(dim=1)  # (S,)
+        scores |= zip(chunk, values.tolist(), strict=True)
     return scores
 
 
@@ -238,29 +181,8 @@ def differences(encoded: Sequence[tuple[Ids, Ids]], scores: Mapping[Ids, float])
     return np.array([scores[good] - scores[bad] for bad, good in encoded])
 
 
-# ---------------------------------------------------------------------------------------------
-# The baseline: how frequent the tokens are
-
-
-def count_tokens(tokenizer: BertTokenizer, text: str) -> list[int]:
-    """How often each token of the vocabulary is in a text file, or in a folder's *.txt.
-
-    The text is read as pre-training reads it.
-    """
-    counts, replaced = np.zeros(len(tokenizer), int), 0
-    for block in encode_files(text_files([text]), tokenizer):
-        ids = block.tokens[block.tokens != BREAK] & ~SENTENCE
-        counts += np.bincount(ids, minlength=len(tokenizer))
-        replaced += block.bad_lines
-    if not counts.any():
-        raise InputError(f"{text} has no words to count; name another text")
-    if replaced:
-        print(f"{text}: {replaced} lines are not UTF-8, so bytes were lost")
-    return counts.tolist()
-
-
 def unigram_scores(counts: Sequence[int], sentences: Iterable[Ids]) -> dict[Ids, float]:
-    """Scores of a model that knows only how frequent tokens are."""
+    """The baseline: scores of a model that knows only how frequent tokens are."""
     logs = np.log((np.array(counts) + 1) / (sum(counts) + len(counts)))  # (V,), add-one smoothing
     # fsum rounds once, so that the same tokens in another order are a tie
     return {ids: math.fsum(logs[list(ids[1:-1])]) for ids in sentences}
@@ -271,18 +193,10 @@ def known_counts(name: str, tokenizer: BertTokenizer) -> list[int] | None:
     path = find_model(name) / COUNTS
     if not path.is_file():
         return None
-    with values_of(f"{path} does not have a count for each token", "remove it, or count again"):
-        counts = [int(line) for line in read_text(path).split()]
-        if len(counts) != len(tokenizer):
-            raise ValueError(f"{len(counts)} counts for {len(tokenizer)} tokens")
-        for count in counts:
-            if not 0 <= count < 2**53:
-                raise ValueError(f"{count} is not a count")
+    counts = [*map(int, read_text(path).split())]
+    if len(counts) != len(tokenizer):
+        raise InputError(f"{path} has {len(counts)} counts for {len(tokenizer)} tokens; remove it")
     return counts
-
-
-# ---------------------------------------------------------------------------------------------
-# What is printed
 
 
 def marks(above: np.ndarray) -> np.ndarray:
@@ -298,23 +212,17 @@ def wilson(accuracy: float, count: int) -> tuple[float, float]:
     return shrunk - half, shrunk + half
 
 
-def by_phenomenon(pairs: Sequence[Pair], points: np.ndarray) -> dict[str, np.ndarray]:
-    """The marks of each phenomenon, and of all pairs."""
-    groups: dict[str, list[float]] = {}
-    for pair, point in zip(pairs, points, strict=True):
-        groups.setdefault(pair.phenomenon, []).append(point)
-    return {name: np.array(group) for name, group in groups.items()} | {"all": points}
-
-
 def print_table(pairs: Sequence[Pair], above: np.ndarray, baseline: np.ndarray | None) -> None:
     """A row for each phenomenon, and one for all pairs."""
-    unigrams = {} if baseline is None else by_phenomenon(pairs, marks(baseline))
-    rows = by_phenomenon(pairs, marks(above))
-    width = max(len(name) for name in (*rows, "phenomenon"))
+    phenomena = np.array([pair.phenomenon for pair in pairs])  # (N,)
+    names = [*dict.fromkeys(phenomena.tolist()), "all"]
+    width = max(len(name) for name in (*names, "phenomenon"))
     print(f"{'phenomenon':{width}}   pairs  accuracy  95 % interval   unigrams")
-    for name, points in rows.items():
+    for name in names:
+        chosen = (phenomena == name) | (name == "all")  # (N,)
+        points = marks(above[chosen])
         low, high = wilson(points.mean(), len(points))
-        base = f"{unigrams[name].mean():.3f}" if unigrams else "–"
+        base = "–" if baseline is None else f"{marks(baseline[chosen]).mean():.3f}"
         print(
             f"{name:{width}}  {len(points):6,}     {points.mean():.3f}  "
             f"[{low:.3f}, {high:.3f}]     {base:>5}"
@@ -332,42 +240,28 @@ def print_worst(pairs: Sequence[Pair], above: np.ndarray, count: int) -> None:
         print(f"          preferred    {pairs[i].bad}\n          grammatical  {pairs[i].good}")
 
 
-def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+def main() -> None:
+    """Examine one model."""
     parser = OneLineParser(prog="grammar.py", description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name or folder")
-    add("--pairs", type=some_text, help=f"zorro, blimp, or a file or folder of pairs: {FORMAT}")
+    add("--pairs", help="zorro, blimp, or a file or folder of pairs")
     add("--each", type=positive_int, help="draw at most that many pairs of each paradigm")
-    add("--seed", type=seed, default=11711, help="of --each")
-    add("--show", type=positive_int, default=0, help="print that many of the worst pairs")
+    add("--show", type=positive_int, help="print that many of the worst pairs")
     add("--no_masks", action="store_true", help="score as BabyBERTa does: one pass, nothing hidden")
-    add("--unigrams", type=some_text, help="text, or folder of *.txt, for the baseline's counts")
-    return parser.parse_args(arguments)
-
-
-def main() -> None:
-    """Examine one model."""
-    args = get_args()
+    args = parser.parse_args()
     pairs = read_pairs(args.pairs)
-    pairs = draw(pairs, args.each, args.seed) if args.each else pairs
+    pairs = draw(pairs, args.each, SEED) if args.each else pairs
     model, tokenizer = load(args.model)
     encoded = encode(tokenizer, pairs, model.config.max_position_embeddings)
     sentences = [*chain.from_iterable(encoded)]
-    if args.unigrams:
-        counts = count_tokens(tokenizer, args.unigrams)
-    else:
-        counts = known_counts(args.model, tokenizer)
+    counts = known_counts(args.model, tokenizer)
     baseline = differences(encoded, unigram_scores(counts, sentences)) if counts else None
     mask = None if args.no_masks else tokenizer.mask_token_id
     above = differences(encoded, sentence_scores(model, sentences, mask))
     way = "no masks" if args.no_masks else "one mask at a time"
     print(f"{args.model}, {len(pairs):,} pairs, {way}")
     print_table(pairs, above, baseline)
-    if not counts:
-        print(f"no unigrams: {args.model} has no {COUNTS}; --unigrams TEXT counts tokens")
-    for whose, accuracy, how in PUBLISHED.get(args.pairs or "zorro", ()):
-        print(f"published: {whose}: {accuracy:.3f}, {how}")
     if args.show:
         print_worst(pairs, above, args.show)
 

@@ -1,7 +1,7 @@
 r"""LoRA: from the full update of fine-tuning to one of low rank, in numbers (Hu et al. 2022).
 
     python lessons/lora.py                                   what learns, and memory, at bert-base
-    python lessons/lora.py --hidden 256 --layers 4 --rank 4 --batch_size 32 --length 128
+    python lessons/lora.py --rank 4 --batch_size 32 --length 128
     python lessons/lora.py --checkpoint sst-classifier.pt    what rank has a full update?
 
 The first lays out BERT with each way of fine-tuning a part of it, counts the numbers that learn and
@@ -12,14 +12,12 @@ matrix down to rank r, and measures the accuracy on dev that is left. docs/lora.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch import Tensor, nn
@@ -34,16 +32,12 @@ from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.loop.batches import evaluation_loader
-from training.loop.devices import pick_device
 from training.loop.progress import progress_bar
 
 NUMBER = 4  # bytes of a float32
 MEGABYTE = 2**20
 LINEAR = ("query", "key", "value", "attention_dense", "interm_dense", "out_dense")
 RANKS = (0, 1, 2, 4, 8, 16, 32, 64)
-
-# ---------------------------------------------------------------------------------------------
-# What learns, and what a step keeps in memory
 
 
 def ways(rank: int) -> dict[str, Callable[[BertModel], object]]:
@@ -64,12 +58,13 @@ def learning(model: nn.Module) -> int:
 
 def kept_for_backward(bert: BertModel, batch_size: int, length: int) -> int:
     """Bytes that a forward pass keeps for the backward pass, the model's own tensors left out."""
-    own = {_storage(tensor) for tensor in (*bert.parameters(), *bert.buffers())}
+    own = {tensor.untyped_storage()._cdata for tensor in (*bert.parameters(), *bert.buffers())}
     kept: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
-        if _storage(tensor) not in own:
-            kept[_storage(tensor)] = tensor  # kept alive, so that its storage stays its own
+        storage = tensor.untyped_storage()._cdata
+        if storage not in own:
+            kept[storage] = tensor  # kept alive, so that its storage stays its own
         return tensor
 
     ids = bert.position_ids.new_zeros(batch_size, length)  # (B, L)
@@ -79,48 +74,24 @@ def kept_for_backward(bert: BertModel, batch_size: int, length: int) -> int:
     return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
 
 
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
-
-
-def compare(config: BertConfig, rank: int, batch_size: int, length: int) -> list[dict]:
-    """A row for each way: name, parameters, learning, and bytes of memory by what they are for."""
-    rows = []
-    for name, prepare in ways(rank).items():
-        with torch.device("meta"):  # shapes without numbers: nothing is computed
-            bert = BertModel(config).train()
-            prepare(bert)
-        parameters = sum(p.numel() for p in bert.parameters())
-        learn = learning(bert)
-        rows.append(
-            {
-                "name": name,
-                "learn": learn,
-                "weights": NUMBER * parameters,
-                "step": 3 * NUMBER * learn,  # gradient, and AdamW's two averages
-                "activations": kept_for_backward(bert, batch_size, length),
-            }
-        )
-    return rows
-
-
-def print_rows(rows: list[dict], batch_size: int, length: int) -> None:
-    """The table of ``compare``."""
-    whole = rows[0]["learn"]
+def print_table(config: BertConfig, rank: int, batch_size: int, length: int) -> None:
+    """For each way, print the numbers that learn and the megabytes of a training step."""
     print(f"MB of memory in a step on {batch_size} texts of {length} tokens, in float32\n")
     print(
         f"{'what learns':31} {'numbers':>11} {'of all':>8}  weights  grad+avg  activations    sum"
     )
-    for row in rows:
-        weights, step, kept = (row[key] / MEGABYTE for key in ("weights", "step", "activations"))
+    for name, prepare in ways(rank).items():
+        with torch.device("meta"):  # shapes without numbers: nothing is computed
+            bert = BertModel(config).train()
+            whole = learning(bert)
+            prepare(bert)
+        weights = NUMBER * sum(p.numel() for p in bert.parameters()) / MEGABYTE
+        step = 3 * NUMBER * learning(bert) / MEGABYTE  # gradient, and AdamW's two averages
+        kept = kept_for_backward(bert, batch_size, length) / MEGABYTE
         print(
-            f"{row['name']:31} {row['learn']:11,} {row['learn'] / whole:8.3%}  {weights:7.0f}"
+            f"{name:31} {learning(bert):11,} {learning(bert) / whole:8.3%}  {weights:7.0f}"
             f"  {step:8.1f}  {kept:11.0f}  {weights + step + kept:5.0f}"
         )
-
-
-# ---------------------------------------------------------------------------------------------
-# The rank of a full update
 
 
 class Update:
@@ -161,14 +132,13 @@ def cut(bert: BertModel, updates: dict[str, Update], rank: int) -> None:
         linear.weight.copy_(updates[name].at_rank(rank))
 
 
-def study(args: argparse.Namespace) -> None:
+def study(checkpoint: str, dev: str) -> None:
     """Print the fraction of the updates and the dev accuracy by rank, for a classifier."""
-    device = pick_device(args.use_gpu)
-    model, config = load_model(args.checkpoint, device)
+    device = torch.device("cpu")
+    model, config = load_model(checkpoint, device)
     if config.option != "finetune":
-        raise InputError(f"{args.checkpoint} was trained with --option pretrain: BERT never moved")
-    before = BertModel.from_pretrained(config.model).to(device)
-    dev = args.dev or str(data_folder(args.data_dir) / "ids-sst-dev.csv")
+        raise InputError(f"{checkpoint} was trained with --option pretrain: BERT never moved")
+    before = BertModel.from_pretrained(config.model)
     rows = SentenceClassificationDataset(load_data(dev, "dev", config.num_labels), config)
     loader = evaluation_loader(rows, 32)
     full = model_eval(loader, model, device)[0]
@@ -187,45 +157,22 @@ def study(args: argparse.Namespace) -> None:
     print(f"full  {'':{16 * len(kinds)}}  {full:9.3f}")
 
 
-# ---------------------------------------------------------------------------------------------
-# The command line
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """All flags."""
-    parser = OneLineParser(prog="lessons/lora.py", description="From full to low-rank updates.")
-    add = parser.add_argument
-    add("--hidden", type=positive_int, default=768)
-    add("--layers", type=positive_int, default=12)
-    add("--rank", type=positive_int, default=8)
-    add("--batch_size", type=positive_int, default=16)
-    add("--length", type=positive_int, default=64, help="tokens of a text")
-    add("--checkpoint", metavar="FILE", help="of classifier.py --option finetune")
-    add("--dev", help="labelled sentences to measure on (SST's dev file)")
-    add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
-    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
-    return parser
-
-
 def main() -> None:
     """Print one of the two tables."""
-    parser = make_parser()
+    parser = OneLineParser(prog="lessons/lora.py", description="From full to low-rank updates.")
+    add = parser.add_argument
+    add("--rank", type=positive_int, default=8)
+    add("--batch_size", type=positive_int, default=16)
+    add("--length", type=positive_int, default=64, help="tokens of a text, at most 512")
+    add("--checkpoint", metavar="FILE", help="of classifier.py --option finetune")
+    add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
     args = parser.parse_args()
     if args.checkpoint:
-        study(args)
+        study(args.checkpoint, str(data_folder(args.data_dir) / "ids-sst-dev.csv"))
         return
-    if args.hidden % 64:
-        parser.error(f"--hidden {args.hidden}: heads are 64 wide, as in all sizes of BERT")
-    config = BertConfig(
-        hidden_size=args.hidden,
-        num_hidden_layers=args.layers,
-        num_attention_heads=args.hidden // 64,
-        intermediate_size=4 * args.hidden,
-    )
-    if args.length > config.max_position_embeddings:
-        parser.error(f"--length {args.length}: BERT has {config.max_position_embeddings} positions")
-    rows = compare(config, args.rank, args.batch_size, args.length)
-    print_rows(rows, args.batch_size, args.length)
+    if args.length > 512:
+        parser.error("--length must be at most 512, BERT's positions")
+    print_table(BertConfig(), args.rank, args.batch_size, args.length)
 
 
 if __name__ == "__main__":

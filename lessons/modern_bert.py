@@ -8,7 +8,7 @@ I intermediate size, V vocabulary. ``BertSelfAttention.attention`` is bert.py's:
 has not changed. What has: positions are rotations of queries and keys, two thirds of the layers see
 a window only, the feed-forward network has a gate, norms come before sublayers, biases are gone.
 DIR is a checkpoint as transformers' ModernBertForMaskedLM saves it; to read its tokenizer.json,
-``pip install tokenizers``. This file does not know about training, nor about unpadded batches.
+``pip install tokenizers``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -221,17 +218,15 @@ class ModernBertModel(BertPreTrainedModel):
 
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
         """Copy tensors under transformers' names into this model, checking every shape."""
-        own = dict(self.named_parameters())
-        for theirs, names in weight_names(len(self.bert_layers)):
-            if theirs not in tensors:
-                raise InputError(f"{source} lacks {theirs}; take a ModernBertForMaskedLM")
-            rows, *rest = own[names[0]].shape
-            expected = (rows * len(names), *rest)
-            if tensors[theirs].shape != expected:
-                shapes = f"{tuple(tensors[theirs].shape)}, the config says {expected}"
-                raise InputError(f"{source}: wrong shape: {theirs} is {shapes}")
-            for name, part in zip(names, tensors[theirs].chunk(len(names)), strict=True):
-                own[name].data.copy_(part)
+        state: dict[str, Tensor] = {}
+        try:
+            for theirs, names in weight_names(len(self.bert_layers)):
+                state |= zip(names, tensors[theirs].chunk(len(names)), strict=True)
+            self.load_state_dict(state)
+        except (KeyError, ValueError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            what = f"{source} is not a ModernBertForMaskedLM of its configuration's shape"
+            raise InputError(f"{what} ({reason}); take another") from error
 
 
 def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, tuple[str, ...]]]:

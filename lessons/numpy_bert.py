@@ -7,17 +7,16 @@ DIR is a Hugging Face folder: config.json, vocab.txt, model.safetensors. lessons
 one from a trained classifier's checkpoint. --text prints every step's shape and role; --file
 predicts a table (separated by commas or tabs), and scores it where it has labels.
 Shapes: B batch, L tokens, D hidden size, H heads, W = D / H, I intermediate size, V vocabulary.
-This file imports neither torch nor any file that needs it.
+None of this needs torch.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import erf
@@ -26,20 +25,18 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
-from lessons.text_tables import LABEL_COLUMNS, TEXT_COLUMNS, compare, read_table, report, write
 from tokenizer import WordPieces, read_vocabulary
-from training.cli.flags import OneLineParser, positive_int
+from training.cli.flags import OneLineParser
 from training.files.course_files import trained_names
-from training.files.errors import InputError, reader_left
+from training.files.errors import InputError, reader_left, values_of
 from training.files.hub import find_model, unwrapped
+from training.files.tables import checked_ids, class_labels, parse_table
+from training.files.writing import write_whole
 
 Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one
+Activation = Callable[[np.ndarray], np.ndarray]
 Show = Callable[[str, np.ndarray, str], None]  # called with every step: its name, result and role
 MAX_TOKENS = 512  # longer texts are cut, as classifier.py does
-
-
-# ---------------------------------------------------------------------------------------------
-# The building blocks
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
@@ -84,11 +81,7 @@ def silent(name: str, value: np.ndarray, role: str) -> None:
 
 
 def embed(
-    weights: Weights,
-    config: BertConfig,
-    ids: np.ndarray,
-    segments: np.ndarray,
-    show: Show = silent,
+    weights: Weights, config: BertConfig, ids: np.ndarray, segments: np.ndarray, show: Show
 ) -> np.ndarray:
     """Three tables' rows, added and normalised: (B, L), (B, L) → (B, L, D)."""
     words = weights["embeddings.word_embeddings.weight"][ids]  # (B, L, D)
@@ -108,8 +101,8 @@ def layer(
     number: int,
     x: np.ndarray,
     mask: np.ndarray,
-    activation: Callable[[np.ndarray], np.ndarray],
-    show: Show = silent,
+    activation: Activation,
+    show: Show,
 ) -> np.ndarray:
     """One encoder layer: (B, L, D) and a mask (B, L) of 1 and 0 → (B, L, D)."""
     name, heads = f"encoder.layer.{number}", config.num_attention_heads
@@ -149,7 +142,7 @@ def forward(
     ids: np.ndarray,
     mask: np.ndarray,
     segments: np.ndarray | None = None,
-    activation: Callable[[np.ndarray], np.ndarray] = gelu,
+    activation: Activation = gelu,
     show: Show = silent,
 ) -> dict[str, np.ndarray]:
     """The whole of BERT, and a classifier's logits where the weights have one.
@@ -163,7 +156,7 @@ def forward(
     """
     x = embed(weights, config, ids, np.zeros_like(ids) if segments is None else segments, show)
     for number in range(config.num_hidden_layers):
-        x = layer(weights, config, number, x, mask, activation, show if number == 0 else silent)
+        x = layer(weights, config, number, x, mask, activation, silent if number else show)
         if number:
             show(f"layer {number + 1}", x, "the same steps with its own weights")
     result = {"last_hidden_state": x}
@@ -177,131 +170,64 @@ def forward(
     return result
 
 
-# ---------------------------------------------------------------------------------------------
-# Weights from a folder
-
-
-def shapes(config: BertConfig) -> dict[str, tuple[int, ...]]:
-    """Every tensor that the forward pass up to the last layer needs."""
-    size, wide = config.hidden_size, config.intermediate_size
-    result = {
-        "embeddings.word_embeddings.weight": (config.vocab_size, size),
-        "embeddings.position_embeddings.weight": (config.max_position_embeddings, size),
-        "embeddings.token_type_embeddings.weight": (config.type_vocab_size, size),
-    }
-    norms = ["embeddings.LayerNorm"]
-    for number in range(config.num_hidden_layers):
-        name = f"encoder.layer.{number}"
-        for part, out, width in (
-            ("attention.self.query", size, size),
-            ("attention.self.key", size, size),
-            ("attention.self.value", size, size),
-            ("attention.output.dense", size, size),
-            ("intermediate.dense", wide, size),
-            ("output.dense", size, wide),
-        ):
-            result |= {f"{name}.{part}.weight": (out, width), f"{name}.{part}.bias": (out,)}
-        norms += [f"{name}.attention.output.LayerNorm", f"{name}.output.LayerNorm"]
-    return result | {f"{norm}.{kind}": (size,) for norm in norms for kind in ("weight", "bias")}
-
-
-def from_bfloat16(data: bytes) -> np.ndarray:
-    """NumPy has no bfloat16; it is the upper half of a float32, so the lower half becomes 0."""
-    return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
-
-
-FLOATS: dict[str, Callable[[bytes], np.ndarray]] = {
-    "F64": lambda data: np.frombuffer(data, np.float64).astype(np.float32),
-    "F32": lambda data: np.frombuffer(data, np.float32),
-    "F16": lambda data: np.frombuffer(data, np.float16).astype(np.float32),
-    "BF16": from_bfloat16,
-}
-
-
-def read_weights(folder: Path, config: BertConfig) -> dict[str, np.ndarray]:
-    """The tensors of model.safetensors in float32, without the prefix ``bert.``, shapes checked."""
-    from safetensors import SafetensorError, deserialize
+def read_weights(folder: Path) -> dict[str, np.ndarray]:
+    """The tensors of model.safetensors in float32, without the prefix ``bert.``."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
 
     file = folder / "model.safetensors"
     try:
-        tensors = deserialize(file.read_bytes())
+        tensors = load_file(file)
     except FileNotFoundError:
         raise InputError(
             f"{folder} holds no model.safetensors; lessons/export.py writes such a folder"
         ) from None
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{file} cannot be read ({error}); write it again") from error
+    except (SafetensorError, OSError, KeyError) as error:  # KeyError: NumPy has no bfloat16
+        raise InputError(f"{file} cannot be read ({error}); write it again in float32") from error
     weights = {}
-    short = unwrapped([name for name, _ in tensors])
-    for name, tensor in tensors:
-        name = (
-            short[name].removeprefix("bert.").replace(".gamma", ".weight").replace(".beta", ".bias")
-        )
-        if tensor["dtype"] in FLOATS:
-            weights[name] = FLOATS[tensor["dtype"]](tensor["data"]).reshape(tensor["shape"])
-        elif name.endswith((".weight", ".bias")):  # not the position ids of older files
-            raise InputError(
-                f"{file}: {name} is {tensor['dtype']}, not one of {', '.join(FLOATS)}; take "
-                "the model as it was trained"
-            )
-    for name in shapes(config):
-        if name not in weights:
-            raise InputError(f"{file} lacks {name}; it is not a BERT of the shape in config.json")
-    size, classes = config.hidden_size, len(weights.get("classifier.bias", ()))
-    heads = {"pooler.dense": (size, size), "classifier": (classes, size)}
-    for head in heads:
-        if (f"{head}.weight" in weights) != (f"{head}.bias" in weights):
-            raise InputError(f"{file} holds only half of {head}; write it again")
-    wanted = shapes(config) | {f"{head}.weight": shape for head, shape in heads.items()}
-    wanted |= {f"{head}.bias": shape[:1] for head, shape in heads.items()}
-    for name in weights.keys() & wanted:
-        if weights[name].shape != wanted[name]:
-            raise InputError(
-                f"{file}: {name} is {weights[name].shape}, config.json says {wanted[name]}"
-            )
+    for theirs, name in unwrapped(tensors).items():
+        name = name.removeprefix("bert.")
+        name = name.replace(".gamma", ".weight").replace(".beta", ".bias")  # of older files
+        if tensors[theirs].dtype.kind == "f":  # and not position ids, which are integers
+            weights[name] = tensors[theirs].astype(np.float32)
     return weights
 
 
-# ---------------------------------------------------------------------------------------------
-# One sentence, and many
+class Model(NamedTuple):
+    """What a Hugging Face folder holds."""
+
+    folder: Path
+    config: BertConfig
+    weights: dict[str, np.ndarray]
+    words: WordPieces
 
 
-def printer() -> Show:
-    """Print each step as a row of a table."""
-    print(f"{'step':<20} {'shape':<18} {'first numbers':<26} role")
-
-    def show(name: str, value: np.ndarray, role: str) -> None:
-        first = " ".join(f"{number:8.4f}" for number in value.ravel()[:3])
-        print(f"{name:<20} {value.shape!s:<18} {first:<26} {role}")
-
-    return show
-
-
-def encode(text: str, words: WordPieces, config: BertConfig) -> list[int]:
-    """[CLS] text [SEP] as ids, cut to what the model has positions for."""
-    room = min(MAX_TOKENS, config.max_position_embeddings) - 2
-    ids = words.text_to_ids(text)[:room]
-    return [words.vocab["[CLS]"], *ids, words.vocab["[SEP]"]]
+def load(name: str | None) -> Model:
+    """The model in a folder, or of that name; InputError where there is none to compute with."""
+    folder = find_model(name)
+    config = BertConfig.from_json(folder / "config.json")
+    weights = read_weights(folder)
+    if "classifier.weight" in weights:
+        config.check_classes(len(weights["classifier.weight"]))
+    ids = np.zeros((1, 1), int)
+    with values_of(f"{folder} holds no BERT of the shape in config.json", "write it again"):
+        forward(weights, config, ids, ids + 1)
+    return Model(folder, config, weights, WordPieces(*read_vocabulary(folder)))
 
 
-def report_cut(texts: Sequence[str], words: WordPieces, config: BertConfig) -> None:
-    """Print how many of these texts ``encode`` cuts, if any."""
+def print_step(name: str, value: np.ndarray, role: str) -> None:
+    """Print a step of the forward pass as a row of a table."""
+    first = " ".join(f"{number:8.4f}" for number in value.ravel()[:3])
+    print(f"{name:<20} {value.shape!s:<18} {first:<26} {role}")
+
+
+def encode(texts: Sequence[str], words: WordPieces, config: BertConfig) -> list[list[int]]:
+    """The ids of [CLS] text [SEP] for each text, cut to what the model has positions for."""
     limit = min(MAX_TOKENS, config.max_position_embeddings)
-    if too_long := sum(len(words.text_to_ids(text)) > limit - 2 for text in texts):
+    rows = [words.text_to_ids(text) for text in texts]
+    if too_long := sum(len(row) > limit - 2 for row in rows):
         print(f"data: {too_long} of {len(texts)} texts were cut at {limit} tokens")
-
-
-def batches(rows: Sequence[list[int]], size: int, pad: int):
-    """Indices, ids (B, L) and mask (B, L) of the rows, those of similar length together."""
-    order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
-    for start in range(0, len(order), size):
-        chosen = order[start : start + size]
-        ids = np.full((len(chosen), len(rows[chosen[0]])), pad, np.int64)
-        mask = np.zeros_like(ids)
-        for at, i in enumerate(chosen):
-            ids[at, : len(rows[i])] = rows[i]
-            mask[at, : len(rows[i])] = 1
-        yield chosen, ids, mask
+    return [[words.vocab["[CLS]"], *row[: limit - 2], words.vocab["[SEP]"]] for row in rows]
 
 
 def predict(
@@ -310,85 +236,121 @@ def predict(
     size: int = 16,
     pad: int = 0,
 ) -> np.ndarray:
-    """Logits (N, classes) of N rows of ids; ``logits_of`` takes ids and mask of a batch."""
+    """Logits (N, classes) of N rows of ids, in batches of rows of similar length.
+
+    Args:
+        logits_of: takes ids and mask of a batch, (B, L) each.
+    """
     logits: list[np.ndarray | None] = [None] * len(rows)
-    with tqdm(total=len(rows), desc="predict", leave=False, disable=None) as bar:
-        for chosen, ids, mask in batches(rows, size, pad):
-            for i, row in zip(chosen, logits_of(ids, mask), strict=True):
-                logits[i] = row
-            bar.update(len(chosen))
+    order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
+    for start in tqdm(range(0, len(rows), size), desc="predict", leave=False, disable=None):
+        batch = order[start : start + size]
+        ids = np.full((len(batch), len(rows[batch[0]])), pad, np.int64)
+        mask = np.zeros_like(ids)
+        for at, i in enumerate(batch):
+            ids[at, : len(rows[i])] = rows[i]
+            mask[at, : len(rows[i])] = 1
+        for i, row in zip(batch, logits_of(ids, mask), strict=True):
+            logits[i] = row
     return np.stack(logits)
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """All flags."""
-    parser = OneLineParser(
-        prog="lessons/numpy_bert.py", description="BERT's forward pass in NumPy."
+def read_table(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:
+    """Read ids, texts and labels from a table separated by commas or tabs.
+
+    Texts are in the column text or sentence, labels, if any, in label or sentiment.
+    """
+    table = parse_table(path, separator=None)
+    text, label = (
+        next((name for name in names if name in table), None)
+        for names in (("text", "sentence"), ("label", "sentiment"))
     )
-    add = parser.add_argument
-    add("--model", help="folder with config.json, vocab.txt, model.safetensors; or a model's name")
-    add("--text", help="show every step for this sentence")
-    add("--file", type=Path, help="predict this table")
-    add("--column", help=f"its column of texts (default: {' or '.join(TEXT_COLUMNS)})")
-    add("--label", help=f"its column of classes, if any (default: {' or '.join(LABEL_COLUMNS)})")
-    add("--out", type=Path, help="write id,Predicted_Sentiment here")
-    add("--compare", type=Path, help="predictions of another program to compare with")
-    add("--gelu", choices=tuple(GELUS), default="exact", help="which formula (default: exact)")
-    add("--batch_size", type=positive_int, default=16)
-    return parser
+    if text is None or table.empty:
+        what = "has no rows" if text else "has no column text or sentence"
+        raise InputError(f"{path} {what} (it has: {', '.join(table)}); rename one")
+    ids = checked_ids(path, table) if "id" in table else table.index.astype(str)
+    labels = None
+    if label:
+        labels = class_labels(path, table.assign(label=table[label])).to_numpy()
+    return [*ids], [*table[text]], labels
+
+
+def report(labels: np.ndarray, predicted: np.ndarray) -> float:
+    """Print accuracy, confusion matrix and, of two classes, precision, recall and F1 of class 1."""
+    count = int(max(labels.max(), predicted.max())) + 1
+    confusion = np.zeros((count, count), int)
+    np.add.at(confusion, (labels, predicted), 1)  # rows: true class, columns: predicted
+    accuracy = float((labels == predicted).mean())
+    line = f"accuracy {accuracy:.5f} ({confusion.trace()} of {len(labels)})"
+    if count == 2:
+        correct, claimed, true = confusion[1, 1], confusion[:, 1].sum(), confusion[1].sum()
+        precision, recall = correct / max(1, claimed), correct / max(1, true)
+        f1 = 2 * correct / max(1, claimed + true)
+        line += f"  precision {precision:.4f}  recall {recall:.4f}  F1 {f1:.4f}"
+    print(line)
+    print("confusion (rows: true class):", confusion.tolist())
+    return accuracy
+
+
+def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
+    """Write the predictions as id,Predicted_Sentiment."""
+    lines = [f"{id_},{label}\n" for id_, label in zip(ids, predicted, strict=True)]
+    write_whole(path, "id,Predicted_Sentiment\n" + "".join(lines))
+    print(f"wrote {path}")
+
+
+def explain(model: Model, text: str, activation: Activation) -> None:
+    """Print every step for one sentence, and the probability of each class."""
+    _, config, weights, words = model
+    (row,) = encode([text], words, config)
+    print("tokens:", *(words.pieces[i] for i in row))
+    print("ids:   ", *row)
+    print(f"{'step':<20} {'shape':<18} {'first numbers':<26} role")
+    ids = np.array([row])  # (1, L)
+    mask = np.ones_like(ids)
+    result = forward(weights, config, ids, mask, activation=activation, show=print_step)
+    if "logits" not in result:
+        print("no classifier in this folder: the encoder ends here")
+        return
+    chances = softmax(result["logits"])[0]
+    for name, chance in zip(trained_names(config, len(chances)), chances, strict=True):
+        print(f"class {name}: {chance:.4f}")
 
 
 def main() -> None:
     """Show how a sentence passes through BERT, or predict a table."""
     sys.stdout.reconfigure(errors="replace")  # a console without UTF-8 shows ? for what it lacks
-    parser = make_parser()
+    parser = OneLineParser(
+        prog="lessons/numpy_bert.py", description="BERT's forward pass in NumPy."
+    )
+    add, either = parser.add_argument, parser.add_mutually_exclusive_group(required=True)
+    add("--model", help="folder with config.json, vocab.txt, model.safetensors; or a model's name")
+    either.add_argument("--text", help="show every step for this sentence")
+    either.add_argument("--file", type=Path, help="predict this table")
+    add("--out", type=Path, help="write id,Predicted_Sentiment here")
+    add("--gelu", choices=tuple(GELUS), default="exact", help="which formula (default: exact)")
     args = parser.parse_args()
-    if (args.text is None) == (args.file is None):
-        parser.error("give one of --text and --file")
-    folder = find_model(args.model)
-    config = BertConfig.from_json(folder / "config.json")
-    weights = read_weights(folder, config)
-    if "classifier.weight" in weights:
-        config.check_classes(len(weights["classifier.weight"]))
-    words = WordPieces(*read_vocabulary(folder))
+    model = load(args.model)
+    folder, config, weights, words = model
     activation = GELUS[args.gelu]
     print(f"{sum(tensor.size for tensor in weights.values()):,} parameters from {folder}")
     if args.text is not None:
-        row = encode(args.text, words, config)
-        report_cut([args.text], words, config)
-        print("tokens:", *(words.pieces[i] for i in row))
-        print("ids:   ", *row)
-        ids = np.array([row])  # (1, L)
-        result = forward(
-            weights, config, ids, np.ones_like(ids), activation=activation, show=printer()
-        )
-        if "logits" not in result:
-            print("no classifier in this folder: the encoder ends here")
-            return
-        chances = softmax(result["logits"])[0]
-        for name, chance in zip(trained_names(config, len(chances)), chances, strict=True):
-            print(f"class {name}: {chance:.4f}")
-        return
+        return explain(model, args.text, activation)
     if "classifier.weight" not in weights:
         raise InputError(
             f"{folder} has no classifier; lessons/export.py writes one from a checkpoint"
         )
-    ids, texts, labels = read_table(args.file, args.column, args.label)
-    rows = [encode(text, words, config) for text in texts]
-    report_cut(texts, words, config)
-    logits = predict(
-        rows,
-        lambda ids, mask: forward(weights, config, ids, mask, activation=activation)["logits"],
-        args.batch_size,
-        words.vocab["[PAD]"],
-    )
-    predicted = logits.argmax(axis=-1)
+
+    def logits_of(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        return forward(weights, config, ids, mask, activation=activation)["logits"]
+
+    ids, texts, labels = read_table(args.file)
+    rows = encode(texts, words, config)
+    predicted = predict(rows, logits_of, pad=words.vocab["[PAD]"]).argmax(axis=-1)
     if labels is not None:
         report(labels, predicted)
     if args.out:
         write(args.out, ids, predicted)
-    if args.compare:
-        compare(args.compare, ids, predicted)
 
 
 if __name__ == "__main__":

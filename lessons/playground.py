@@ -12,12 +12,10 @@ lessons/playground/bert.js, does in JavaScript what bert.py does. docs/playgroun
 
 from __future__ import annotations
 
-import argparse
 import base64
-import copy
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +23,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import numpy as np
 import torch
 from markupsafe import Markup
@@ -42,7 +37,7 @@ from lessons.attention_maps import policy, templates
 from lessons.source_lines import code_by_screen, wrong_tasks
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
-from training.cli.flags import OneLineParser, positive_float
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import trained_names
 from training.files.errors import InputError
@@ -51,13 +46,13 @@ from training.files.writing import write_whole
 from training.reports.page import STYLE
 
 HERE = Path(__file__).with_suffix("")
+CHECKPOINT = ".pt"  # the ending of a checkpoint of classifier.py; anything else is a folder
+HEAD = ("classifier.weight", "classifier.bias")  # of Hugging Face's BertForSequenceClassification
 LEARNED = ROOT / "docs" / "figures" / "grammar-learned.svg"  # when `books` learned which grammar
-CHECKPOINT = ".pt"  # ending of classifier.py's checkpoints; all else is a name or a folder
-MAX_MB = 40.0  # of a page, by default: phones open it, and it fits into an e-mail
+MAX_MB = 40  # of a page that phones open, and that fits into an e-mail
 MAX_TOKENS = 128  # of a sentence in the page
 MAX_POINTS = 300  # dev sentences in the page's pictures
 LARGEST = 127  # of int8: −128 is left out, so that the range is symmetric
-BATCH = 32
 SENTENCES = (  # the word in braces is hidden at first, where the model has words for [MASK]
     "She opened the {door} and walked into the garden.",
     "The old captain looked at the {sea} and smiled.",
@@ -88,10 +83,6 @@ def sentences(masked: bool) -> list[str]:
     return [re.sub("[{}]", "", text) for text in texts]
 
 
-# ---------------------------------------------------------------------------------------------
-# The model
-
-
 @dataclass
 class Loaded:
     """A model, and the parts of it that go into a page.
@@ -101,8 +92,8 @@ class Loaded:
         tokenizer: its vocabulary.
         masked: the same encoder with its head for masked words, where the model has one.
         head: its classifier, where it has one.
-        base: the model that it was fine-tuned from, if known.
         labels: the names of its classes.
+        base: the model that it was fine-tuned from, if known.
         wrong: the tasks whose functions, of the student's, do not pass their checks.
     """
 
@@ -110,14 +101,9 @@ class Loaded:
     tokenizer: BertTokenizer
     masked: PretrainingModel | None = None
     head: nn.Linear | None = None
-    base: str | None = None
     labels: Sequence[str] = ()
+    base: str | None = None
     wrong: Sequence[str] = ()
-
-    @property
-    def classes(self) -> int:
-        """How many classes it distinguishes; 0 without a classifier."""
-        return self.head.out_features if self.head else 0
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -129,56 +115,56 @@ class Loaded:
             named |= {f"classifier.{name}": p for name, p in self.head.named_parameters()}
         return {name: parameter.detach() for name, parameter in named.items()}
 
-    def rounded(self) -> Loaded:
-        """The same model with the rounded weights of the page."""
-        small = copy.deepcopy(self)
-        for tensor in small.tensors.values():
-            if tensor.ndim == 2:
-                values, scale = quantize_rows(tensor.numpy())
-                tensor.copy_(torch.from_numpy(values * scale[:, None]))
-        return small
 
-    @torch.no_grad()
-    def word_logits(self, ids: Tensor) -> Tensor:
-        """Logits of the words at every position: (B, L) → (B, L, V)."""
-        return self.masked(ids, torch.ones_like(ids))[0].unflatten(0, ids.shape)
+def head_of(model: nn.Module) -> nn.Linear:
+    """The only linear layer of a classifier outside its BERT, whatever its name."""
+    layers = [
+        layer
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.Linear) and not name.startswith("bert.")
+    ]
+    if len(layers) != 1:
+        raise InputError(
+            f"the classifier has {len(layers)} linear layers besides BERT; take one that has a "
+            "single layer, as BertForSequenceClassification does"
+        )
+    return layers[0]
 
-    @torch.no_grad()
-    def class_logits(self, ids: Tensor) -> Tensor:
-        """Logits of the classes: (B, L) → (B, K)."""
-        return self.head(self.bert(ids, torch.ones_like(ids))["pooler_output"])
+
+def read_head(folder: str | Path) -> nn.Linear | None:
+    """The head in a classifier's folder, a layer D → K; None in the folder of a BERT alone."""
+    tensors = read_weights(folder)
+    if not tensors.keys() >= {*HEAD}:
+        return None
+    head = nn.Linear(*reversed(tensors[HEAD[0]].shape))
+    head.load_state_dict({name.removeprefix("classifier."): tensors[name] for name in HEAD})
+    return head
 
 
 def load(name: str) -> Loaded:
     """A model with the heads that it has; a checkpoint's is the one linear layer outside BERT."""
     if name.endswith(CHECKPOINT):
         model, config = load_model(name, torch.device("cpu"))
-        layers = [
-            layer
-            for path, layer in model.named_modules()
-            if isinstance(layer, nn.Linear) and not path.startswith("bert.")
-        ]
-        if len(layers) != 1:
-            raise InputError(f"{name}: the page knows classifiers with one linear layer, not this")
+        head = head_of(model)
+        labels = class_labels(config, head)
         tokenizer = BertTokenizer.from_pretrained(config.model)
-        labels = trained_names(config, layers[0].out_features)
-        return Loaded(model.bert, tokenizer, head=layers[0], base=config.model, labels=labels)
-    tensors = {canonical_name(key): value for key, value in read_weights(find_model(name)).items()}
-    masked = head = None
-    if MASKED_WORD_NAMES.keys() <= tensors.keys():
+        return Loaded(model.bert, tokenizer, head=head, labels=labels, base=config.model)
+    folder = find_model(name)
+    masked = None
+    if MASKED_WORD_NAMES.keys() <= {canonical_name(key) for key in read_weights(folder)}:
         masked = PretrainingModel.from_pretrained(name, objective="none")
-    if "classifier.weight" in tensors:
-        head = nn.Linear(*reversed(tensors["classifier.weight"].shape))
-        head.load_state_dict({kind: tensors[f"classifier.{kind}"] for kind in ("weight", "bias")})
+    head = read_head(folder)
     bert = masked.bert if masked else BertModel.from_pretrained(name)
     if head:
         bert.config.check_classes(head.out_features)
-    labels = trained_names(bert.config, head.out_features) if head else ()
-    return Loaded(bert, BertTokenizer.from_pretrained(name), masked, head, labels=labels)
+    labels = class_labels(bert.config, head) if head else ()
+    return Loaded(bert, BertTokenizer.from_pretrained(name), masked, head, labels)
 
 
-# ---------------------------------------------------------------------------------------------
-# Weights as bytes
+def class_labels(config: Any, head: nn.Linear) -> list[str]:
+    """The names that classes had in training; "class 0", "class 1" … where these were numbers."""
+    names = trained_names(config, head.out_features)
+    return [f"class {i}" if name == str(i) else name for i, name in enumerate(names)]
 
 
 def quantize_rows(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -212,68 +198,40 @@ def pack(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[dict[str, Any]]]:
     return b"".join(content for _, _, content in floats + integers), table
 
 
-# ---------------------------------------------------------------------------------------------
-# The dev set as points
-
-
 @torch.no_grad()
 def cls_vectors(model: BertModel, tokenizer: BertTokenizer, texts: Sequence[str]) -> np.ndarray:
     """The last [CLS] vector of each text: (N, D)."""
     limit = min(MAX_TOKENS, model.config.max_position_embeddings)
     vectors = []
-    for first in range(0, len(texts), BATCH):
-        rows = list(texts[first : first + BATCH])
-        batch = tokenizer(
-            rows, padding=True, truncation=True, max_length=limit, return_tensors="pt"
-        )
-        vectors.append(model(batch.input_ids, batch.attention_mask)["last_hidden_state"][:, 0])
-    return torch.cat(vectors).numpy()
+    for text in texts:
+        ids = tokenizer(text, truncation=True, max_length=limit, return_tensors="pt").input_ids
+        vectors.append(model(ids, torch.ones_like(ids))["last_hidden_state"][0, 0])
+    return torch.stack(vectors).numpy()
 
 
-def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean (D,) and the two directions along which vectors (N, D) differ most (2, D)."""
-    mean = vectors.mean(axis=0)
-    _, _, directions = np.linalg.svd(vectors - mean, full_matrices=False)
-    return mean, directions[:2]
-
-
-def points_of(loaded: Loaded, dev: str, base: str | None) -> dict[str, Any]:
+def points_of(loaded: Loaded, dev: str) -> dict[str, Any]:
     """Sentences of a dev file as points, before and after fine-tuning, and the projection."""
-    rows = load_data(dev, "dev", loaded.classes)
+    rows = load_data(dev, "dev", len(loaded.labels))
     rows = rows[:: -(-len(rows) // MAX_POINTS)]
     texts = [text for text, *_ in rows]
-    pictures = []
-    if base:
-        before = cls_vectors(BertModel.from_pretrained(base), loaded.tokenizer, texts)
-        pictures.append(("before", before))
-    pictures.append(("after", cls_vectors(loaded.bert, loaded.tokenizer, texts)))
     points: dict[str, Any] = {"texts": texts, "classes": [label for _, label, _ in rows]}
-    for name, vectors in pictures:
-        mean, directions = principal_components(vectors)
+    models = {"before": BertModel.from_pretrained(loaded.base)} if loaded.base else {}
+    for name, bert in (models | {"after": loaded.bert}).items():
+        vectors = cls_vectors(bert, loaded.tokenizer, texts)
+        mean = vectors.mean(axis=0)  # (D,)
+        directions = np.linalg.svd(vectors - mean, full_matrices=False)[2][:2]  # (2, D)
         points[name] = np.round((vectors - mean) @ directions.T, 4).tolist()
     return points | {"mean": mean.tolist(), "directions": directions.tolist()}
 
 
-# ---------------------------------------------------------------------------------------------
-# The page
-
-IN_WORKER = ("bert.js", "worker.js")
-IN_PAGE = (
-    "bert.js",  # the page explains with the same functions as the worker computes
-    "tokenizer.js",
-    "draw.js",
-    "mask.js",
-    "grammar.js",
-    "inside.js",
-    "attention.js",
-    "classes.js",
-    "page.js",
-)
+IN_WORKER = ("bert", "worker")
+# The page explains with the same functions, bert.js, as the worker computes
+IN_PAGE = "bert tokenizer draw mask grammar inside attention classes page".split()
 
 
-def read(*names: str) -> str:
-    """Files of the template's folder, concatenated."""
-    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
+def scripts(*names: str) -> str:
+    """The JavaScript files of these names, concatenated."""
+    return "\n".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in names)
 
 
 Shown = Mapping[str, Any] | None  # by a part of the page, where it is there
@@ -302,116 +260,44 @@ def page(
         "sentences": sentences(masked=loaded.masked is not None),
         "code": code or code_by_screen(loaded.wrong),
     }
-    script = read(*IN_PAGE)
+    script = scripts(*IN_PAGE)
     template = templates(HERE).get_template("page.html")
     return template.render(
         policy=Markup(policy(script, "blob:; worker-src blob:; img-src data:")),
         name=name,
-        style=Markup(STYLE + read("page.css")),
+        style=Markup(STYLE + (HERE / "page.css").read_text(encoding="utf-8")),
         data=values,  # the template escapes what could end its script element
         weights=base64.b64encode(content).decode(),
-        worker=Markup(read(*IN_WORKER)),
+        worker=Markup(scripts(*IN_WORKER)),
         script=Markup(script),
         loaded=loaded,
         learned=base64.b64encode(LEARNED.read_bytes()).decode(),
     )
 
 
-# ---------------------------------------------------------------------------------------------
-# What rounding changes
-
-
-def agreement(loaded: Loaded, texts: Iterable[str]) -> str:
-    """How often rounded and float32 weights give the same first word, and the same class."""
-    small = loaded.rounded()
-    words, classes = [], []
-    for text in texts:
-        ids = loaded.tokenizer(text, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
-        ids = ids.input_ids[:, : loaded.bert.config.max_position_embeddings]  # (1, L)
-        if loaded.classes:
-            first, second = (x.class_logits(ids).argmax(dim=-1) for x in (loaded, small))
-            classes += (first == second).tolist()
-        if loaded.masked:
-            places = torch.arange(1, ids.shape[1] - 1)  # all but [CLS] and [SEP], M of them
-            masked = ids.repeat(len(places), 1)  # (M, L)
-            masked[range(len(places)), places] = loaded.tokenizer.mask_token_id
-            logits = (x.word_logits(masked) for x in (loaded, small))
-            first, second = (x[range(len(places)), places].argmax(dim=-1) for x in logits)  # (M)
-            words += (first == second).tolist()
-    parts = [
-        f"the same {what} as float32 in {np.mean(same):.1%} of {len(same)} {of}"
-        for what, same, of in (("first word", words, "places"), ("class", classes, "sentences"))
-        if same
-    ]
-    return "; ".join(parts) or "nothing to compare: the model has neither words nor classes"
-
-
-# ---------------------------------------------------------------------------------------------
-# The command line
-
-
-def get_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+def main() -> None:
+    """Load a model, write its page and print its size."""
     parser = OneLineParser(prog="playground.py", description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name, folder or checkpoint of classifier.py")
     add("--out", default="playground.html", help="the page")
-    add("--labels", help="names of the classes, separated by commas, if not those of the training")
     add("--dev", metavar="FILE", help="labelled sentences of a classifier, shown as points")
-    add("--base", help="the model before fine-tuning (a checkpoint names its own)")
-    add("--most_mb", type=positive_float, default=MAX_MB, help="refuse to write a larger page")
-    add(
-        "--agreement",
-        action="store_true",
-        help="print how often int8 and float32 agree, on --dev's sentences if given",
-    )
-    return parser.parse_args(arguments)
-
-
-def class_labels(loaded: Loaded, names: str | None) -> list[str]:
-    """Names of the classes: those of --labels or of the training, or numbers."""
-    if names is None:
-        return [f"class {i}" if name == str(i) else name for i, name in enumerate(loaded.labels)]
-    labels = [label.strip() for label in names.split(",")]
-    if not loaded.classes:
-        raise InputError("--labels name classes, and this model has no classifier")
-    if len(labels) != loaded.classes:
-        raise InputError(f"{len(labels)} --labels for {loaded.classes} classes; name them all")
-    return labels
-
-
-def check_size(loaded: Loaded, most_mb: float) -> None:
-    """InputError if the page would be too large."""
-    count = sum(tensor.numel() for tensor in loaded.tensors.values())
-    megabytes = 4 / 3 * count / 1e6  # base64
-    if megabytes > most_mb:
-        raise InputError(
-            f"{count:,} parameters make a page of {megabytes:.0f} MB, and browsers are slow with "
-            f"more than {MAX_MB:.0f}; take a smaller model, or --most_mb {megabytes + 1:.0f}"
-        )
-
-
-def main() -> None:
-    """Load a model, write its page and print its size."""
-    args = get_args()
+    args = parser.parse_args()
     loaded = load(args.model)
-    labels = class_labels(loaded, args.labels)
-    check_size(loaded, args.most_mb)
-    points = None
-    if args.dev:
-        if not loaded.classes:
-            raise InputError("--dev shows what a classifier does, and this model has none")
-        points = points_of(loaded, args.dev, args.base or loaded.base)
+    if args.dev and not loaded.labels:
+        raise InputError("--dev shows what a classifier does, and this model has none")
+    points = points_of(loaded, args.dev) if args.dev else None
     loaded.wrong = wrong_tasks(("bert.py", "classifier.py") if loaded.base else ("bert.py",))
     for task in loaded.wrong:
         print(f"{task} does not pass its check (sanity_check.py); the page does not use it")
-    text = page(loaded, Path(args.model).name, labels, points)
+    text = page(loaded, Path(args.model).name, loaded.labels, points)
     write_whole(args.out, text)
-    parts = ["words for [MASK]"] * bool(loaded.masked) + ["classes"] * bool(labels)
+    parts = ["words for [MASK]"] * bool(loaded.masked) + ["classes"] * bool(loaded.labels)
     print(f"it has {' and '.join(parts) or 'no head: vectors and attention only'}")
-    if args.agreement:
-        print(agreement(loaded, points["texts"] if points else sentences(masked=False)))
-    print(f"wrote {args.out}, {len(text.encode()) / 1e6:.1f} MB: open it in a browser")
+    megabytes = len(text.encode()) / 1e6
+    if megabytes > MAX_MB:
+        print(f"browsers are slow with more than {MAX_MB} MB; a smaller model makes a lighter page")
+    print(f"wrote {args.out}, {megabytes:.1f} MB: open it in a browser")
 
 
 if __name__ == "__main__":

@@ -9,66 +9,41 @@ Files are SQuAD's (version 1.1) JSON; without --train those of $MINBERT_DATA/squ
 is too long is read in windows that overlap. The best epoch on dev is kept in the folder --out,
 which ``transformers`` loads too. The idea, and what to try: docs/question-answering.md.
 
-This file has the model, its training and its use. squad.py reads the files, finds each token's
-place in the text, makes windows and scores answers; heads.py has flags, folders and the head's
-weights.
+squad.py reads the files, finds each token's characters in the text, makes windows and scores
+answers; heads.py has flags, folders and the head's weights.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from config import BertConfig
-from lessons.heads import (
-    OUT_HELP,
-    BertWithHead,
-    HeadFlags,
-    checked,
-    default_files,
-    new_run,
-    restore,
-    train_and_score,
-)
+from lessons.heads import BertWithHead, HeadFlags, Trained, new_run, restore, run_lesson
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import (
-    OneLineParser,
-    add_fields,
-    flag,
-    positive_int,
-    some_text,
-    standard_input,
-)
+from training.cli.flags import OneLineParser, flag, positive_int, standard_input
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
-from training.loop.batches import evaluation_loader
-from training.loop.devices import pick_device
+from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
 from training.loop.progress import progress_bar
 
-FILES = (  # of $MINBERT_DATA/squad: train and dev
-    ("train-v1.1.json", "dev-v1.1.json"),
-    ("squad11dev-train36.json", "squad11dev-heldout12.json"),
-)
+FILES = ("squad/train-v1.1.json", "squad/dev-v1.1.json")  # of $MINBERT_DATA
+LONGEST, BEST = 30, 20  # tokens of an answer; spans considered of a window
 KEYS = ("token_ids", "attention_mask", "token_type_ids", "labels")
-# The columns of the table (headings and keys) and the curves of the picture (keys and names)
+# The columns of the table (headings and keys) and the curves of the page (keys and names)
 COLUMNS = {
     "loss": "loss",
     "spans right": "right",
@@ -76,9 +51,6 @@ COLUMNS = {
     "dev F1": "dev_f1",
 }
 CURVES = {"right": "spans right (train)", "dev_f1": "F1 (dev)", "dev_exact": "exact match (dev)"}
-
-# ---------------------------------------------------------------------------------------------
-# The model
 
 
 class QuestionAnswerer(BertWithHead):
@@ -108,31 +80,25 @@ def span_loss(first: Tensor, last: Tensor, labels: Tensor) -> Tensor:
     return sum(F.cross_entropy(end.float(), place, reduction="sum") for end, place in ends) / 2
 
 
-# ---------------------------------------------------------------------------------------------
-# Answering
-
-
 @torch.no_grad()
 def answer(
-    model: QuestionAnswerer,
-    dataset: Windows,
-    args: Any,
-    device: torch.device,
-    autocast: Callable[[], AbstractContextManager],
+    trained: Trained, dataset: Windows, batch_size: int, longest: int = LONGEST, count: int = BEST
 ) -> list[list[tuple[str, float]]]:
     """For every question its best answers, and the softmax of their scores, best first.
 
     A span in two windows counts once, with its better score. A question whose context has no word
     gets the answer "".
+
+    Args:
+        longest: tokens of an answer.
+        count: how many spans of a window, and answers, are considered.
     """
-    model.eval()
+    model, device = trained.model.eval(), trained.device
     scores: list[dict[tuple[int, int], float]] = [{} for _ in dataset.questions]
-    for batch in progress_bar(evaluation_loader(dataset, args.batch_size), "eval"):
-        with autocast():
+    for batch in progress_bar(evaluation_loader(dataset, batch_size), "eval"):
+        with trained.autocast():
             logits = model(*(batch[key].to(device) for key in KEYS[:3]))  # (B, L), (B, L)
-        spans = best_spans(
-            *logits, batch["answerable"].to(device), args.longest_answer, args.n_best
-        )
+        spans = best_spans(*logits, batch["answerable"].to(device), longest, count)
         for i, *spans_of_row in zip(batch["rows"], *(x.tolist() for x in spans), strict=True):
             row = dataset.rows[i]
             tokens = dataset.contexts[dataset.questions[row.question].context]
@@ -143,7 +109,7 @@ def answer(
                     span = int(tokens.starts[first + shift]), int(tokens.ends[last + shift])
                     best[span] = max(value, best.get(span, -np.inf))
     return [
-        best_texts(question.context, spans, args.n_best)
+        best_texts(question.context, spans, count)
         for question, spans in zip(dataset.questions, scores, strict=True)
     ]
 
@@ -157,10 +123,6 @@ def best_texts(
         return [("", 1.0)]
     chances = torch.tensor([scores[span] for span in best]).softmax(dim=0).tolist()
     return [(context[first:last], p) for (first, last), p in zip(best, chances, strict=True)]
-
-
-# ---------------------------------------------------------------------------------------------
-# Training and scoring
 
 
 def windows_of(questions: list[Question], tokenizer: BertTokenizer, args) -> Windows:
@@ -178,84 +140,83 @@ def train(args: AnswerFlags) -> None:
         windows_of(read_questions(file, args.limit), tokenizer, args)
         for file in (args.train, args.dev)
     )
-    for name, dataset in (("train", train_set), ("dev", dev_set)):
-        print(f"{name}: {len(dataset.questions):,} questions in {len(dataset):,} windows")
+    for file, dataset in ((args.train, train_set), (args.dev, dev_set)):
+        print(f"{len(dataset.questions):,} questions in {len(dataset):,} windows of {file}")
         if not all(question.answers for question in dataset.questions):
-            file = getattr(args, name)
             raise InputError(f"{file} holds questions without an answer; SQuAD 1.1's all have one")
     optimizer = AdamW(model.to(device).parameters(), lr=args.lr)
+    trained = Trained(model, tokenizer, device, autocast_for(device, args.precision))
 
     with new_run(args, model, optimizer, train_set, COLUMNS, CURVES) as run:
         for _ in run.epochs():
             for batch in run.batches():
-                for *inputs, labels in run.micro_batches(batch, KEYS):
-                    with run.autocast():
+                for *inputs, labels in parts(batch, args.accumulate, device, KEYS):
+                    with trained.autocast():
                         first, last = model(*inputs)  # (B, L) three times → (B, L), (B, L)
                     loss = span_loss(first, last, labels)
                     run.scale(loss / len(batch["labels"])).backward()
                     predicted = torch.stack([first.argmax(dim=1), last.argmax(dim=1)], dim=1)
                     right = (predicted == labels).all(dim=1)  # (B, 2) → (B,), both ends
                     run.log(len(labels), loss=loss / len(labels), right=right)
-                run.before_update()
+                run.gather_gradients()
+                clip(model, args.clip)
+                set_lr(optimizer, args, run.step, run.total_steps)
                 optimizer.step()
                 optimizer.zero_grad()
                 run.end_step()
-            answers = [best[0][0] for best in answer(model, dev_set, args, device, run.autocast)]
-            scores = score(dev_set.questions, answers)
+            scores = score(dev_set.questions, best_of(answer(trained, dev_set, args.batch_size)))
             if run.is_best(scores["f1"]):
                 model.save_pretrained(args.out)
                 tokenizer.save_pretrained(args.out, model.config.max_position_embeddings)
             run.end_epoch(run.means() | {f"dev_{name}": x for name, x in scores.items()})
 
 
-def answer_with(args, questions: list[Question]) -> list[list[tuple[str, float]]]:
+def best_of(answers: list[list[tuple[str, float]]]) -> list[str]:
+    """The text of each question's best answer."""
+    return [best[0][0] for best in answers]
+
+
+def answer_with(args: AnswerFlags, questions: list[Question]) -> list[list[tuple[str, float]]]:
     """The answers of the model of args.checkpoint."""
-    restored = restore(args, QuestionAnswerer)
-    dataset = windows_of(questions, restored.tokenizer, args)
-    return answer(restored.model, dataset, args, restored.device, restored.autocast)
+    trained = restore(args, QuestionAnswerer)
+    return answer(trained, windows_of(questions, trained.tokenizer, args), args.batch_size)
 
 
 def evaluate(args: AnswerFlags) -> None:
     """Answer a file's questions into NAME-predictions.json, {id: answer}, and print the scores."""
     file = args.evaluate or args.dev
     questions = read_questions(file, args.limit)
-    answers = [best[0][0] for best in answer_with(args, questions)]
+    answers = best_of(answer_with(args, questions))
     path = Path(args.out) / f"{Path(file).stem}-predictions.json"
     write_json(path, {q.id: text for q, text in zip(questions, answers, strict=True)})
     print(f"wrote {path}")
-    unanswered = sum(not question.answers for question in questions)
-    if unanswered:
-        print(f"data: {unanswered} of {len(questions)} questions have no answer and do not count")
-    if unanswered < len(questions):
-        scores = score(questions, answers)
-        write_json(Path(args.out) / f"{Path(file).stem}-scores.json", scores)
-        print(f"exact match {100 * scores['exact']:.2f}, F1 {100 * scores['f1']:.2f} ({file})")
+    scores = score(questions, answers)  # of those that have an answer
+    write_json(Path(args.out) / f"{Path(file).stem}-scores.json", scores)
+    print(f"exact match {100 * scores['exact']:.2f}, F1 {100 * scores['f1']:.2f} ({file})")
 
 
 def predict(args: AnswerFlags) -> None:
     """Print the three best answers and their probabilities."""
+    if args.context is None:
+        raise InputError("--predict needs --context, the text that holds the answer")
     context = "\n".join(standard_input()) if args.context == "-" else args.context
     (best,) = answer_with(args, [Question("", args.predict, context, [])])
     for text, chance in best[:3]:
         print(f"    {chance:.3f}  {' '.join(text.split())}")
 
 
-# ---------------------------------------------------------------------------------------------
-# The command line
-
-
 @dataclass
 class AnswerFlags(HeadFlags):
     """The command line's options."""
 
-    out: str = flag("predictions/squad", path="writes", help=OUT_HELP)
+    out: str = flag("predictions/squad", path="writes", help="folder for everything written")
     epochs: int = flag(2, type=positive_int, help="passes over the training data")
     batch_size: int = flag(16, type=positive_int, help="rows per update")
     length: int = flag(384, type=positive_int, help="most tokens per row")
     train: str | None = flag(None, path="reads", help="SQuAD's JSON ($MINBERT_DATA/squad)")
     dev: str | None = flag(None, path="reads", help="the same, to choose the epoch")
     predict: str | None = flag(
-        None, may_change=True, type=some_text, metavar="QUESTION", help="a question about --context"
+        None, may_change=True, metavar="QUESTION", help="a question about --context"
     )
     context: str | None = flag(
         None, may_change=True, metavar="TEXT", help="the text, or - for standard input"
@@ -263,30 +224,14 @@ class AnswerFlags(HeadFlags):
     stride: int | None = flag(
         None, type=positive_int, help="overlap of windows, in tokens (a third of --length)"
     )
-    longest_answer: int = flag(30, type=positive_int, help="in tokens (%(default)s)")
-    n_best: int = flag(20, type=positive_int, help="spans considered per window (%(default)s)")
-
-
-def get_args(arguments: Sequence[str] | None = None) -> AnswerFlags:
-    """Read and check the command line."""
-    parser = OneLineParser(
-        prog="lessons/question_answering.py", description="Answer questions from a context."
-    )
-    add_fields(parser, AnswerFlags)
-    args = checked(parser, parser.parse_args(arguments, namespace=AnswerFlags()))
-    if (args.predict is None) != (args.context is None):
-        parser.error("--predict and --context go together")
-    return args
 
 
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
-    args = get_args()
-    if args.predict is not None:
-        predict(args)
-        return
-    default_files(args, "squad", FILES)
-    train_and_score(args, train, evaluate)
+    parser = OneLineParser(
+        prog="lessons/question_answering.py", description="Answer questions from a context."
+    )
+    run_lesson(parser, AnswerFlags(), FILES, train, evaluate, predict)
 
 
 if __name__ == "__main__":

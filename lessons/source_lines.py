@@ -27,14 +27,9 @@ CODE: dict[str, tuple[str, Callable, str]] = {
 
 
 def source_lines(function: Callable, words: str) -> list[dict[str, Any]]:
-    """The lines of a function, without docstring and markers.
+    """The lines of a function, without docstring and markers: number in the file, text, here.
 
-    Args:
-        words: a pattern; the lines of its body where it occurs are what the screen is about.
-
-    Returns:
-        For each line number, the line's number in its file; text; here, whether the screen is
-        about it.
+    ``here`` says whether the screen is about the line: where the pattern ``words`` occurs.
     """
     source, first = inspect.getsourcelines(function)
     tree = ast.parse(textwrap.dedent("".join(source))).body[0]

@@ -1,8 +1,4 @@
-"""SQuAD: questions, tokens with their places in the text, windows, best spans, EM and F1.
-
-This file knows the tokenizer. It does not know BERT, training or where the logits come from: see
-question_answering.py.
-"""
+"""SQuAD: questions, tokens with their characters in the text, windows, best spans, EM and F1."""
 
 from __future__ import annotations
 
@@ -27,9 +23,6 @@ from training.loop.progress import progress_bar
 
 QUESTION_TOKENS = 64  # a longer question is cut, as BERT's own script cuts it
 
-# ---------------------------------------------------------------------------------------------
-# Tokens and their places in the text
-
 
 class Tokens(NamedTuple):
     """Token ids, and for each the first character and the one after its last."""
@@ -40,7 +33,7 @@ class Tokens(NamedTuple):
 
 
 def align(tokenizer: BertTokenizer, text: str) -> Tokens:
-    """Tokens with their places in the text as it was before cleaning and lower-casing.
+    """Tokens with their characters in the text as it was before cleaning and lower-casing.
 
     The ids are those of ``tokenizer.text_to_ids``, except that a [SEP] or [MASK] typed in the text
     is text like any other.
@@ -75,10 +68,6 @@ def clean(character: str, lower_case: bool) -> str:
     return normalise(character, lower_case)
 
 
-# ---------------------------------------------------------------------------------------------
-# Questions, and their windows
-
-
 class Question(NamedTuple):
     """A question on a context, and its correct answers: (first character, text)."""
 
@@ -88,45 +77,27 @@ class Question(NamedTuple):
     answers: list[tuple[int, str]]
 
 
-def text_of(entry: dict[str, Any], name: str) -> str:
-    """A text of a JSON object; TypeError where it is none."""
-    if not isinstance(entry[name], str):
-        raise TypeError(f"{name} is {entry[name]!r:.40}, not a text")
-    return entry[name]
-
-
 def read_questions(path: str | Path, limit: int | None = None) -> list[Question]:
     """Read SQuAD's JSON; answers may be missing (then there is nothing to score).
 
-    Raises InputError naming file and question where it is not of that form, or where an answer
-    is not at its place in the context.
+    Raises:
+        InputError: the file is not of that form, or an answer is not at its character.
     """
     saved = read_json(path)
+    questions = []
     with values_of(f"{path} is not SQuAD's JSON, data/paragraphs/qas"):
-        questions = [
-            Question(
-                str(entry["id"]),
-                text_of(entry, "question"),
-                text_of(paragraph, "context"),
-                [(int(a["answer_start"]), text_of(a, "text")) for a in entry.get("answers", [])],
-            )
-            for article in saved["data"]
-            for paragraph in article["paragraphs"]
-            for entry in paragraph["qas"]
-        ][:limit]
+        for paragraph in (one for article in saved["data"] for one in article["paragraphs"]):
+            context = paragraph["context"]
+            for entry in paragraph["qas"]:
+                answers = [(a["answer_start"], a["text"]) for a in entry.get("answers", ())]
+                for start, text in answers:
+                    if start < 0 or not text.strip() or not context.startswith(text, start):
+                        what = f"{text[:40]!r} is not at character {start}"
+                        raise ValueError(f"question {entry['id']}: {what} of its context")
+                questions.append(Question(str(entry["id"]), entry["question"], context, answers))
     if not questions:
-        raise InputError(f"{path} holds no questions")
-    for name, times in Counter(question.id for question in questions).items():
-        if times > 1:
-            raise InputError(f"{path}: {times} questions have the id {name}")
-    for question in questions:
-        for start, answer in question.answers:
-            if start < 0 or not answer.strip() or not question.context.startswith(answer, start):
-                raise InputError(
-                    f"{path}, question {question.id}: the answer {answer[:40]!r} is not at "
-                    f"character {start} of its context"
-                )
-    return questions
+        raise InputError(f"{path} holds no questions; name SQuAD's file")
+    return questions[:limit]
 
 
 class Row(NamedTuple):
@@ -153,17 +124,14 @@ class Windows:
 
     def __init__(self, questions: list[Question], tokenizer, length: int, stride: int):
         self.questions = questions
-        self.pad_id, self.cls, self.sep = (
-            getattr(tokenizer, f"{name}_token_id") for name in ("pad", "cls", "sep")
-        )
+        self.pad_id = tokenizer.pad_token_id
+        self.cls, self.sep = tokenizer.cls_token_id, tokenizer.sep_token_id
         contexts = {question.context: None for question in questions}
         self.contexts = {text: align(tokenizer, text) for text in progress_bar(contexts, "align")}
         asked = [align(tokenizer, question.text).ids for question in questions]
         self.asked = [ids[:QUESTION_TOKENS] for ids in asked]
-        if too_long := sum(len(ids) > QUESTION_TOKENS for ids in asked):
-            print(
-                f"data: {too_long} of {len(asked)} questions were cut at {QUESTION_TOKENS} tokens"
-            )
+        if cut := sum(len(ids) > QUESTION_TOKENS for ids in asked):
+            print(f"data: {cut} of {len(asked)} questions were cut at {QUESTION_TOKENS} tokens")
         self.rows = [
             row
             for i in range(len(questions))
@@ -220,10 +188,6 @@ class Windows:
         }
 
 
-# ---------------------------------------------------------------------------------------------
-# From logits to answers
-
-
 def best_spans(
     first: Tensor, last: Tensor, answerable: Tensor, longest: int, count: int
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -245,10 +209,6 @@ def best_spans(
     return best.values, begin, begin + best.indices % longest
 
 
-# ---------------------------------------------------------------------------------------------
-# Scores, as in SQuAD's official script
-
-
 def normalise_answer(text: str) -> str:
     """Lower case, without punctuation and articles, single spaces."""
     text = "".join(c for c in text.lower() if c not in string.punctuation)
@@ -256,7 +216,7 @@ def normalise_answer(text: str) -> str:
 
 
 def exact_match(predicted: str, gold: str) -> float:
-    """1 or 0: equal once normalised."""
+    """1 or 0: equal once normalised, as in SQuAD's official script."""
     return float(normalise_answer(predicted) == normalise_answer(gold))
 
 
@@ -269,11 +229,9 @@ def f1(predicted: str, gold: str) -> float:
 
 def score(questions: Sequence[Question], answers: Sequence[str]) -> dict[str, float]:
     """Means of exact match and F1, each the best over a question's answers."""
-    scored = [pair for pair in zip(questions, answers, strict=True) if pair[0].answers]
+    pairs = [(q.answers, text) for q, text in zip(questions, answers, strict=True) if q.answers]
     return {
-        name: sum(
-            max(metric(answer, gold) for _, gold in question.answers) for question, answer in scored
-        )
-        / max(1, len(scored))
+        name: sum(max(metric(text, gold) for _, gold in wanted) for wanted, text in pairs)
+        / max(1, len(pairs))
         for name, metric in (("exact", exact_match), ("f1", f1))
     }

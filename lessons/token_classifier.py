@@ -10,25 +10,22 @@ a word, a tab and its tag; an empty line ends a sentence. The best epoch on dev 
 folder --out, which ``transformers`` loads too. The idea, and what to try:
 docs/token-classification.md.
 
-This file has the model, its training and its use. entities.py reads the files, gives
-each token its label and scores entities; heads.py has flags, folders and the head's weights.
+entities.py reads the files, gives each token its label and scores entities; heads.py has flags,
+folders and the head's weights.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import training  # noqa: F401, before torch
-
-# isort: split
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from config import BertConfig
 from lessons.entities import (
@@ -40,37 +37,18 @@ from lessons.entities import (
     entity_scores,
     labels_of,
     read_sentences,
-    tag_loss,
-    tag_words,
 )
-from lessons.heads import (
-    OUT_HELP,
-    BertWithHead,
-    HeadFlags,
-    checked,
-    default_files,
-    new_run,
-    restore,
-    train_and_score,
-)
+from lessons.heads import BertWithHead, HeadFlags, Trained, new_run, restore, run_lesson
 from optimizer import AdamW
 from tokenizer import BertTokenizer, split_at_punctuation
-from training.cli.flags import (
-    OneLineParser,
-    add_fields,
-    flag,
-    positive_int,
-    probability,
-    some_text,
-    standard_input,
-)
+from training.cli.flags import OneLineParser, flag, positive_int, probability, standard_input
 from training.cli.scripts import run_script
 from training.files.writing import atomic_write, write_json
-from training.loop.batches import evaluation_loader, on_host
-from training.loop.devices import pick_device
-from training.loop.run import Run
+from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
+from training.loop.batches import cpu_copy
+from training.loop.progress import progress_bar
 
-# The columns of the table (headings and keys) and the curves of the picture (keys and names)
+# The columns of the table (headings and keys) and the curves of the page (keys and names)
 COLUMNS = {
     "loss": "loss",
     "words right": "right",
@@ -79,9 +57,6 @@ COLUMNS = {
     "dev F1": "dev_f1",
 }
 CURVES = {"right": "words right (train)", "dev_f1": "entity F1 (dev)"}
-
-# ---------------------------------------------------------------------------------------------
-# The model
 
 
 class TokenClassifier(BertWithHead):
@@ -97,25 +72,32 @@ class TokenClassifier(BertWithHead):
         return self.head(self.dropout(hidden))  # (B, L, number of labels)
 
 
+def tag_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """The cross-entropy, summed over labelled tokens: (B, L, C), (B, L) with −100 → ()."""
+    flat = logits.float().flatten(0, 1)  # (B · L, C)
+    return F.cross_entropy(flat, labels.flatten(), ignore_index=NO_LABEL, reduction="sum")
+
+
+@torch.no_grad()
 def tag(
-    model: TokenClassifier,
-    dataset: TaggedWords,
-    batch_size: int,
-    device: torch.device,
-    autocast: Callable[[], AbstractContextManager],
-) -> list[tuple[list[str], list[float]]]:
-    """Of every sentence the most probable tag of every word, and their probabilities."""
-    model.eval()
-    loader = evaluation_loader(dataset, batch_size)
-    with autocast():
-        predictions = tag_words(loader, model, model.labels, device)
-    pairs = zip(predictions["y_pred"], predictions["probabilities"], strict=True)
-    by_number = dict(zip(predictions["sent_ids"], pairs, strict=True))
-    return [by_number[number] for number in range(len(dataset))]
+    trained: Trained, dataset: TaggedWords, batch_size: int
+) -> tuple[list[list[str]], list[list[float]]]:
+    """Of every sentence the most probable tag of every word, and their probabilities.
 
-
-# ---------------------------------------------------------------------------------------------
-# Training and scoring
+    A word without a position in its row is tagged O, with probability 0.
+    """
+    model, device = trained.model.eval(), trained.device
+    tags: list[list[str]] = [[]] * len(dataset)
+    chances: list[list[float]] = [[]] * len(dataset)
+    for batch in progress_bar(evaluation_loader(dataset, batch_size), "eval"):
+        with trained.autocast():
+            logits = model(batch["token_ids"].to(device), batch["attention_mask"].to(device))
+        best = logits.float().softmax(dim=-1).max(dim=-1)  # values and indices, (B, L) each
+        columns = batch["rows"], best.values.tolist(), best.indices.tolist(), batch["positions"]
+        for i, values, numbers, positions in zip(*columns, strict=True):
+            tags[i] = [OUTSIDE if at is None else model.labels[numbers[at]] for at in positions]
+            chances[i] = [0.0 if at is None else values[at] for at in positions]
+    return tags, chances
 
 
 def train(args: TokenFlags) -> None:
@@ -134,35 +116,33 @@ def train(args: TokenFlags) -> None:
     )
     print_size(train_set, dev_set)
     optimizer = AdamW(model.to(device).parameters(), lr=args.lr)
+    trained = Trained(model, tokenizer, device, autocast_for(device, args.precision))
 
     with new_run(args, model, optimizer, train_set, COLUMNS, CURVES) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 words = count_words(batch["labels"])
-                for ids, mask, targets in run.micro_batches(batch):
-                    with run.autocast():
+                for ids, mask, targets in parts(batch, args.accumulate, device):
+                    with trained.autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, L, labels)
                     loss = tag_loss(logits, targets)
                     run.scale(loss / words).backward()
-                    log_words(run, words, loss, logits, targets)
-                run.before_update()
+                    count = count_words(cpu_copy(targets))
+                    right = (logits.argmax(dim=-1) == targets) & (targets != NO_LABEL)  # (B, L)
+                    run.log(count, of=words, loss=loss / count, right=right)
+                run.gather_gradients()
+                clip(model, args.clip)
+                set_lr(optimizer, args, run.step, run.total_steps)
                 optimizer.step()
                 optimizer.zero_grad()
                 run.end_step()
-            tags = [row[0] for row in tag(model, dev_set, args.batch_size, device, run.autocast)]
+            tags, _ = tag(trained, dev_set, args.batch_size)
             scores = entity_scores([sentence.tags for sentence in dev], tags).loc["all"]
             if run.is_best(scores["f1"]):
                 model.save_pretrained(args.out)
                 tokenizer.save_pretrained(args.out, model.config.max_position_embeddings)
             results = {f"dev_{name}": float(scores[name]) for name in ("precision", "recall", "f1")}
             run.end_epoch(run.means() | results)
-
-
-def log_words(run: Run, words: int, loss: Tensor, logits: Tensor, targets: Tensor) -> None:
-    """Log the means over the labelled words of a micro-batch; the batch has ``words`` of them."""
-    count = count_words(on_host(targets))
-    right = (logits.argmax(dim=-1) == targets) & (targets != NO_LABEL)  # (B, L)
-    run.log(count, of=words, loss=loss / count, right=right)
 
 
 def count_words(labels: Tensor) -> int:
@@ -173,16 +153,8 @@ def count_words(labels: Tensor) -> int:
 def print_size(*datasets: TaggedWords) -> None:
     """Print how many sentences there are, and how many of their words are cut off."""
     print("sentences: " + ", ".join(f"{len(dataset):,}" for dataset in datasets))
-    print_unseen(*datasets)
-
-
-def print_unseen(*datasets: TaggedWords) -> None:
-    """Print how many words are cut off, if any are."""
-    unseen = sum(dataset.unseen for dataset in datasets)
-    if unseen:
-        print(
-            f"note: {unseen} words lie beyond --length; they are not trained on and get the tag O"
-        )
+    if unseen := sum(dataset.unseen for dataset in datasets):
+        print(f"note: {unseen} words lie beyond --length, are not trained on and get the tag O")
 
 
 def evaluate(args: TokenFlags) -> None:
@@ -191,52 +163,47 @@ def evaluate(args: TokenFlags) -> None:
     args.out gets NAME-scores.json, and NAME-tags.tsv with lines of word, tag and predicted tag.
     """
     file = args.evaluate or args.test or args.dev
-    restored = restore(args, TokenClassifier)
+    trained = restore(args, TokenClassifier)
     sentences = read_sentences(file, args.limit)
-    dataset = TaggedWords(sentences, restored.tokenizer, restored.model.labels, args.length)
+    dataset = TaggedWords(sentences, trained.tokenizer, trained.model.labels, args.length)
     print_size(dataset)
-    rows = tag(restored.model, dataset, args.batch_size, restored.device, restored.autocast)
-    tags = [row[0] for row in rows]
+    tags, _ = tag(trained, dataset, args.batch_size)
     scores = entity_scores([sentence.tags for sentence in sentences], tags)
     print(f"entities of {file}\n{scores.to_string(float_format='{:.3f}'.format)}")
     stem = Path(args.out) / Path(file).name
     write_json(f"{stem}-scores.json", scores.to_dict(orient="index"))
     with atomic_write(f"{stem}-tags.tsv") as out:
         for sentence, predicted in zip(sentences, tags, strict=True):
-            for line in zip(*sentence, predicted, strict=True):
-                out.write("\t".join(line) + "\n")
+            out.writelines(
+                "\t".join(line) + "\n" for line in zip(*sentence, predicted, strict=True)
+            )
             out.write("\n")
 
 
-def predict(args: TokenFlags, texts: Iterable[str]) -> None:
+def predict(args: TokenFlags) -> None:
     """Print each text's entities: type, lowest probability of a word, words."""
-    restored = restore(args, TokenClassifier)
+    texts = standard_input() if args.predict == "-" else [args.predict]
+    trained = restore(args, TokenClassifier)
     for text in texts:
         words = split_at_punctuation(text)
         if not words:
             continue
         sentence = Sentence(words, [OUTSIDE] * len(words))
-        dataset = TaggedWords([sentence], restored.tokenizer, restored.model.labels, args.length)
-        print_unseen(dataset)
-        ((tags, probabilities),) = tag(
-            restored.model, dataset, 1, restored.device, restored.autocast
-        )
+        dataset = TaggedWords([sentence], trained.tokenizer, trained.model.labels, args.length)
+        if dataset.unseen:
+            print(f"note: {dataset.unseen} words lie beyond --length and get the tag O")
+        (tags,), (chances,) = tag(trained, dataset, 1)
         print(" ".join(words))
         for kind, first, last in entities(tags):
-            name = " ".join(words[first : last + 1])
-            lowest = min(probabilities[first : last + 1])
+            name, lowest = " ".join(words[first : last + 1]), min(chances[first : last + 1])
             print(f"    {kind:8} {lowest:.3f}  {name}", flush=True)
-
-
-# ---------------------------------------------------------------------------------------------
-# The command line
 
 
 @dataclass
 class TokenFlags(HeadFlags):
     """The command line's options."""
 
-    out: str = flag("predictions/ner", path="writes", help=OUT_HELP)
+    out: str = flag("predictions/ner", path="writes", help="folder for everything written")
     epochs: int = flag(3, type=positive_int, help="passes over the training data")
     batch_size: int = flag(32, type=positive_int, help="rows per update")
     hidden_dropout_prob: float = flag(0.1, type=probability, help="dropout before the head")
@@ -245,39 +212,25 @@ class TokenFlags(HeadFlags):
     )
     dev: str | None = flag(None, path="reads", help="the same, to choose the epoch (…/dev)")
     test: str | None = flag(
-        None,
-        path="reads",
-        may_change=True,
-        help="the same, scored at the end (…/test)",
+        None, path="reads", may_change=True, help="the same, scored at the end (…/test)"
     )
     predict: str | None = flag(
         None,
         may_change=True,
         nargs="?",
         const="-",
-        type=some_text,
         metavar="TEXT",
         help="tag this text, or lines of standard input",
     )
 
 
-def get_args(arguments: Sequence[str] | None = None) -> TokenFlags:
-    """Read and check the command line."""
+def main() -> None:
+    """Train and score, or score or predict with a model that was trained."""
     parser = OneLineParser(
         prog="lessons/token_classifier.py", description="Tag words (names of persons, places …)."
     )
-    add_fields(parser, TokenFlags)
-    return checked(parser, parser.parse_args(arguments, namespace=TokenFlags()))
-
-
-def main() -> None:
-    """Train and score, or score or predict with a model that was trained."""
-    args = get_args()
-    if args.predict is not None:
-        predict(args, standard_input() if args.predict == "-" else [args.predict])
-        return
-    default_files(args, "ner/wikiann_en", [("train", "dev", "test")])
-    train_and_score(args, train, evaluate)
+    files = [f"ner/wikiann_en/{split}" for split in ("train", "dev", "test")]
+    run_lesson(parser, TokenFlags(), files, train, evaluate, predict)
 
 
 if __name__ == "__main__":

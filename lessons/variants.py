@@ -6,12 +6,11 @@ r"""RoBERTa, ALBERT and DistilBERT as small changes to our BERT, next to each ot
 
 Each is a subclass that changes a few lines of BertModel, and reads and writes the checkpoints of
 Hugging Face's models of that name, whose outputs it repeats. docs/variants.md explains them;
-lessons/distil.py trains a DistilBERT. This file does not know about tasks or data.
+lessons/distil.py trains a DistilBERT.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -19,14 +18,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from base_bert import LAYER_NAMES, MODEL_NAMES, read_weights, weight_names, write_folder
+from base_bert import LAYER_NAMES, MODEL_NAMES, read_weights, write_folder
 from bert import BertModel
 from config import BertConfig
 from training.cli.flags import OneLineParser, positive_int
@@ -34,50 +32,45 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError, values_of
 from training.files.hub import find_model
 from training.files.texts import read_json
-from training.loop.devices import pick_device
 
-# ---------------------------------------------------------------------------------------------
-# What all three share: files in and out
+REPEATS = 5  # passes to take the median of
 
 
 class Variant(BertModel):
-    """A BERT with changes, which reads and writes checkpoints under Hugging Face's names for it.
-
-    A subclass gives three names, and in ``hf_names`` the pairs (Hugging Face's parameter, ours).
-    """
+    """A BERT with changes, which reads and writes checkpoints under Hugging Face's names for it."""
 
     MODEL_TYPE: ClassVar[str]  # what the configuration file calls it, and its parameters' prefix
     ACTIVATION: ClassVar[str] = "gelu"  # which it has to name
     CONFIG_NAMES: ClassVar[Mapping[str, str]] = {}  # Hugging Face's name of a field → ours
+    LAYER: ClassVar[str] = "encoder.layer.{}."  # what a layer's names begin with
+    RENAMED: ClassVar[Mapping[str, str]] = {}  # how BERT's names begin → how this model's do
 
     def hf_names(self) -> Iterator[tuple[str, str]]:
-        """All pairs (Hugging Face's name, our name)."""
-        yield from weight_names(len(self.bert_layers))
+        """All pairs (Hugging Face's name, our name) of parameters."""
 
-    @classmethod
-    def read_config(cls, folder: Path) -> BertConfig:
-        """The configuration of a checkpoint under our names; InputError if of another model."""
-        path = folder / "config.json"
-        values = read_json(path)
-        with values_of(
-            f"{path} is not the configuration of a model of type {cls.MODEL_TYPE!r} as this lesson "
-            "builds it",
-            "choose another checkpoint",
-        ):
-            if values.get("model_type") != cls.MODEL_TYPE:
-                raise ValueError(f"its model_type is {values.get('model_type')!r}")
-            values = {cls.CONFIG_NAMES.get(key, key): value for key, value in values.items()}
-            if values.get("hidden_act") != cls.ACTIVATION:
-                raise ValueError(f"its activation is {values.get('hidden_act')!r}")
-            if values.get("num_hidden_groups", 1) != 1 or values.get("inner_group_num", 1) != 1:
-                raise ValueError("it has more than one group of layers")
-            return BertConfig(**(values | {"hidden_act": "gelu", "name_or_path": str(folder)}))
+        def renamed(name: str) -> str:
+            old = next((old for old in self.RENAMED if name.startswith(old)), "")
+            return self.RENAMED.get(old, "") + name.removeprefix(old)
+
+        own = self.state_dict()
+        yield from ((renamed(theirs), ours) for theirs, ours in MODEL_NAMES.items() if ours in own)
+        for i in range(len(self.bert_layers)):
+            for theirs, ours in LAYER_NAMES.items():
+                yield self.LAYER.format(i) + renamed(theirs), f"bert_layers.{i}.{ours}"
 
     @classmethod
     def from_pretrained(cls, name_or_path: str | Path, local_files_only: bool = False) -> Variant:
         """A model with a checkpoint's weights, in evaluation mode."""
         folder = find_model(name_or_path, local_files_only)
-        model = cls(cls.read_config(folder))
+        values = read_json(folder / "config.json")
+        with values_of(f"{folder} is not a {cls.__name__} as it is here", "take another"):
+            values = {cls.CONFIG_NAMES.get(key, key): value for key, value in values.items()}
+            wanted = {"model_type": cls.MODEL_TYPE, "hidden_act": cls.ACTIVATION}
+            for name, value in (wanted | {"num_hidden_groups": 1, "inner_group_num": 1}).items():
+                if values.get(name, value) != value:
+                    raise ValueError(f"its {name} is {values[name]!r}, not {value!r}")
+            config = BertConfig(**(values | {"hidden_act": "gelu", "name_or_path": str(folder)}))
+        model = cls(config)
         model.load_hf_weights(read_weights(folder), source=str(folder))
         return model.eval()
 
@@ -85,45 +78,29 @@ class Variant(BertModel):
         """Copy tensors under Hugging Face's names into this model; a task's head is left out."""
         tensors = {k.removeprefix(f"{self.MODEL_TYPE}."): tensor for k, tensor in tensors.items()}
         state = {ours: tensors[theirs] for theirs, ours in self.hf_names() if theirs in tensors}
-        state |= dict(self.named_buffers())
         try:
-            self.load_state_dict(state)
+            self.load_state_dict(state | dict(self.named_buffers()))
         except RuntimeError as error:
             reason = " ".join(str(error).split())[:200]
             raise InputError(f"{source} does not fit its configuration: {reason}") from error
 
-    def to_hf_weights(self) -> dict[str, Tensor]:
-        """The tensors under Hugging Face's names, without a prefix, on the CPU."""
-        state = self.state_dict()
-        return {theirs: state[ours].cpu().contiguous() for theirs, ours in self.hf_names()}
-
     def save_pretrained(
-        self,
-        folder: str | Path,
-        head: Mapping[str, Tensor] | None = None,
-        architecture: str | None = None,
-        **values: Any,
+        self, folder: str | Path, head: Mapping[str, Tensor] | None = None, **values: Any
     ) -> None:
         """Write a folder that Hugging Face's ``transformers`` loads.
 
         Args:
-            head: further tensors under Hugging Face's names, of the architecture named.
+            head: further tensors under Hugging Face's names.
             values: further entries of the configuration, or others in place of the model's own.
         """
-        tensors = self.to_hf_weights()
-        if head:
-            tensors = {f"{self.MODEL_TYPE}.{name}": tensor for name, tensor in tensors.items()}
-            tensors |= {name: tensor.detach().cpu().contiguous() for name, tensor in head.items()}
+        state, prefix = self.state_dict(), f"{self.MODEL_TYPE}." if head else ""
+        tensors = {prefix + theirs: state[ours] for theirs, ours in self.hf_names()}
+        tensors = {k: t.detach().cpu().contiguous() for k, t in (tensors | (head or {})).items()}
         theirs = {ours: name for name, ours in self.CONFIG_NAMES.items()}
         config = vars(self.config) | {"hidden_act": self.ACTIVATION, "model_type": self.MODEL_TYPE}
-        config |= {"architectures": [architecture or type(self).__name__], **values}
+        config |= {"architectures": [type(self).__name__], **values}
         config.pop("name_or_path", None)
-        config = {theirs.get(key, key): value for key, value in config.items()}
-        write_folder(folder, config, tensors)
-
-
-# ---------------------------------------------------------------------------------------------
-# The three
+        write_folder(folder, {theirs.get(key, key): x for key, x in config.items()}, tensors)
 
 
 def roberta_positions(input_ids: Tensor, pad_token_id: int) -> Tensor:
@@ -168,6 +145,15 @@ class AlbertModel(Variant):
 
     MODEL_TYPE = "albert"
     ACTIVATION = "gelu_new"  # GELU by its tanh formula (Hendrycks & Gimpel 2016, section 2)
+    LAYER = "encoder.albert_layer_groups.0.albert_layers.0."
+    RENAMED = {
+        "attention.self.": "attention.",
+        "attention.output.": "attention.",
+        "intermediate.dense.": "ffn.",
+        "output.dense.": "ffn_output.",
+        "output.LayerNorm.": "full_layer_layer_norm.",
+        "pooler.dense.": "pooler.",
+    }
 
     def __init__(self, config: BertConfig):
         super().__init__(config)
@@ -192,26 +178,10 @@ class AlbertModel(Variant):
         return self.embed_to_hidden(super().embed(*narrow))
 
     def hf_names(self) -> Iterator[tuple[str, str]]:
-        """One layer in the file, which is every layer of ours."""
-        renamed = {"pooler.dense.weight": "pooler.weight", "pooler.dense.bias": "pooler.bias"}
-        for theirs, ours in MODEL_NAMES.items():
-            yield renamed.get(theirs, theirs), ours
+        """One layer in the file, which is every layer of ours, and the projection."""
+        yield from super().hf_names()
         for kind in ("weight", "bias"):
             yield f"encoder.embedding_hidden_mapping_in.{kind}", f"embed_to_hidden.{kind}"
-        place = "encoder.albert_layer_groups.0.albert_layers.0."
-        for theirs, ours in LAYER_NAMES.items():
-            for old, new in (
-                ("attention.self.", "attention."),
-                ("attention.output.", "attention."),
-                ("intermediate.dense.", "ffn."),
-                ("output.dense.", "ffn_output."),
-                ("output.LayerNorm.", "full_layer_layer_norm."),
-            ):
-                if theirs.startswith(old):
-                    theirs = new + theirs.removeprefix(old)
-                    break
-            for i in range(len(self.bert_layers)):
-                yield place + theirs, f"bert_layers.{i}.{ours}"
 
 
 class NoSegments(nn.Module):
@@ -235,7 +205,8 @@ class DistilBertModel(Variant):
         "attention_dropout": "attention_probs_dropout_prob",
         "activation": "hidden_act",
     }
-    ENDINGS = {  # within a layer
+    LAYER = "transformer.layer.{}."
+    RENAMED = {
         "attention.self.query.": "attention.q_lin.",
         "attention.self.key.": "attention.k_lin.",
         "attention.self.value.": "attention.v_lin.",
@@ -260,24 +231,10 @@ class DistilBertModel(Variant):
         encoded = self.encode(self.embed(input_ids), attention_mask)  # (B, L, D)
         return {"last_hidden_state": encoded, "pooler_output": encoded[:, 0]}
 
-    def hf_names(self) -> Iterator[tuple[str, str]]:
-        """Other names in the layers; no segments, no pooler."""
-        for theirs, ours in MODEL_NAMES.items():
-            if not ours.startswith(("tk_type_embedding", "pooler")):
-                yield theirs, ours
-        for i in range(len(self.bert_layers)):
-            for theirs, ours in LAYER_NAMES.items():
-                beginning, _, kind = theirs.rpartition(".")
-                name = self.ENDINGS[f"{beginning}."] + kind
-                yield f"transformer.layer.{i}.{name}", f"bert_layers.{i}.{ours}"
-
 
 VARIANTS: dict[str, type[Variant]] = {
     variant.MODEL_TYPE: variant for variant in (RobertaModel, AlbertModel, DistilBertModel)
 }
-
-# ---------------------------------------------------------------------------------------------
-# The table
 
 
 def configurations(hidden: int, layers: int) -> dict[str, tuple[type[BertModel], BertConfig]]:
@@ -310,34 +267,29 @@ def count(model: BertModel) -> tuple[int, int]:
 
 def seconds_of(model: BertModel, batch: int, length: int, train: bool) -> float:
     """Seconds of a pass over random tokens without padding, and of a backward pass if ``train``."""
-    device = model.position_ids.device
-    ids = torch.randint(1000, 30000, (batch, length), device=device)  # (B, L)
+    ids = torch.randint(1000, 30000, (batch, length))  # (B, L)
     begun = time.perf_counter()
     with torch.set_grad_enabled(train):
         pooled = model.train(train)(ids, torch.ones_like(ids))["pooler_output"]  # (B, D)
         if train:
             pooled.sum().backward()
             model.zero_grad()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
     return time.perf_counter() - begun
 
 
-def show_table(args: argparse.Namespace) -> None:
-    """Print parameters and median times; the models take turns, so that all share a slow moment."""
-    device = pick_device(args.use_gpu)
-    made = configurations(args.hidden, args.layers)
-    models = {name: kind(config).to(device) for name, (kind, config) in made.items()}
+def show_table(hidden: int, layers: int, batch: int, length: int) -> None:
+    """Print parameters and median times; the models alternate, so that all share a slow moment."""
+    models = {name: kind(config) for name, (kind, config) in configurations(hidden, layers).items()}
     times: dict[tuple[str, bool], list[float]] = {}
-    for turn in tqdm(range(args.repeats + 1), desc="measure", leave=False, disable=None):
+    for turn in tqdm(range(REPEATS + 1), desc="measure", leave=False, disable=None):
         for name, model in models.items():
             for train in (False, True):
-                seconds = seconds_of(model, args.batch_size, args.length, train)
+                seconds = seconds_of(model, batch, length, train)
                 if turn:  # the first one warms up
                     times.setdefault((name, train), []).append(seconds)
     print(
-        f"hidden {args.hidden}, {args.layers} layers, {args.batch_size} × {args.length} tokens, "
-        f"median of {args.repeats}, {torch.get_num_threads()} thread(s), {device.type}\n"
+        f"hidden {hidden}, {layers} layers, {batch} × {length} tokens, "
+        f"median of {REPEATS}, {torch.get_num_threads()} thread(s)\n"
         "model         parameters   embeddings   the rest   forward    × BERT   "
         "and backward    × BERT"
     )
@@ -354,10 +306,10 @@ def show_table(args: argparse.Namespace) -> None:
 def load(folder: str | Path) -> Variant:
     """A RoBERTa, ALBERT or DistilBERT from a checkpoint folder, whichever it says it is."""
     folder = find_model(folder)
-    values = read_json(folder / "config.json")
-    with values_of(f"{folder} is not a checkpoint of {', '.join(VARIANTS)}", "choose another"):
-        variant = VARIANTS[values["model_type"]]
-    return variant.from_pretrained(folder)
+    kind = read_json(folder / "config.json").get("model_type")
+    if kind not in VARIANTS:
+        raise InputError(f"{folder} is not a checkpoint of {', '.join(VARIANTS)}; choose another")
+    return VARIANTS[kind].from_pretrained(folder)
 
 
 def main() -> None:
@@ -370,16 +322,12 @@ def main() -> None:
     add("--layers", type=positive_int, default=12, help="layers; DistilBERT has half as many")
     add("--batch_size", type=positive_int, default=8, help="texts per pass")
     add("--length", type=positive_int, default=128, help="tokens per text, at most 512")
-    add("--repeats", type=positive_int, default=5, help="passes to take the median of")
-    add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
     add("--load", metavar="DIR", help="say what is in a checkpoint instead")
     args = parser.parse_args()
-    if args.length > 512:
-        parser.error("--length must be at most 512, the positions that these models have")
-    if args.hidden > 64 and args.hidden % 64:
-        parser.error("--hidden must be a multiple of 64, the width of a head")
+    if args.length > 512 or (args.hidden > 64 and args.hidden % 64):
+        parser.error("--length must be at most 512, and --hidden a multiple of 64, a head's width")
     if not args.load:
-        show_table(args)
+        show_table(args.hidden, args.layers, args.batch_size, args.length)
         return
     model = load(args.load)
     total, embeddings = count(model)

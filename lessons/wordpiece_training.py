@@ -7,23 +7,20 @@ r"""How a vocabulary of word pieces is learned: join the pair with the best scor
 A pair's score is count(pair) / (count(first) · count(second)), as WordPiece has it (Schuster &
 Nakajima 2012), compared with count(pair) alone, as byte-pair encoding has it (Sennrich et al.
 2016), of characters or, as for GPT-2 and RoBERTa, of bytes. With --out the vocabulary is written
-for BertTokenizer, that of bytes for RoBERTa's tokenizer. docs/wordpiece.md explains it. This
-file does not know about models.
+for BertTokenizer, that of bytes for RoBERTa's tokenizer. docs/wordpiece.md explains it.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
@@ -44,17 +41,14 @@ from training.files.course_files import PRACTICE_DATA
 from training.files.errors import InputError
 from training.files.texts import read_text
 from training.files.writing import check_writable
-from training.loop.progress import progress_bar
 
 Pair = tuple[str, str]
 Tokenizer = BertTokenizer | BytePairTokenizer
 METHODS = ("wordpiece", "bpe", "bytes")
-LEAST_OF_BYTES = len(byte_pairs.SPECIAL_TOKENS) + len(BYTES)
 HELD_OUT = 10  # every tenth text is held out
 
 
-@dataclass(frozen=True)
-class Merge:
+class Merge(NamedTuple):
     """One step of learning: two pieces joined into one."""
 
     first: str
@@ -62,10 +56,6 @@ class Merge:
     piece: str  # the two joined
     count: int  # how often they were next to each other
     score: float
-
-
-# ---------------------------------------------------------------------------------------------
-# Texts and words
 
 
 def practice_texts() -> Iterator[str]:
@@ -78,27 +68,15 @@ def practice_texts() -> Iterator[str]:
             yield from (first, second)
 
 
-def texts_in(paths: Sequence[str]) -> Iterator[str]:
-    """The lines of text files, and of all *.txt in folders; InputError if one is not UTF-8."""
-    for file in text_files(paths):
-        yield from read_text(file).rstrip("\n").split("\n")
-
-
-def count_words(texts: Iterable[str], lower_case: bool = True) -> Counter[str]:
+def count_words(texts: Iterable[str]) -> Counter[str]:
     """How often each word occurs; words are what BertTokenizer splits into pieces."""
     stretches = Counter(stretch for text in texts for stretch in text.split())
     words: Counter[str] = Counter()
     for stretch, count in stretches.items():  # each stretch of text is cleaned once
-        for word in split_at_punctuation(normalise(stretch, lower_case)):
+        for word in split_at_punctuation(normalise(stretch)):
             if len(word) <= MAX_WORD_LENGTH:  # a longer one is [UNK] whatever is learned
                 words[word] += count
     return words
-
-
-def words_of(texts: Iterable[str], lower_case: bool) -> dict[str, Counter[str]]:
-    """The words of each method; with bytes a blank belongs to the word behind it."""
-    words = count_words(texts, lower_case)
-    return {"wordpiece": words, "bpe": words, "bytes": count_stretches(texts, lower_case)}
 
 
 def spell(word: str) -> list[str]:
@@ -106,15 +84,8 @@ def spell(word: str) -> list[str]:
     return [word[0], *("##" + character for character in word[1:])]
 
 
-# ---------------------------------------------------------------------------------------------
-# Learning
-
-
 class PairTable:
-    """Counts of all pairs and pieces, in arrays, so that the best score is found at once.
-
-    Pairs that vanish keep their row, with a count of 0.
-    """
+    """Counts of all pairs and pieces, in arrays; pairs that vanish keep their row."""
 
     def __init__(self):
         self.pairs: dict[Pair, int] = {}  # a pair → its row
@@ -144,20 +115,17 @@ class PairTable:
             np.frombuffer(numbers, np.int64)
             for numbers in (self.counts, self.piece_counts, self.first, self.second)
         )
-        if method != "wordpiece":
-            return counts.astype(np.float64)
-        return counts / np.maximum(alone[first] * alone[second], 1)
+        others = np.maximum(alone[first] * alone[second], 1) if method == "wordpiece" else 1
+        return counts / others
 
     def best(self, method: str, least: int) -> tuple[Pair, int, float] | None:
         """The pair to join, its count and score; None if no pair occurs ``least`` times.
 
         Of equal scores the higher count wins, then the alphabet.
         """
-        if not self.pairs:
-            return None
         scores = self.scores(method)
         scores[np.frombuffer(self.counts, np.int64) < least] = 0.0
-        top = scores.max()
+        top = scores.max(initial=0.0)
         if top == 0.0:
             return None
         pairs = list(self.pairs)
@@ -169,10 +137,9 @@ class PairTable:
 def learn(
     words: Mapping[str, int], size: int, method: str = "wordpiece", least: int = 1
 ) -> tuple[list[str], list[Merge]]:
-    """Learn a vocabulary; → its pieces in the order of their ids, and the merges that made them.
+    """Learn a vocabulary: its pieces in the order of their ids, and the merges that made them.
 
-    It begins with the special tokens and all characters, at the beginning and inside of words; or
-    with all bytes.
+    It begins with the special tokens and all characters (or bytes).
 
     Args:
         words: how often each occurs.
@@ -194,10 +161,9 @@ def learn(
         alphabet = sorted({piece for spelled in spellings.values() for piece in spelled})
     pieces = dict.fromkeys([*special, *alphabet])  # a set that keeps the order
     if size < len(pieces):
-        note = " (at the beginning of a word and inside count as two)" if inside else ""
         raise InputError(
-            f"--size {size} is too small for {len(alphabet)} characters{note} and the special "
-            f"tokens; it takes at least {len(pieces)}"
+            f"--size {size} is too small for {len(alphabet)} characters (those inside of words "
+            f"count again) and the special tokens; it takes at least {len(pieces)}"
         )
     table = PairTable()
     holders: defaultdict[Pair, set[str]] = defaultdict(set)  # words that a pair was seen in
@@ -206,7 +172,6 @@ def learn(
         for pair in pairwise(spellings[word]):
             holders[pair].add(word)
     merges = []
-    bar = iter(progress_bar(range(size - len(pieces)), "merges"))
     while len(pieces) < size and (best := table.best(method, least)):
         (first, second), count, score = best
         piece = first + second.removeprefix(inside)
@@ -217,15 +182,8 @@ def learn(
             table.add(spellings[word], words[word])
             for pair in pairwise(spellings[word]):
                 holders[pair].add(word)
-        if piece not in pieces:  # 'a' + '##bc' and 'ab' + '##c' make the same one
-            pieces[piece] = None
-            next(bar, None)
-    list(bar)  # ends the bar if there was less to join
+        pieces.setdefault(piece)  # 'a' + '##bc' and 'ab' + '##c' make the same one
     return list(pieces), merges
-
-
-# ---------------------------------------------------------------------------------------------
-# What was learned
 
 
 def show_merges(merges: Mapping[str, Sequence[Merge]], shown: int) -> None:
@@ -239,34 +197,18 @@ def show_merges(merges: Mapping[str, Sequence[Merge]], shown: int) -> None:
         print(line)
 
 
-def quality(tokenizer: Tokenizer, words: Mapping[str, int]) -> dict[str, float]:
+def quality(tokenizer: Tokenizer, words: Mapping[str, int]) -> tuple[float, float, float]:
     """Pieces per word of held-out words, and the fractions that are one piece or unknown."""
+    cuts = [(tokenizer.tokenize(word), count) for word, count in words.items()]
+    pieces = sum(len(cut) * count for cut, count in cuts)
+    whole = sum(count for cut, count in cuts if len(cut) == 1 and cut != ["[UNK]"])
+    unknown = sum(count for cut, count in cuts if "[UNK]" in cut)
     total = sum(words.values())
-    pieces = whole = unknown = 0
-    for word, count in words.items():
-        cut = tokenizer.tokenize(word)
-        pieces += count * len(cut)
-        whole += count * (len(cut) == 1 and cut != ["[UNK]"])
-        unknown += count * ("[UNK]" in cut)
-    return {"pieces": pieces / total, "whole": whole / total, "unknown": unknown / total}
+    return pieces / total, whole / total, unknown / total
 
 
-def show_quality(
-    tokenizers: Mapping[str, Tokenizer], words: Mapping[str, Mapping[str, int]]
-) -> None:
-    """Print how the vocabularies cut words of held-out texts."""
-    print(f"\non {sum(words['wordpiece'].values()):,} words of other texts")
-    print("vocabulary        size   pieces/word     whole words   [UNK]")
-    for name, tokenizer in tokenizers.items():
-        scores = quality(tokenizer, words[name])
-        print(
-            f"{name:12s}{len(tokenizer):10,d}{scores['pieces']:16.3f}{scores['whole']:14.1%}"
-            f"{scores['unknown']:8.2%}"
-        )
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """All flags."""
+def main() -> None:
+    """Learn by every method, print the merges, compare, write."""
     parser = OneLineParser(
         prog="lessons/wordpiece_training.py", description="Learn a vocabulary of word pieces."
     )
@@ -276,47 +218,41 @@ def make_parser() -> argparse.ArgumentParser:
     add("--least", type=positive_int, default=2, help="how often a pair has to occur (default: 2)")
     add("--show", type=positive_int, default=20, help="how many merges are printed")
     add("--encode", metavar="TEXT", help="cut this text with each vocabulary")
-    add("--cased", action="store_true", help="keep capitals and accents")
     add("--out", metavar="DIR", help="write the vocabulary, for BertTokenizer and --model folders")
-    add(
-        "--method",
-        choices=METHODS,
-        default="wordpiece",
-        help="which of them is written (default: wordpiece)",
-    )
-    return parser
-
-
-def main() -> None:
-    """Learn by every method, print the merges, compare, write."""
-    args = make_parser().parse_args()
+    add("--method", choices=METHODS, default="wordpiece", help="which of them is written")
+    args = parser.parse_args()
     if args.out:
         check_writable(args.out)
-    read, other = [], []
-    for i, text in enumerate(texts_in(args.text) if args.text else practice_texts()):
-        (other if i % HELD_OUT == HELD_OUT - 1 else read).append(text)
-    lower_case = not args.cased
-    words, other_words = (words_of(texts, lower_case) for texts in (read, other))
+    files = (read_text(file).rstrip("\n").split("\n") for file in text_files(args.text or ()))
+    texts = [*chain.from_iterable(files)] if args.text else [*practice_texts()]
+    texts = [text.lower() for text in texts]
+    held_out = texts[HELD_OUT - 1 :: HELD_OUT]
+    del texts[HELD_OUT - 1 :: HELD_OUT]
+    words, other_words = (
+        {"wordpiece": plain, "bpe": plain, "bytes": count_stretches(part)}
+        for part, plain in ((part, count_words(part)) for part in (texts, held_out))
+    )
     plain = words["wordpiece"]
-    print(f"{sum(plain.values()):,} words, {len(plain):,} different ones, in {len(read):,} texts")
-    merges, tokenizers = {}, {}
+    print(f"{sum(plain.values()):,} words, {len(plain):,} different ones, in {len(texts):,} texts")
+    tokenizers: dict[str, Tokenizer] = {}
+    merges = {}
     for method in METHODS:
-        if method == "bytes" and args.method != "bytes" and args.size < LEAST_OF_BYTES:
-            print(f"bytes: left out, --size {args.size} is less than {LEAST_OF_BYTES}")
-            continue
         pieces, merges[method] = learn(words[method], args.size, method, args.least)
-        if method == "bytes":
-            pairs = [(merge.first, merge.second) for merge in merges[method]]
-            tokenizers[method] = BytePairTokenizer(pieces, pairs, lower_case)
-        else:
-            tokenizers[method] = BertTokenizer(pieces, lower_case=lower_case)
+        pairs = [merge[:2] for merge in merges[method]]
+        is_bytes = method == "bytes"
+        tokenizers[method] = BytePairTokenizer(pieces, pairs) if is_bytes else BertTokenizer(pieces)
     show_merges(merges, args.show)
-    if other_words["wordpiece"]:
-        show_quality(tokenizers, other_words)
+    if count := sum(other_words["wordpiece"].values()):
+        print(f"\non {count:,} words of other texts")
+        print("vocabulary        size   pieces/word     whole words   [UNK]")
+        for name, tokenizer in tokenizers.items():
+            pieces, whole, unknown = quality(tokenizer, other_words[name])
+            size = f"{len(tokenizer):10,d}"
+            print(f"{name:12s}{size}{pieces:16.3f}{whole:14.1%}{unknown:8.2%}")
     if args.encode is not None:
         print()
         for method, tokenizer in tokenizers.items():
-            print(f"{method:10s} {' '.join(tokenizer.tokenize(args.encode))}")
+            print(f"{method:10s} {' '.join(tokenizer.tokenize(args.encode.lower()))}")
     if args.out:
         tokenizers[args.method].save_pretrained(args.out)
         print(f"\nwrote {len(tokenizers[args.method]):,} tokens ({args.method}) to {args.out}")

@@ -4,10 +4,7 @@
 # One sentence, and where each head of each layer looks, by the `attention` of `bert.py`. `docs/attention-maps.md`
 # tells what there is to see, and what attention does not explain.
 #
-# In Colab or Kaggle, put the address of your group's repository into `REPOSITORY`; in a clone, leave it empty. A
-# private repository takes a token that may read this repository alone: `https://TOKEN@github.com/GROUP/minbert.git`.
-# Remove it before you share the notebook: who has the token can read your code. What is missing is installed; a
-# PyTorch that is already there stays.
+# `part1.ipynb` says what to fill in below.
 
 # %%
 # first_cell.py
@@ -24,7 +21,7 @@ if not picture.is_file():
 display(Image(picture))
 
 # %% [markdown]
-# A row is a layer, a column a head; in each square line i is what piece i attends to. The page
+# A row is a layer, a column a head; in each square line i is what token i attends to. The page
 # `predictions/attention.html` is for walking around in it.
 #
 # ## One head in numbers
@@ -39,21 +36,16 @@ NAME = default_model()
 model, tokenizer = BertModel.from_pretrained(NAME), BertTokenizer.from_pretrained(NAME)
 batch = tokenizer(TEXT, return_tensors="pt")
 maps = attention_maps(model, batch["input_ids"], batch["attention_mask"])[:, 0]  # (layers, H, L, L)
-pieces = tokenizer.convert_ids_to_tokens(batch["input_ids"][0].tolist())
+tokens = tokenizer.convert_ids_to_tokens(batch["input_ids"][0].tolist())
 LAYER, HEAD = 0, 0
-for piece, row in zip(pieces, maps[LAYER, HEAD], strict=True):
-    print(f"{piece:>12} looks at {pieces[row.argmax()]:12} {row.max():.2f}")
+for token, row in zip(tokens, maps[LAYER, HEAD], strict=True):
+    print(f"{token:>12} looks at {tokens[row.argmax()]:12} {row.max():.2f}")
 
 # %% [markdown]
-# ## Heads that look back, ahead, or at `[CLS]`
-#
-# The mean weight that each head gives to the piece before, to the one after, and to the first one:
+# The mean weight that each head gives to the token before, to the one after, and to `[CLS]`:
 
 # %%
-for name, share in (
-    ("before", maps.diagonal(-1, 2, 3).mean(-1)),  # (layers, H)
-    ("after", maps.diagonal(1, 2, 3).mean(-1)),
-    ("[CLS]", maps[..., 0].mean(-1)),
-):
-    layer, head = divmod(int(share.argmax()), share.size(1))
-    print(f"{name:>6}: most in layer {layer + 1}, head {head + 1}: {share.max():.2f}")
+before, after = (maps.diagonal(offset, 2, 3).mean(-1) for offset in (-1, 1))  # (layers, H)
+for name, weight in (("before", before), ("after", after), ("[CLS]", maps[..., 0].mean(-1))):
+    layer, head = divmod(int(weight.argmax()), weight.size(1))
+    print(f"{name:>6}: most in layer {layer + 1}, head {head + 1}: {weight.max():.2f}")

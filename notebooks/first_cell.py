@@ -18,21 +18,10 @@ class Stop(Exception):
 
 def run(*command):
     """Whether a command succeeds, and the last line it writes to stderr, without passwords."""
-    quiet = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=quiet
-    )
-    return not done.returncode, re.sub(
-        "//[^/@ ]*@", "//", (done.stderr.split("\n")[-2:] or [""])[0]
-    )
-
-
-def is_installed(requirement):
-    """Whether the package of this line is there, in whichever version."""
-    try:
-        return bool(importlib.metadata.version(requirement.partition("==")[0]))
-    except importlib.metadata.PackageNotFoundError:
-        return False
+    os.environ["GIT_TERMINAL_PROMPT"] = "0"
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    last = (done.stderr.split("\n")[-2:] or [""])[0]
+    return not done.returncode, re.sub("//[^/@ ]*@", "//", last)
 
 
 # Here, around the folder of the notebook, or where an earlier run of this cell has cloned it to
@@ -42,18 +31,17 @@ if not (root / "sanity_check.py").is_file():
     if not REPOSITORY:
         raise Stop("fill in REPOSITORY above, and run this cell again")
     if not shutil.which("git"):
-        raise Stop(
-            f"git is not installed; download the repository as a zip, unpack it so that "
-            f"{root / 'sanity_check.py'} exists, and run this cell again"
-        )
+        raise Stop(f"git is not installed; unpack the handout into {root}, and run this cell again")
     is_cloned, reason = run("git", "clone", "--quiet", REPOSITORY, str(root))
     if not is_cloned:
         raise Stop(
-            f"cannot clone REPOSITORY ({reason}); turn the network on, or unpack the handout into {root}"
+            f"cannot clone ({reason}); turn the network on, or unpack the handout into {root}"
         )
 os.chdir(root)
 sys.path[:0] = [str(root)] * (str(root) not in sys.path)
-missing = [line for line in Path("requirements.txt").read_text().split() if not is_installed(line)]
+installed = {found.name.replace("_", "-") for found in importlib.metadata.distributions()}
+lines = Path("requirements.txt").read_text().split()  # any version will do
+missing = [x for x in lines if x.partition("==")[0].replace("_", "-") not in installed]
 if missing and not run(sys.executable, "-m", "pip", "install", "--quiet", *missing)[0]:
     raise Stop(f"cannot install {', '.join(missing)}; turn the network on, and run this cell again")
 

@@ -39,11 +39,6 @@ def scripts() -> list[Path]:
     return sorted({*FOLDER.glob("*.py")} - {FIRST_CELL, Path(__file__).resolve()})
 
 
-def main() -> None:
-    """Write all notebooks."""
+if __name__ == "__main__":
     for script in scripts():
         write_whole(script.with_suffix(".ipynb"), notebook(script))
-
-
-if __name__ == "__main__":
-    main()

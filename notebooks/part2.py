@@ -4,10 +4,7 @@
 # For Colab, Kaggle or Jupyter, with part 1 done. You write in `multitask_classifier.py`; `docs/part2.md` says
 # what. On the real files you want a GPU: in Colab *Runtime*, *Change runtime type*.
 #
-# In Colab or Kaggle, put the address of your group's repository into `REPOSITORY`; in a clone, leave it empty. A
-# private repository takes a token that may read this repository alone: `https://TOKEN@github.com/GROUP/minbert.git`.
-# Remove it before you share the notebook: who has the token can read your code. What is missing is installed; a
-# PyTorch that is already there stays.
+# `part1.ipynb` says what to fill in below.
 
 # %%
 # first_cell.py

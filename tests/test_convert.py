@@ -1,6 +1,5 @@
 """data/convert.py: classifier.py reads what it writes, and the split of IMDB is the one said."""
 
-import gzip
 import json
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 from support import assert_refused, load_script, succeeded
 
 from datasets import load_data, load_pairs
-from lessons.entities import read_sentences
 
 
 @pytest.fixture
@@ -36,7 +34,7 @@ def reviews(tmp_path) -> Path:
 
 
 def test_the_split_of_the_reviews(convert, reviews, tmp_path):
-    done = succeeded(convert("imdb", reviews, "--out", tmp_path / "out", "--seed", 3))
+    succeeded(convert("imdb", reviews, "--out", tmp_path / "out", "--seed", 3))
     rows = {name: load_data(tmp_path / "out" / f"{name}.csv", "dev") for name in SPLITS}
     assert {name: len(found) for name, found in rows.items()} == SPLITS
     ids = [key for found in rows.values() for *_, key in found]
@@ -45,9 +43,6 @@ def test_the_split_of_the_reviews(convert, reviews, tmp_path):
     assert sum(label for _, label, _ in rows["test"]) == 20  # half of them
     text, label, _ = next(row for row in rows["train"] if row[2] == "train/10")
     assert (text, label) == ('train 10,"quoted" with a tab\x85and more', 0)
-    assert "3 texts of IMDB's test half are in its training half" in done.out
-    tested = sum(text.startswith("seen twice") for text, *_ in rows["test"])
-    assert f"{tested} of the 40 test texts made here are in" in done.out
 
 
 def test_the_reviews_as_their_authors_pack_them(convert, reviews, tmp_path):
@@ -70,7 +65,7 @@ def test_the_reviews_as_their_authors_pack_them(convert, reviews, tmp_path):
         assert first.read_bytes() == second.read_bytes()
     (packed / "test" / "pos").rename(packed / "test" / "positive")
     done = convert("imdb", packed, "--out", tmp_path / "c")
-    assert_refused(done, "nor texts in test/neg and test/pos", code=1)
+    assert_refused(done, "texts in test/neg and test/pos", code=1)
 
 
 SPLITS = {"train": 108, "dev": 12, "test": 40}
@@ -104,22 +99,13 @@ def test_few_labels_are_a_sample(convert, tmp_path):
     succeeded(convert("few", whole, "--rows", 10, "--out", tmp_path / "few", "--seed", 1))
     assert (tmp_path / "few/train-10.csv").read_bytes() != first
     done = convert("few", whole, "--rows", 61, "--out", tmp_path / "more")
-    assert_refused(done, "train.csv has 60 rows, fewer than --rows 61", code=1)
-    assert "few and zorro need --rows" in convert("few", whole, "--out", tmp_path / "more").err
+    assert_refused(done, "train.csv has 60 rows; give as --rows how many", code=1)
 
 
-QUOTED = 'a\t"how\tx\t1\nb\tyes" z\ty\t0\n'
 FAULTS = [  # a file, its text, the kind and further flags, what is said
-    ("train.tsv", "sentence\tlabel\nfine\t2\n", "sst2", "row 1 has the label '2', out of range 0"),
-    ("train.tsv", "sentence\nfine\n", "sst2", "lacks the column label"),
-    ("other.tsv", "", "sst2", "train.tsv cannot be read"),
+    ("train.tsv", "sentence\tlabel\nfine\t2\n", "sst2", "has the label '2', out of range 0"),
     ("snli_1.0_dev.jsonl", '{"sentence1": null}', "snli", "snli_1.0_dev.jsonl"),
-    ("p.tsv", "split\tsentence1\tsentence2\tscore\n../x\ta\tb\t1\n", "pairs", "row 1"),
     ("q.csv", "id,sentence,label\na,x,1\n", "few --rows 1", "lacks the column id"),
-    ("q.csv", "id\tsentence\na\tx\n", "few --rows 1 --seed -1", "--seed"),
-    ("q.csv", f"id\tsentence\tx\tlabel\n{QUOTED}", "few --rows 1", "row 1 (id a) runs on over"),
-    ("q.csv", f"id\tsentence1\tsentence2\tis_duplicate\n{QUOTED}", "quora", "row 1 (id a) runs on"),
-    ("q.csv", "id\ta\tb\tis_duplicate\nx\ty\tz\t1\n", "quora", "has neither sentence1 and"),
 ]
 
 
@@ -152,74 +138,36 @@ def test_relations(convert, tmp_path):
     assert rows[1][0] == "s1 dev 2 ."
     with (folder / "s2.test").open("a") as file:
         file.write("one more\n")
-    message = "s1.test, s2.test and labels.test have 4, 5 and 4 lines"
+    message = "s1, s2 and labels.test differ in length"
     assert_refused(convert("snli", folder, "--out", tmp_path), message, code=1)
 
 
 def test_relations_as_their_authors_pack_them(convert, tmp_path):
     """Half of an emoji, as some JSON has it, becomes the replacement character."""
-    for split in ("train", "dev", "dev_matched"):
-        rows = [(split, "x", label, f'"{i} a', f"{split} b") for i, label in enumerate(LABELS)]
-        a_relation_table(tmp_path / f"multinli_1.0_{split}.txt", "gold_label", rows)
-        table = [
-            {"gold_label": label, "sentence1": f"{first}\ud83c", "sentence2": second}
-            for *_, label, first, second in rows
+    for name in (
+        "snli_1.0_train",
+        "snli_1.0_dev",
+        "multinli_1.0_train",
+        "multinli_1.0_dev_matched",
+    ):
+        rows = [
+            {"gold_label": label, "sentence1": f'"{i} a\ud83c', "sentence2": name}
+            for i, label in enumerate(LABELS)
         ]
-        text = "".join(json.dumps(row) + "\n" for row in table)
-        (tmp_path / f"snli_1.0_{split}.jsonl").write_text(text, "utf-8-sig")
-    for kind, end, second in (("snli", "\ufffd", "dev b"), ("multinli", "", "dev_matched b")):
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(text, "utf-8-sig")
+    for kind, second in (("snli", "snli_1 .0_dev"), ("multinli", "multinli_1 .0_dev_matched")):
         succeeded(convert(kind, tmp_path, "--out", tmp_path / kind))
         pairs = load_pairs(tmp_path / kind / "nli-dev.csv", "train", "relation", 3)
         assert pairs == [
-            (f'"0 a{end}', second, 1, "dev-0"),
-            (f'"2 a{end}', second, 2, "dev-1"),
-            (f'"3 a{end}', second, 0, "dev-2"),
+            ('"0 a\ufffd', second, 1, "dev-0"),
+            ('"2 a\ufffd', second, 2, "dev-1"),
+            ('"3 a\ufffd', second, 0, "dev-2"),
         ]
     (tmp_path / "snli_1.0_dev.jsonl").write_text("{")
     assert_refused(
         convert("snli", tmp_path, "--out", tmp_path), "dev.jsonl, line 1 is not valid JSON", code=1
     )
-    done = convert("multinli", tmp_path / "snli", "--out", tmp_path / "none")
-    assert_refused(done, "has neither multinli_1.0_train.jsonl nor .txt", code=1)
-
-
-def a_relation_table(path, column, rows, opened=open):
-    """Pairs in a table with tabs, whose cells are never quoted."""
-    lines = [f"split\tgenre\t{column}\tsentence1\tsentence2", *map("\t".join, rows)]
-    with opened(path, "wt", encoding="utf-8-sig") as file:
-        file.write("\n".join(lines) + "\n")
-
-
-def test_files_of_pairs(convert, tmp_path):
-    nli, sts = tmp_path / "AllNLI.tsv.gz", tmp_path / "stsbenchmark.tsv.gz"
-    rows = [("train", "x", "contradiction", '"no no', "b"), ("dev", "x", "neutral", "c", "d")]
-    a_relation_table(nli, "label", rows, gzip.open)
-    rows = [("dev", "x", "2.600", "a b", "c"), ("test", "x", "5.000", "d", "d")]
-    a_relation_table(sts, "score", rows, gzip.open)
-    for file in (nli, sts):
-        succeeded(convert("pairs", file, "--out", tmp_path / "out"))
-    written = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert written == ["nli-dev.csv", "nli-train.csv", "sts-dev.csv", "sts-test.csv"]
-    train = load_pairs(tmp_path / "out" / "nli-train.csv", "train", "relation", 3)
-    assert train == [('"no no', "b", 0, "train-0")]
-    dev = load_pairs(tmp_path / "out" / "sts-dev.csv", "dev", "similarity")
-    assert dev == [("a b", "c", 2.6, "dev-0")]
-    a_relation_table(nli, "gold", rows, gzip.open)
-    said = "lacks the column label or score: is it AllNLI or stsbenchmark?"
-    assert_refused(convert("pairs", nli, "--out", tmp_path / "out"), said, code=1)
-
-
-OWN = "a1\tgood\t1\nb2\tbad\t0\nB2\tfine\t1\n"
-
-
-@pytest.mark.parametrize("header", ["id\tsentence\tlabel", "key\tid\tsentence\tlabel"])
-def test_few_rows_of_a_file_without_an_index(convert, tmp_path, header):
-    file = tmp_path / "own.tsv"
-    more = "k\t" if header.startswith("key") else ""
-    file.write_text(header + "\n" + "".join(f"{more}{row}\n" for row in OWN.splitlines()))
-    succeeded(convert("few", file, "--rows", 3, "--out", tmp_path))
-    rows = load_data(tmp_path / "own-3.csv", "dev")
-    assert sorted(rows) == [("bad", 0, "b2"), ("fine", 1, "B2"), ("good", 1, "a1")]
 
 
 def test_texts_alone(convert, tmp_path):
@@ -229,21 +177,6 @@ def test_texts_alone(convert, tmp_path):
     table.write_text("\tid\tsentence1\tsentence2\tis_duplicate\n" + rows)
     succeeded(convert("text", table, "--out", tmp_path / "out"))
     assert (tmp_path / "out" / "pairs.txt").read_text() == "one two\n\nthree\n"
-    done = convert("text", tmp_path, "--out", tmp_path)
-    assert_refused(done, f"no file {tmp_path}", code=1)
-
-
-def test_parts_of_speech(convert, tmp_path):
-    """What lessons/word_tagger.py reads; a text whose words textblob takes apart is left out."""
-    pytest.importorskip("textblob", reason="no textblob: pip install -r requirements-dev.txt")
-    table = tmp_path / "films.csv"
-    rows = "0\ta\tThe old film sings .\t1\n1\tb\tJohn never sleeps !\t0\n"
-    table.write_text("\tid\tsentence\tsentiment\n" + rows)
-    succeeded(convert("speech", table, "--out", tmp_path / "out"))
-    first, second = read_sentences(tmp_path / "out" / "films.txt", any_tags=True)
-    assert list(first.words) == ["The", "old", "film", "sings", "."]
-    assert list(first.tags) == ["DT", "JJ", "NN", "VBZ", "."]
-    assert list(second.tags) == ["NNP", "RB", "VBZ", "."]
 
 
 def test_quora_is_cut_so_that_no_question_is_in_both(tmp_path, convert):
@@ -271,24 +204,3 @@ def test_quora_is_cut_so_that_no_question_is_in_both(tmp_path, convert):
         assert theirs == load_pairs(tmp_path / name, split, "is_duplicate")
     rows.drop(columns="is_duplicate").to_csv(tmp_path / "bad.csv", sep="\t")
     assert_refused(convert("quora", tmp_path / "bad.csv", "--out", tmp_path), "is_duplicate")
-
-
-def test_a_sample_of_zorro_keeps_pairs_and_licence(convert, tmp_path):
-    zorro = tmp_path / "zorro"
-    zorro.mkdir()
-    for name in ("case-one", "case-two"):
-        lines = "".join(f"bad {i}\ngood {i}\n" for i in range(50))
-        (zorro / f"{name}.txt").write_text(lines, encoding="utf-8")
-    line = ("zorro", zorro, "--rows", 10, "--out", tmp_path / "out")
-    assert_refused(convert(*line), "with a LICENSE", code=1)
-    (zorro / "LICENSE").write_text("MIT", encoding="utf-8")
-    succeeded(convert(*line))
-    assert (tmp_path / "out" / "LICENSE").read_text(encoding="utf-8") == "MIT"
-    lines = (tmp_path / "out" / "case-two.txt").read_text(encoding="utf-8").splitlines()
-    numbers = [int(line.split()[1]) for line in lines]
-    assert len(lines) == 20
-    assert lines[::2] == [f"bad {number}" for number in numbers[::2]]
-    assert lines[1::2] == [f"good {number}" for number in numbers[::2]]
-    assert numbers == sorted(numbers) != list(range(10))
-    refused = convert(*line[:2], "--rows", 51, "--out", tmp_path / "out")
-    assert_refused(refused, "100 lines, not two a pair for 51 pairs", code=1)

@@ -17,9 +17,10 @@ from support import (
 )
 from torch.nn import functional as F
 
+from classifier import load_model
 from datasets import SentenceClassificationDataset, load_data
 from lessons import distil
-from lessons.distil import DistilBertClassifier, Teacher, student_of
+from lessons.distil import DistilBertClassifier, student_of, teacher_outputs
 from optimizer import AdamW
 from utils import seed_everything
 
@@ -36,18 +37,14 @@ def teacher_file(tmp_path_factory):
 
 @pytest.fixture
 def teacher(teacher_file):
-    return Teacher(teacher_file, CPU)
+    return load_model(teacher_file, CPU)
 
 
 @pytest.fixture
 def batch(teacher, tiny_data):
     """All 25 training sentences."""
     rows, _ = load_data(tiny_data / "ids-sst-train.csv", "train")
-    return SentenceClassificationDataset(rows, teacher.config).pad_data(rows)
-
-
-# ---------------------------------------------------------------------------------------------
-# The student
+    return SentenceClassificationDataset(rows, teacher[1]).pad_data(rows)
 
 
 def hidden_of(bert, batch):
@@ -57,7 +54,7 @@ def hidden_of(bert, batch):
 
 
 def test_with_all_layers_it_is_the_teacher(teacher, batch):
-    bert = teacher.model.bert
+    bert = teacher[0].bert
     assert bert.tk_type_embedding.weight[0].abs().max() > 0.1  # that counts, where there are none
     student = student_of(bert, layers=4)
     torch.testing.assert_close(hidden_of(student, batch), hidden_of(bert, batch), atol=1e-5, rtol=0)
@@ -68,7 +65,7 @@ def test_with_all_layers_it_is_the_teacher(teacher, batch):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_the_classifier_is_that_of_transformers(teacher, batch, tmp_path, dtype):
-    model = stir(DistilBertClassifier(student_of(teacher.model.bert), 5, dropout=0.3))
+    model = stir(DistilBertClassifier(student_of(teacher[0].bert), 5, dropout=0.3))
     model.save_pretrained(tmp_path)
     theirs, report = transformers.DistilBertForSequenceClassification.from_pretrained(
         tmp_path, output_loading_info=True
@@ -90,10 +87,6 @@ def test_the_classifier_is_that_of_transformers(teacher, batch, tmp_path, dtype)
     again = DistilBertClassifier.from_pretrained(tmp_path)
     assert again.dropout.p == 0.3
     assert_same_tensors(again.to(dtype).state_dict(), ours.state_dict())
-
-
-# ---------------------------------------------------------------------------------------------
-# Training
 
 
 @pytest.fixture
@@ -123,10 +116,10 @@ def test_a_step_is_one_on_the_weighted_losses(
     succeeded(run_script_here(distil, *line, *once, "--weights", *map(str, weights)))
 
     seed_everything(11711)  # so that the student's head begins with the same numbers
-    teacher = Teacher(line[1], CPU)
-    model = DistilBertClassifier(student_of(teacher.model.bert), 5, 0.0)
+    teacher = load_model(line[1], CPU)
+    model = DistilBertClassifier(student_of(teacher[0].bert), 5, 0.0)
     ids, mask, labels = batch["token_ids"], batch["attention_mask"], batch["labels"]
-    wanted, wanted_hidden = teacher.outputs(ids, mask)
+    wanted, wanted_hidden = teacher_outputs(teacher[0], ids, mask)
     logits, hidden = model.outputs(ids, mask)
     real = mask.bool()
 
@@ -181,21 +174,14 @@ def test_a_run(run_script_here, line, teacher, tmp_path):
     assert accuracy == pytest.approx(metrics["best"]["dev_acc"])
 
 
-# ---------------------------------------------------------------------------------------------
-# What is refused, in one line
-
-
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
         ("--teacher missing.pt", "no checkpoint at missing.pt"),
         ("--layers 5", "--layers 5: the teacher has only 4"),
         ("--weights 1 -1 1", "--weights must be at least 0, and one of them above"),
-        ("--compile", "--compile and --reencode have no meaning here"),
-        ("--out taken", "cannot write taken"),
     ],
 )
 def test_bad_input(run_script_here, line, tmp_path, flags, said):
-    (tmp_path / "taken").write_text("x")
     assert_refused(run_script_here(distil, *line, *flags.split()), said)
     assert not (tmp_path / "distilled" / "model.safetensors").exists()

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tempfile
 import zipfile
 
 import numpy as np
@@ -14,7 +13,6 @@ from support import (
     WORDS,
     assert_refused,
     data_folder,
-    stir,
     succeeded,
     tiny_config,
     tiny_vocabulary,
@@ -113,26 +111,7 @@ def test_what_a_pair_counts(folder, run_script_here, tmp_path, lines, accuracy, 
     rows = rows_of(done.out)
     assert rows["mine"] == rows["all"]
     assert rows["all"][:2] == [str(len(lines) // 2), accuracy]
-    assert "published" not in done.out  # these are of other pairs
     assert ("ties, which count half: 1" in done.out) == (accuracy in ("0.500", "0.250"))
-
-
-def test_random_weights_know_no_grammar(books):
-    """Each prefers some words, so that whole paradigms go one way: many models are averaged."""
-    tokenizer = books[1]
-    pairs = grammar.draw(grammar.read_pairs(None), 4, seed=0)
-    encoded = grammar.encode(tokenizer, pairs, 128)
-    accuracies = []
-    for seed in range(20):
-        torch.manual_seed(seed)
-        config = tiny_config(vocab_size=len(tokenizer), max_position_embeddings=40)
-        model = stir(PretrainingModel(config, objective="none"), 0.3)
-        sentences = [ids for both in encoded for ids in both]
-        scores = grammar.sentence_scores(model, sentences, tokenizer.mask_token_id)
-        accuracies.append(grammar.marks(grammar.differences(encoded, scores)).mean())
-    error = np.std(accuracies) / len(accuracies) ** 0.5
-    assert np.mean(accuracies) == pytest.approx(0.5, abs=3 * error)
-    assert error < 0.03
 
 
 def test_books_on_a_part_of_the_sample(run_script_here):
@@ -143,7 +122,6 @@ def test_books_on_a_part_of_the_sample(run_script_here):
     assert accuracy > 0.7 > baseline > 0.4
     assert len(rows) == 13 + 1
     assert done.out.count("preferred") == done.out.count("grammatical  ") == 2
-    assert "published: BabyBERTa" in done.out
 
 
 def test_the_sample_is_a_draw_from_zorro(monkeypatch):
@@ -168,30 +146,12 @@ def test_blimp(folder, run_script_here, tmp_path, monkeypatch):
     monkeypatch.setenv("MINBERT_DATA", str(tmp_path))
     done = succeeded(run_script_here(grammar, "--model", folder, "--pairs", "blimp"))
     assert rows_of(done.out)["islands"][0] == "2"
-    assert "RoBERTa-large" in done.out
 
 
 def test_the_interval_is_wilson_s():
     for right, count in ((0, 10), (7, 10), (813, 1000)):
         expected = binomtest(right, count).proportion_ci(method="wilson")
         assert grammar.wilson(right / count, count) == pytest.approx(expected, abs=1e-4)
-
-
-def test_counting_words(folder, run_script_here, tmp_path, monkeypatch):
-    """A frequent word wins; nothing is written."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    text = write(tmp_path / "text.txt", "a warm film", "a warm act", "dull")
-    file = write(tmp_path / "mine.txt", "dull film", "warm film")
-    line = ("--model", folder, "--pairs", file, "--unigrams", text)
-    done = succeeded(run_script_here(grammar, *line))
-    assert rows_of(done.out)["all"][-1] == "1.000"
-    assert "replaced" not in done.out
-    text.write_bytes(text.read_bytes() + b"\xe9")
-    done = succeeded(run_script_here(grammar, *line))
-    assert f"{text}: 1 places are not UTF-8 and were replaced" in done.out
-    done = succeeded(run_script_here(grammar, *line[:-2]))
-    assert rows_of(done.out)["all"][-1] == "–"
-    assert "has no unigrams.txt; --unigrams TEXT" in done.out
 
 
 def test_the_same_words_in_another_order_are_a_tie():
@@ -211,27 +171,16 @@ def test_the_counts_beside_books_are_of_its_vocabulary(books, run_script_here, t
     shutil.copytree(MODELS / OWN_MODEL, tmp_path / "mine")
     write(tmp_path / "mine" / "unigrams.txt", *counts[1:])
     done = run_script_here(grammar, "--model", tmp_path / "mine", "--each", "1")
-    assert_refused(done, "unigrams.txt", "7999 counts for 8000 tokens", code=1)
-    for count in (-1, 10**20):
-        write(tmp_path / "mine" / "unigrams.txt", count, *counts[1:])
-        done = run_script_here(grammar, "--model", tmp_path / "mine", "--each", "1")
-        assert_refused(done, "unigrams.txt", f"{count} is not a count", code=1)
+    assert_refused(done, "unigrams.txt has 7999 counts for 8000 tokens", code=1)
 
 
 @pytest.mark.parametrize(
     ("lines", "facts"),
     [
-        (
-            ("a", "a ☃ film"),
-            ('mine.txt, lines 1 and 2: "a ☃ film" has "☃"', "not in the vocabulary"),
-        ),
-        (("a", "a film", "dull"), ("odd number of lines, 3", "no partner")),
-        (("a", "", "film"), ("mine.txt, line 2 is empty",)),
-        ((), ("mine.txt, line 1 is empty",)),
-        (("a", "film\ta"), ("mine.txt, line 2 has a tab; write one sentence a line",)),
-        (("a", "film", "a", "film " * 11), ("lines 3 and 4: ", "13 tokens", "12 positions")),
-        (("a film", "a [MASK] film"), ("[MASK], which is not a word",)),
-        (("a film", "\u200b"), ("no letter or sign",)),
+        (("a", "a ☃ film"), ('"a ☃ film" contains [UNK]',)),
+        (("a", "a film", "dull"), ("mine.txt: its last line is alone",)),
+        (("a", "film", "a", "film " * 11), ("has 13 tokens", "3 to 12")),
+        (("a film", "\u200b"), ("has 2 tokens",)),
     ],
 )
 def test_pairs_that_cannot_be_scored_are_one_line(folder, run_script_here, tmp_path, lines, facts):
@@ -246,26 +195,11 @@ def test_what_is_not_there_is_one_line(folder, run_script_here, tmp_path, monkey
     write(tmp_path / "not.zip", "text")
     with zipfile.ZipFile(tmp_path / "numbers.zip", "w") as archive:
         archive.writestr("data/a.jsonl", json.dumps(dict.fromkeys(BLIMP, 1)))
-    whole = (tmp_path / "numbers.zip").read_bytes()
-    (tmp_path / "damaged.zip").write_bytes(whole.replace(b": 1", b": 2"))
     for name, fact in (
-        ("zorro", "set MINBERT_DATA"),
-        ("none.txt", "none.txt cannot be read"),
+        ("blimp", "set MINBERT_DATA"),
         ("empty", "has no pairs"),
-        ("not.zip", "not a zip file"),
-        ("numbers.zip", "a.jsonl, line 1 is not a pair of BLiMP (its linguistics_term is 1, not"),
-        ("damaged.zip", "Bad CRC-32"),
-        ("", "--pairs: the text is empty"),
+        ("not.zip", "is not BLiMP.zip (File is not a zip file)"),
+        ("numbers.zip", "is not BLiMP.zip ('int' object has no attribute 'strip')"),
     ):
         done = run_script_here(grammar, "--model", folder, "--pairs", name)
-        assert_refused(done, fact, code=1 if name else 2)
-    write(tmp_path / "blank.txt", "", " ")
-    line = ("--model", folder, "--pairs", write(tmp_path / "mine.txt", "a film", "film"))
-    for text, fact in (
-        ("blank.txt", "blank.txt has no words to count"),
-        ("none.txt", "none.txt: no such file or folder"),
-        ("empty", "empty holds no *.txt file"),
-        ("", "--unigrams: the text is empty"),
-    ):
-        done = run_script_here(grammar, *line, "--unigrams", text)
-        assert_refused(done, fact, code=1 if text else 2)
+        assert_refused(done, fact, code=1)

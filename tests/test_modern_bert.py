@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -130,20 +129,8 @@ def test_padding_changes_nothing(tmp_path):
     [
         ({"model_type": "bert"}, "its model_type is 'bert', not 'modernbert'"),
         ({"hidden_size": 45, "num_attention_heads": 9}, "is 5, an odd head width"),
-        ({"local_attention": 0}, "local_attention must be a whole number from 1 to"),
-        ({"norm_bias": True}, "its norm_bias is True, not False"),
-        ({"tie_word_embeddings": False}, "its tie_word_embeddings is False, not True"),
-        ({"layer_types": [LOCAL]}, "layer_types must be"),
-        ({"layer_types": 3}, "layer_types must be"),
-        ({"layer_types": [[LOCAL]] * 3}, "layer_types must be"),
-        ({"rope_parameters": [1]}, "its rope_parameters is [1], not an object {…}"),
-        ({"rope_parameters": {GLOBAL: 1.5}}, "its full_attention is 1.5, not an object {…}"),
-        ({"rope_parameters": {LOCAL: {"rope_theta": "x"}}}, "local_rope_theta must be a whole"),
         ({"rope_parameters": {LOCAL: {"rope_type": "yarn"}}}, "its rope_type is 'yarn'"),
-        ({"rope_parameters": {LOCAL: {}}}, "'rope_theta' is missing"),
-        ({"rope_parameters": {LOCAL: {"rope_theta": 777.5}}}, "local_rope_theta must be a whole"),
         ({"rope_parameters": {GLOBAL: {"rope_theta": math.inf}}}, "1,048,576, not inf"),
-        ({"rope_parameters": {GLOBAL: {"rope_theta": math.nan}}}, "1,048,576, not nan"),
     ],
 )
 def test_a_configuration_that_is_none(tmp_path, entries, message):
@@ -157,28 +144,17 @@ def test_a_configuration_that_is_none(tmp_path, entries, message):
     assert "\n" not in str(error.value)
 
 
-def test_a_text_longer_than_the_positions():
-    values = CONFIGURATIONS["a window smaller than the text"]
-    model = ModernBertModel(ModernBertConfig(**SPECIAL | values))
-    with pytest.raises(InputError, match="the text has 65 tokens, more than the model's 64 "):
-        model(torch.ones(1, 65, dtype=torch.long), torch.ones(1, 65))
-
-
 def test_weights_of_another_shape_or_lacking(tmp_path):
     theirs = transformers_model(CONFIGURATIONS["a window smaller than the text"])
     tensors = dict(theirs.state_dict())
     values = CONFIGURATIONS["a window smaller than the text"]
     model = ModernBertModel(ModernBertConfig(**SPECIAL | values))
-    with pytest.raises(InputError, match=r"HERE lacks head\.norm\.weight"):
-        model.load_hf_weights({k: t for k, t in tensors.items() if k != "head.norm.weight"}, "HERE")
     name = "model.layers.1.attn.Wqkv.weight"
-    for tensor, shape in (
-        (tensors[name][:, 1:], r"\(108, 35\)"),
-        (tensors[name][:2], r"\(2, 36\)"),
-    ):
-        match = rf"HERE: wrong shape: {name} is {shape}, the config says \(108, 36\)"
-        with pytest.raises(InputError, match=match):
-            model.load_hf_weights(tensors | {name: tensor}, "HERE")
+    lacking = {k: t for k, t in tensors.items() if k != "head.norm.weight"}
+    others = [tensors | {name: tensors[name][:, 1:]}, tensors | {name: tensors[name][:2]}]
+    for wrong in (lacking, *others):
+        with pytest.raises(InputError, match="HERE is not a ModernBertForMaskedLM of its config"):
+            model.load_hf_weights(wrong, "HERE")
 
 
 def script(*arguments: str) -> subprocess.CompletedProcess:
@@ -193,16 +169,6 @@ def test_script_shows_shapes():
     assert any("2.feed_forward.interm_dense" in line and "(1, 10, 72)" in line for line in lines)
 
 
-def test_a_vocabulary_smaller_than_the_list_of_words(tmp_path):
-    tokenizers = pytest.importorskip("tokenizers")
-    level = tokenizers.models.WordLevel({"[MASK]": 0, "it": 1, "was": 2}, "it")
-    tokenizers.Tokenizer(level).save(str(tmp_path / "tokenizer.json"))
-    values = CONFIGURATIONS["its kinds of layers are listed"] | {"vocab_size": 3}
-    model = ModernBertModel(ModernBertConfig(**SPECIAL | values)).eval()
-    (line,) = fill_masks(model, tmp_path, "[MASK]")
-    assert line.count("%") == 3
-
-
 def test_script_fills_masks(tmp_path):
     tokenizers = pytest.importorskip("tokenizers")
     words = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "it", "was", "good", "bad"]
@@ -215,31 +181,15 @@ def test_script_fills_masks(tmp_path):
     theirs.save_pretrained(tmp_path)
     assert "--text needs --model" in script("--text", "it was [MASK]").stderr
     ours = our_model(tmp_path)
-    for vocabulary, fault in (
-        (None, "cannot be read (No such file"),
-        ({"it": 0, "was": 1}, "has no [MASK]"),
-        ({"[MASK]": 0, "w": 8}, "has ids up to 8, and the model has 8 tokens"),
-        ({"[MASK]": 0}, "cannot read the text (WordLevel error: Missing [UNK] token"),
-    ):
-        if vocabulary:
-            other = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, "it"))
-            other.save(str(tmp_path / "tokenizer.json"))
-        with pytest.raises(InputError, match=re.escape(f"tokenizer.json {fault}")) as error:
-            [*fill_masks(ours, tmp_path, "it was [MASK]")]
-        assert "pip" not in str(error.value)
+    with pytest.raises(InputError, match=r"tokenizer.json cannot be read \(No such file"):
+        [*fill_masks(ours, tmp_path, "it was [MASK]")]
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     done = script("--model", str(tmp_path), "--text", "it was [MASK]")
     logits = theirs(torch.tensor([[4, 5, 3]])).logits[0, 2]
     best = words[logits.argmax()]
     assert f"'{best}' {logits.softmax(0).max():.1%}" in done.stdout
-    (tmp_path / "tokenizer.json").write_text('{"model": ["it"]}')
-    with pytest.raises(
-        InputError, match=r"json is not a tokenizer \(its model is \['it'\], not an"
-    ):
-        [*fill_masks(ours, tmp_path, "it was [MASK]")]
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(InputError, match=r'"it was good" has no \[MASK\]'):
-        [*fill_masks(our_model(tmp_path), tmp_path, "it was good")]
+        [*fill_masks(ours, tmp_path, "it was good")]
 
 
 def test_the_checks_references_are_those_of_transformers(tmp_path):

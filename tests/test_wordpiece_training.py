@@ -10,7 +10,7 @@ import tokenizers
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import assert_refused, succeeded
+from support import ROOT, assert_refused, succeeded
 
 from lessons import byte_pairs
 from lessons import wordpiece_training as lesson
@@ -57,10 +57,6 @@ def as_tuples(merges):
     return [(merge.first, merge.second, merge.piece, merge.count) for merge in merges]
 
 
-# ---------------------------------------------------------------------------------------------
-# Learning
-
-
 corpora = st.dictionaries(
     st.text(alphabet="abc", min_size=1, max_size=7), st.integers(1, 6), min_size=1, max_size=12
 )
@@ -104,13 +100,9 @@ def test_bytes_as_the_tokenizers_library_learns_them():
     assert sorted(ids, key=ids.get)[261:end] == pieces[261:end]
 
 
-# ---------------------------------------------------------------------------------------------
-# Words in, pieces out
-
-
 @pytest.mark.parametrize("method", ["wordpiece", "bpe"])
 def test_what_was_learned_is_read_by_both_tokenizers(tmp_path, method):
-    text = (lesson.ROOT / "LICENSE").read_text(encoding="utf-8")
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     words = count_words(text.splitlines())
     pieces, _ = learn(words, 400, method, least=2)
     assert len(pieces) == len(set(pieces)) == 400
@@ -119,12 +111,8 @@ def test_what_was_learned_is_read_by_both_tokenizers(tmp_path, method):
     theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
     for line in [*text.splitlines(), "zebra — ☃"]:
         assert ours.tokenize(line) == theirs.tokenize(line)
-    assert quality(ours, words)["unknown"] == 0.0  # it knows every character of every word
+    assert quality(ours, words)[2] == 0.0  # it knows every character of every word
     assert ours.tokenize("☃") == ["[UNK]"]
-
-
-# ---------------------------------------------------------------------------------------------
-# Bytes
 
 
 TEXTS = ("It's  GOOD—naïve, 漢字!\n", " we'll see 12½ films_x\t", "☃ 𝔘nicode é e\u0301 'S 's")
@@ -142,8 +130,8 @@ def as_roberta(pieces, merges):
 
 @pytest.fixture(scope="module")
 def bytes_of_a_licence():
-    text = (lesson.ROOT / "LICENSE").read_text(encoding="utf-8")
-    words = count_stretches([*text.splitlines(), *TEXTS], lower_case=False)
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    words = count_stretches([*text.splitlines(), *TEXTS])
     return learn(words, 600, "bytes", least=2)
 
 
@@ -163,13 +151,9 @@ def test_bytes_are_read_by_roberta(tmp_path, bytes_of_a_licence):
     ours, _ = as_roberta(*bytes_of_a_licence)
     ours.save_pretrained(tmp_path)
     theirs = transformers.RobertaTokenizer.from_pretrained(tmp_path)
-    for text in (*TEXTS, (lesson.ROOT / "LICENSE").read_text(encoding="utf-8")):
+    for text in (*TEXTS, (ROOT / "LICENSE").read_text(encoding="utf-8")):
         assert theirs.tokenize(text) == ours.tokenize(text)
     assert theirs.mask_token_id == ours.pieces.index("<mask>")
-
-
-# ---------------------------------------------------------------------------------------------
-# The script
 
 
 def test_the_script_learns_bytes_from_the_practice_texts(run_script_here, tmp_path):
@@ -183,21 +167,13 @@ def test_the_script_learns_bytes_from_the_practice_texts(run_script_here, tmp_pa
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--text missing.txt", "missing.txt: no such file or folder"),
         ("--text empty.txt", "there are no words to learn from"),
-        ("--text latin1.txt", "latin1.txt, line 1 is not UTF-8"),
-        (
-            "--text ok.txt --size 260 --method bytes",
-            "--size 260 is too small for 256 characters and",
-        ),
-        ("--text ok.txt --size 0", "must be at least 1"),
+        ("--text ok.txt --size 260", "--size 260 is too small for 256 characters"),
         ("--text ok.txt --out taken", "cannot write taken"),
     ],
 )
 def test_bad_input(run_script_here, tmp_path, line, said):
     (tmp_path / "empty.txt").write_text("\n \n")
     (tmp_path / "ok.txt").write_text("abba\n")
-    (tmp_path / "latin1.txt").write_bytes("déjà vu\n".encode("latin-1"))
     (tmp_path / "taken").write_text("x")
     assert_refused(run_script_here(lesson, *line.split()), said)
-    assert not (tmp_path / "v").exists()
