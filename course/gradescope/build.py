@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from course import table
+from course import parts
 from course.gradescope import results
 from course.grading import batch
 from course.grading.judging import predictions
@@ -36,7 +36,7 @@ SUFFIXES = (".py", ".toml", ".html", ".css", ".js")
 
 def repository_files() -> Iterator[tuple[str, bytes]]:
     """What ships to students, the solution in it, and the grader."""
-    shipped = {path for _, path in table.files_of(ROOT, table.read_table(ROOT), 3)}
+    shipped = {path for _, path in parts.files_of(ROOT, 3)}
     grader = {path for path in (ROOT / "course").rglob("*") if path.suffix in SUFFIXES}
     for path in sorted(shipped | grader | set(ROOT.glob("*.py"))):
         name = path.relative_to(ROOT)

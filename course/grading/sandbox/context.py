@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import GradedTask
-from course import regions, table
+from course import parts, regions
 from course.grading.sandbox.isolation import Bubblewrap, ChangeOfUser, Isolation, Limits
 from course.settings import course_tasks, read_settings
-from training.files.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
 NOT_STAGED = ("docs/", "models/", "notebooks/")  # folders that no task reads
@@ -79,7 +78,7 @@ def open_context(
 
 def lay_out(target: Path, part: int, handout: Path | None) -> None:
     """Write what tasks need of a handout: a folder's files, or ours with stubs for solutions."""
-    files = table.files_of(ROOT, table.read_table(ROOT), 3 if part == 3 else 2)
+    files = parts.files_of(ROOT, 3 if part == 3 else 2)
     if handout:
         files = ((path.relative_to(handout).as_posix(), path) for path in handout.rglob("*"))
     for name, path in files:
@@ -89,7 +88,5 @@ def lay_out(target: Path, part: int, handout: Path | None) -> None:
         if path.suffix != ".py":
             shutil.copy(path, target / name)
             continue
-        pieces, faults = regions.parse(name, path.read_text(encoding="utf-8"))
-        if faults:
-            raise InputError(str(faults[0]))
-        (target / name).write_text(regions.render(pieces, ()), encoding="utf-8")
+        text = regions.render(regions.parse(path.read_text(encoding="utf-8")))
+        (target / name).write_text(text, encoding="utf-8")
