@@ -44,7 +44,6 @@ def graded(base: Path) -> dict[str, Any]:
         batch.require_safe_machine(around, [base, source, source / "gold", ROOT, base / "results"])
         canaries.check(context, 1)
         result = batch.grade(context, submission, gold)
-        print("layers:", ", ".join(result.layers))
         return results.of_result(result, context.settings)
 
 

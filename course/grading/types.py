@@ -133,7 +133,6 @@ class Result:
     marks: tuple[Mark, ...] = ()
     calls: tuple[str, ...] = ()  # of torch's own layers and optimizers, recorded, for staff
     checks: str = ""  # what the students' own sanity_check.py prints, worth nothing
-    layers: tuple[str, ...] = ()  # what was around the code
     seconds: float = 0.0
 
     @property
@@ -173,6 +172,6 @@ class Result:
             Score(**score | {"faults": tuple(score["faults"]), "odd": tuple(score["odd"])})
             for score in table["scores"]
         )
-        plain = {name: tuple(table[name]) for name in ("notes", "calls", "layers")}
+        plain = {name: tuple(table[name]) for name in ("notes", "calls")}
         marks = tuple(Mark(**mark) for mark in table["marks"])
         return cls(**{**table, **plain, "tasks": tasks, "scores": scores, "marks": marks})

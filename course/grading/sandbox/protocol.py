@@ -57,7 +57,8 @@ def ask(
         )
         started, *answers = records(answer) or [None]
         if started != (0, b""):
-            raise RuntimeError(f"the sandbox did not start ({status}): {printed[-500:]}")
+            why = " ".join(printed.split())[-300:]
+            raise RuntimeError(f"no sandbox here ({status}: {why}): see docs/threat-model.md")
         for asked, (number, content) in zip(waiting, answers, strict=False):
             replies[asked["name"]] = decode(number, content)
         for asked in waiting[len(answers) :][:1]:

@@ -53,12 +53,8 @@ def recorded(results: dict[str, Any]) -> Iterator[None]:
     seen: set[Any] = set()  # code of functions in Python, names of those in C
 
     def note(frame: FrameType, event: str, called: Any) -> None:
-        if event == "c_call":
-            seen.add(called.__name__)
-        elif event == "call":
-            seen.add(frame.f_code)
-            if frame.f_code is torch._ops.OpOverload.__call__.__code__:
-                seen.add(str(frame.f_locals["self"]))
+        if event in ("call", "c_call"):
+            seen.add(frame.f_code if event == "call" else called.__name__)
 
     sys.setprofile(note)
     try:
@@ -105,45 +101,19 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
 
 @contextlib.contextmanager
 def solved_init() -> Iterator[None]:
-    """While active, the student's classifier has the two layers that Task 1.6 asks for.
-
-    Its last linear layer and its dropouts become as asked, and its other layers do nothing. Names
-    that forward looks for in vain mean BERT, dropout or the linear layer.
-    """
+    """While active, the layers that the student's classifier makes have the sizes of Task 1.6."""
     classifier = importlib.import_module("classifier").BertSentimentClassifier
-    begin, begin_module = classifier.__init__, nn.Module.__init__
+    begin = classifier.__init__
 
     def init(model: nn.Module, config: Any) -> None:
-        made: list[nn.Module] = []
+        begin(model, config)
+        for name, part in model.named_modules():
+            if isinstance(part, nn.Dropout) and not name.startswith("bert."):
+                part.p = config.hidden_dropout_prob
+            if isinstance(part, nn.Linear) and not name.startswith("bert."):
+                nn.Linear.__init__(part, config.hidden_size, config.num_labels)
 
-        def note(module: nn.Module, *args: Any, **kwargs: Any) -> None:
-            begin_module(module, *args, **kwargs)
-            made.append(module)
-
-        begin_module(model)
-        with contextlib.suppress(Exception), mock.patch.object(nn.Module, "__init__", note):
-            begin(model, config)
-        layers = [part for part in made if part is not model and not [*part.children()]]
-        heads = [part for part in layers if isinstance(part, nn.Linear)][-1:] or [nn.Linear(1, 1)]
-        dropouts = [part for part in layers if isinstance(part, nn.Dropout)] or [nn.Dropout()]
-        for layer in {*layers} - {*heads, *dropouts}:
-            layer.__class__ = nn.Identity
-        nn.Linear.__init__(heads[0], config.hidden_size, config.num_labels)
-        for dropout in dropouts:
-            dropout.p = config.hidden_dropout_prob
-        model.solved = nn.ModuleList([*heads, *dropouts])  # those in a plain list, too, move
-        encoder = importlib.import_module("bert").BertModel.from_pretrained("")  # the runner's
-        vars(model)["meant"] = {"bert": encoder, "drop": dropouts[0], "": heads[0]}
-
-    def lookup(model: nn.Module, name: str) -> Any:
-        with contextlib.suppress(AttributeError):
-            return nn.Module.__getattr__(model, name)
-        meant = [part for word, part in vars(model).get("meant", {}).items() if word in name]
-        if name.startswith("_") or not meant:
-            raise AttributeError(name)
-        return meant[0]
-
-    with mock.patch.multiple(classifier, create=True, __init__=init, __getattr__=lookup):
+    with mock.patch.object(classifier, "__init__", init):
         yield
 
 
