@@ -28,7 +28,7 @@ from training.files.writing import write_json
 
 # Half a processor and 768 MB, 200 of them for this process. total_mib counts what a parent
 # and its child share twice (300 MB): honest code makes 650 of it, and 820 are 520 in truth.
-LIMITS = Limits(wall_s=480, cpu_s=240, memory_mib=1536, total_mib=820, file_mib=16, processes=16)
+LIMITS = Limits(wall_s=480, cpu_s=240, memory_mib=1536, total_mib=820, processes=16)
 SECONDS = 30.0  # of one task
 
 

@@ -424,7 +424,7 @@ TASKS = (
 
 def test_tests_add_up_and_the_feedback_is_the_page_s():
     scores = tuple(
-        Score(f"predictions/{data}-{split}", data, split, "", "accuracy", value, 0.1, 0.9)
+        Score(f"predictions/{data}-{split}", data, split, "", "accuracy", value)
         for data, value in (("sst", 0.5), ("para", 0.7), ("sts", 0.4))
         for split in ("dev", "test")
     )

@@ -72,8 +72,7 @@ def score_line(score: Score) -> str:
     """A file of predictions with its score."""
     if score.value is None:
         return "; ".join(score.faults) or f"{score.file} is not scored"
-    interval = f"95 % interval {cell(score.low)} to {cell(score.high)}"
-    return f"{score.file}: {score.metric} {cell(score.value)}, {interval}"
+    return f"{score.file}: {score.metric} {cell(score.value)}"
 
 
 def reason(task: TaskResult) -> str:

@@ -103,7 +103,6 @@ def sentences(
     yield from result.calls
     for score in result.scores:
         yield from score.faults
-        yield from (f"{score.file}: {odd}" for odd in score.odd)
         if score.split == "test" and (score.value or 0) > highest[score.data]:
             yield f"{score.file}: {score.value:.3f} is implausible, were test labels used?"
         others = owners[score.contents] - {result.student} if score.contents else ()

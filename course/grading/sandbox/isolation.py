@@ -51,7 +51,7 @@ class Limits:
     cpu_s: int = 100  # of each process
     memory_mib: int = 3072  # address space of each process
     total_mib: int = 4096  # memory of all of them, where there are control groups
-    file_mib: int = 64  # of each file, also the answer, and of the temporary folder
+    file_mib: int = 16  # of each file, also the answer, and of the temporary folder
     processes: int = 24  # and threads
     open_files: int = 256
 

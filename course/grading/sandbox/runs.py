@@ -55,6 +55,8 @@ def recorded(results: dict[str, Any]) -> Iterator[None]:
     def note(frame: FrameType, event: str, called: Any) -> None:
         if event in ("call", "c_call"):
             seen.add(frame.f_code if event == "call" else called.__name__)
+            if frame.f_code is torch._ops.OpOverload.__call__.__code__:
+                seen.add(str(frame.f_locals["self"]))
 
     sys.setprofile(note)
     try:
@@ -101,17 +103,31 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
 
 @contextlib.contextmanager
 def solved_init() -> Iterator[None]:
-    """While active, the layers that the student's classifier makes have the sizes of Task 1.6."""
+    """While active, the layers that the student's classifier makes are as Task 1.6 asks.
+
+    Its last linear layer and its dropouts are registered and set right, other linear layers do
+    nothing.
+    """
     classifier = importlib.import_module("classifier").BertSentimentClassifier
-    begin = classifier.__init__
+    begin, begin_module = classifier.__init__, nn.Module.__init__
 
     def init(model: nn.Module, config: Any) -> None:
-        begin(model, config)
-        for name, part in model.named_modules():
-            if isinstance(part, nn.Dropout) and not name.startswith("bert."):
-                part.p = config.hidden_dropout_prob
-            if isinstance(part, nn.Linear) and not name.startswith("bert."):
-                nn.Linear.__init__(part, config.hidden_size, config.num_labels)
+        made: list[nn.Module] = []
+
+        def note(part: nn.Module, *args: Any, **named: Any) -> None:
+            begin_module(part, *args, **named)
+            made.append(part)
+
+        with mock.patch.object(nn.Module, "__init__", note):
+            begin(model, config)
+        *others, head = [part for part in made if isinstance(part, nn.Linear)] or [nn.Linear(1, 1)]
+        for layer in others:
+            layer.__class__ = nn.Identity
+        dropouts = [part for part in made if isinstance(part, nn.Dropout)]
+        for dropout in dropouts:
+            dropout.p = config.hidden_dropout_prob
+        nn.Linear.__init__(head, config.hidden_size, config.num_labels)
+        model.solved = nn.ModuleList([head, *dropouts])
 
     with mock.patch.object(classifier, "__init__", init):
         yield
