@@ -445,7 +445,7 @@ def test_tests_add_up_and_the_feedback_is_the_page_s():
 def test_a_refused_submission_and_the_skeleton_have_zeros_and_say_why():
     refused = Result("7", 1, REFUSED, why="a link\x1b[31m inside", notes=("left out: a\x07",))
     made, empty = results.of_result(refused, SETTINGS), results.skeleton(1, SETTINGS)
-    assert "Not graded: a link inside" in made["output"]
+    assert "Not graded: a link[31m inside" in made["output"]
     assert "left out: a<" in made["output"]
     assert empty["output"] == results.NOT_GRADED
     for table in (made, empty):

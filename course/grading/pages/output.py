@@ -17,18 +17,12 @@ from markupsafe import Markup, escape
 from course.templates import templates_of
 from training.files.writing import atomic_write
 
-# Colours, cursor movements (CSI), titles and links (OSC and its like) of terminals, 7 and 8 bit
-ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
-    r"|\x1b[ -/]*[0-~]?"
-)
 FORMULA = tuple("=+-@\t\r＝＋－＠")  # what a spreadsheet takes for the beginning of one
 AFTER_SEMICOLON = re.compile(rf'(;[\s"]*)(?=[{re.escape("".join(FORMULA))}])')
 
 
 def clean(text: Any, limit: int = 300, lines: bool = False) -> str:
-    """A text without escape codes, control characters, bidi marks and other invisible ones.
+    """A text without control characters, bidi marks and other invisible ones.
 
     Args:
         limit: the number of characters after which it is cut.
@@ -41,7 +35,7 @@ def clean(text: Any, limit: int = 300, lines: bool = False) -> str:
             return " "
         return character if character == "\n" or kind != "C" else ""
 
-    plain = ESCAPES.sub("", str(text)[: 20 * limit]).replace("\r\n", "\n").replace("\r", "\n")
+    plain = str(text)[: 20 * limit].replace("\r\n", "\n").replace("\r", "\n")
     kept = "".join(map(shown, plain))
     kept = kept.strip("\n").rstrip() if lines else " ".join(kept.split())
     return kept if len(kept) <= limit else f"{kept[: limit - 2]} …"
