@@ -153,7 +153,7 @@ def main() -> None:
         context = opened.enter_context(
             open_context(args.part, secret, seconds=args.seconds, isolation=around)
         )
-        canaries.check(context, args.j)
+        canaries.check(context)
         grade_all(args, context, gold, todo)
         sys.exit(1 if report(args.out, students, settings, given) else 0)
 

@@ -42,7 +42,7 @@ def graded(base: Path) -> dict[str, Any]:
     around = ChangeOfUser()
     with open_context(made["part"], made["secret"], LIMITS, SECONDS, around) as context:
         batch.require_safe_machine(around, [base, source, source / "gold", ROOT, base / "results"])
-        canaries.check(context, 1)
+        canaries.check(context)
         result = batch.grade(context, submission, gold)
         return results.of_result(result, context.settings)
 

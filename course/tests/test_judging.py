@@ -504,7 +504,7 @@ def test_a_canary_that_comes_out_otherwise_stops_grading(
     pairs = [(made[first][0], names[0]), (made[second][0], names[1])]
     monkeypatch.setattr(canaries, "submissions", lambda _: pairs)
     with pytest.raises(InputError, match=fault) if fault else contextlib.nullcontext():
-        canaries.check(canary_context, 1)
+        canaries.check(canary_context)
 
 
 # ---------------------------------------------------------------------------------------------

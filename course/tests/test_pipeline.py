@@ -262,7 +262,7 @@ def quick(monkeypatch, run_script_here):
 
     monkeypatch.setattr(batch, "grade_submission", judge)
     monkeypatch.setattr(batch, "require_safe_machine", lambda *given: None)
-    monkeypatch.setattr(grade.canaries, "check", lambda context, at_a_time: None)
+    monkeypatch.setattr(grade.canaries, "check", lambda context: None)
 
     def go(folder, out, *more):
         return run_script_here(grade, folder, "--gold", *GOLD, "--out", out, *more)
@@ -465,11 +465,10 @@ def test_a_refused_submission_has_0_in_every_row_and_a_staff_error_no_row():
 @pytest.mark.parametrize(
     ("old", "new", "fact"),
     [
-        ("approach = 20", "approach = -1", "manual.approach is -1, not a whole number"),
-        ("whole_tasks = false", 'whole_tasks = "no"', "grading.whole_tasks is 'no'"),
+        ("approach = 20", "approach = -1", "manual.approach is -1, not a number from 0 up"),
         ("[points]", '[points]\n"9.9" = 3', "gives points to 9.9, which is not a task"),
         ("full = 0.78\n", "", "has no predictions.full"),
-        ('visibility = "visible"', 'visibility = "often"', "one of visible, hidden"),
+        ('visibility = "visible"', 'visibility = "often"', "visibility is 'often'; write"),
     ],
 )
 def test_a_fault_in_the_settings_is_one_line(tmp_path, old, new, fact):
