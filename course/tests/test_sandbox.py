@@ -280,7 +280,7 @@ ANSWERS_WITHOUT_END = """
 import os, sys, torch
 main = sys.modules["__main__"]  # the grader's program
 save = main.save
-main.save = lambda _: save({"tensor/x": torch.zeros(20_000_000, dtype=torch.bool)})
+main.save = lambda _: save({"tensor/x": torch.zeros(5_000_000, dtype=torch.bool)})
 for _ in range(9):
     os.write(2, b"x" * 2**20)
 """
@@ -504,8 +504,9 @@ def test_a_grader_that_is_killed_leaves_no_process(tmp_path):
     grader.wait()
     assert_gone(stage)
     for group in groups():  # of the grader, which could not remove it
-        if f"-{grader.pid}-" in group.name:
-            group.rmdir()
+        while f"-{grader.pid}-" in group.name and group.exists():
+            with contextlib.suppress(OSError):  # its last process is ending
+                group.rmdir()
 
 
 @needs_root

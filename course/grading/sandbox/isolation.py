@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STOP = threading.Event()  # set where this grader is asked to end: all sandboxes end, too
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "HOME": "/tmp"}
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
+ENVIRONMENT |= {"HOME": "/tmp", "TMPDIR": "/tmp"}
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache")  # what is shown of this machine
 MIB = 2**20
 RESERVE_KIB = 512 * 1024  # of the machine's memory
@@ -77,9 +78,7 @@ class Bubblewrap:
     ) -> Iterator[list[str]]:
         """The command that runs a command inside, as a user; when it ends, the kernel ends all."""
         # the program is the first process inside, whom nobody there can kill; there is no /proc
-        wrap = ["bwrap", "--as-pid-1", "--die-with-parent", "--clearenv"]
-        for name, value in {**ENVIRONMENT, "TMPDIR": "/tmp"}.items():
-            wrap += ["--setenv", name, value]
+        wrap = ["bwrap", "--as-pid-1", "--die-with-parent"]
         for name in SYSTEM:
             wrap += ["--ro-bind-try", name, name]
         wrap += ["--dev", "/dev"]
@@ -234,10 +233,9 @@ def run(
                 elif time.monotonic() > end:
                     status = "timeout"
         finally:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):  # bubblewrap may not kill another user's
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         answer.seek(0)
-        printed.seek(max(0, os.fstat(printed.fileno()).st_size - PRINTED))
-        text = printed.read(PRINTED).decode("utf-8", "replace")
-        return status, answer.read(), text
+        printed.seek(0)
+        return status, answer.read(), printed.read()[-PRINTED:].decode("utf-8", "replace")
