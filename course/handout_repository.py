@@ -60,8 +60,9 @@ def commit(
         raise InputError(f"{out} is not a git repository; leave out --update to make one")
     if update and git(out, "status", "--porcelain"):
         raise InputError(f"{out} has changes that are not committed; commit or undo them first")
-    out.mkdir(parents=True, exist_ok=True)
-    git(out, "init", "--quiet", "--initial-branch=main")  # changes nothing where there is one
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # changes nothing where there is a repository
+    git(out.parent, "init", "--quiet", "--initial-branch=main", out.name)
     earlier = git(out, "log", "--all", "--format=", "--name-only", f"--grep=^{BROUGHT}").split()
     for name in sorted({*earlier} - files.keys()):
         git(out, "rm", "--quiet", "--ignore-unmatch", "--", name)

@@ -54,6 +54,8 @@ def read_settings(root: Path) -> dict[str, Any]:
     for key, value in numbers:
         if type(value) not in (int, float) or value < 0:
             raise InputError(f"{SETTINGS}: {key} is {value!r}, not a number from 0 up")
+    if type(settings["grading"]["whole_tasks"]) is not bool:
+        raise InputError(f"{SETTINGS}: grading.whole_tasks is neither true nor false")
     if (shown := settings["gradescope"]["visibility"]) not in VISIBLE:
         raise InputError(f"{SETTINGS}: gradescope.visibility is {shown!r}; write {VISIBLE}")
     if settings["predictions"]["none"] >= settings["predictions"]["full"]:

@@ -466,6 +466,7 @@ def test_a_refused_submission_has_0_in_every_row_and_a_staff_error_no_row():
     ("old", "new", "fact"),
     [
         ("approach = 20", "approach = -1", "manual.approach is -1, not a number from 0 up"),
+        ("whole_tasks = false", 'whole_tasks = "no"', "neither true nor false"),
         ("[points]", '[points]\n"9.9" = 3', "gives points to 9.9, which is not a task"),
         ("full = 0.78\n", "", "has no predictions.full"),
         ('visibility = "visible"', 'visibility = "often"', "visibility is 'often'; write"),
