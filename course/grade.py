@@ -148,13 +148,12 @@ def main() -> None:
         opened.enter_context(batch.alone_in(args.out))
         secret = batch.assignment(args.out, args.part)["secret"]
         given = marks.read_marks(args.out, args.marks, students, rows) if rows else {}
-        print(f"isolation: {', '.join(isolation.layers(around))}", flush=True)
         ours = [*args.gold, args.submissions, args.out, ROOT, args.marks]
         batch.require_safe_machine(around, ours)
         context = opened.enter_context(
             open_context(args.part, secret, seconds=args.seconds, isolation=around)
         )
-        canaries.check(context, args.j)
+        canaries.check(context)
         grade_all(args, context, gold, todo)
         sys.exit(1 if report(args.out, students, settings, given) else 0)
 

@@ -1,20 +1,16 @@
-"""A git repository of given files, made or updated by one commit, and a zip of them.
-
-What a handout holds is not decided here.
-"""
+"""A git repository of given files, made or updated by one commit, and a zip of them."""
 
 from __future__ import annotations
 
 import io
 import subprocess
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from prepare_submit import FIXED_DATE
 from training.files.errors import InputError
 
+DATE = (2020, 1, 1, 0, 0, 0)  # of all files in a zip
 BROUGHT = "Handout: "  # begins the message of each commit that a handout made
 
 
@@ -26,14 +22,11 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def zipped(files: Mapping[str, bytes]) -> bytes:
-    """A zip of files, the same bytes each time: order, dates and rights are fixed.
-
-    It is not compressed: compressed bytes depend on the version of zlib.
-    """
+    """A zip, the same bytes each time; compressed ones would depend on the version of zlib."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for name, data in files.items():
-            info = zipfile.ZipInfo(name, FIXED_DATE)
+            info = zipfile.ZipInfo(name, DATE)
             info.create_system, info.external_attr = 3, 0o644 << 16
             archive.writestr(info, data)
     return content.getvalue()
@@ -48,43 +41,35 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def commit(folder: Path, files: Mapping[str, bytes], course: Mapping[str, str]) -> bool:
-    """Commit files, also those that .gitignore names; False if nothing has changed."""
-    who = ("-c", f"user.name={course['committer']}", "-c", f"user.email={course['email']}")
-    git(folder, "add", "--force", "--", *files)
-    changed = bool(git(folder, "status", "--porcelain"))
-    if changed:
-        git(folder, *who, "commit", "--quiet", "-m", f"{BROUGHT}{course['name']}")
-    return changed
+def commit(
+    out: Path, files: Mapping[str, bytes], course: Mapping[str, str], update: bool = False
+) -> bool:
+    """The one commit of a new repository, or with ``update`` one more if anything has changed.
 
-
-def write_repository(out: Path, files: Mapping[str, bytes], course: Mapping[str, str]) -> None:
-    """A new repository with one commit, put in place when it is whole.
+    An update replaces what earlier handouts brought; other files stay.
 
     Args:
         course: [course] of settings.toml: name, committer and email.
+
+    Returns:
+        Whether there is a new commit.
     """
-    if out.exists():
+    if not update and out.exists():
         raise InputError(f"{out} is there already; --update adds a commit, or choose another --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
-        made = Path(folder) / out.name
-        write_files(made, files)
-        git(made, "init", "--quiet", "--initial-branch=main")
-        commit(made, files, course)
-        made.rename(out)
-
-
-def update_repository(out: Path, files: Mapping[str, bytes], course: Mapping[str, str]) -> bool:
-    """One more commit with what has changed; False if nothing has. Other files stay."""
-    if not (out / ".git").is_dir():
+    if update and not (out / ".git").is_dir():
         raise InputError(f"{out} is not a git repository; leave out --update to make one")
-    brought = git(out, "log", "--format=", "--name-only", f"--grep=^{BROUGHT}").split()
-    if not brought:
-        raise InputError(f"{out} is a repository that this script did not make")
-    if git(out, "status", "--porcelain"):
+    if update and git(out, "status", "--porcelain"):
         raise InputError(f"{out} has changes that are not committed; commit or undo them first")
-    write_files(out, files)
-    for name in sorted(set(brought) - files.keys()):
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # changes nothing where there is a repository
+    git(out.parent, "init", "--quiet", "--initial-branch=main", out.name)
+    earlier = git(out, "log", "--all", "--format=", "--name-only", f"--grep=^{BROUGHT}").split()
+    for name in sorted({*earlier} - files.keys()):
         git(out, "rm", "--quiet", "--ignore-unmatch", "--", name)
-    return commit(out, files, course)
+    write_files(out, files)
+    git(out, "add", "--force", "--", *files)  # also those that .gitignore names
+    has_changed = bool(git(out, "status", "--porcelain"))
+    if has_changed:
+        who = ("-c", f"user.name={course['committer']}", "-c", f"user.email={course['email']}")
+        git(out, *who, "commit", "--quiet", "-m", f"{BROUGHT}{course['name']}")
+    return has_changed

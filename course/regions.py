@@ -1,7 +1,4 @@
-"""What students do not get: marked regions of source files, and marked passages of other texts.
-
-It does not know which files ship.
-"""
+"""What students do not get: marked regions of source files, and marked passages of other texts."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ STUB = re.compile(r"^( *)### STUB: (.+)$", re.M)
 LIKE_A_MARKER = re.compile(
     r"#+\s*(BEGIN|END)[\s_]*SOLUTION\b|#+\s*STUB\b(?=\s*:|\s*$)"
     r"|<!--\s*/?\s*(staff|part\s*\d)\b|^(?-i:# /?(staff|part \d))$",
-    re.I | re.M,
+    re.I,
 )
 TITLES = {task.id: task.title for task in GRADED_TASKS}
 SHORT = 12  # a shorter line of a solution, without its blanks, says nothing
@@ -28,7 +25,7 @@ class Region:
     """One marked region: what students see in its place, and the solution."""
 
     id: str
-    place: str  # file and line of its BEGIN
+    line: int  # of its BEGIN
     indent: str
     stub: list[str]
     solution: list[str]
@@ -42,32 +39,17 @@ class Region:
         return [f"{self.indent}### TODO", *self.stub, raising]
 
 
-def parse(file: str, text: str) -> tuple[list[str | Region], list[str]]:
-    """Split a file into what everybody gets and its regions; what is wrong with its markers."""
+def parse(text: str) -> list[str | Region]:
+    """Split a file into what everybody gets and its regions."""
     pieces: list[str | Region] = []
-    faults = []
     end = 0
     for found in REGION.finditer(text):
-        lines = found[3].splitlines()
+        lines, number = found[3].splitlines(), text.count("\n", 0, found.start()) + 1
         stub = [line[1] + line[2] for line in map(STUB.match, lines) if line]
-        place = f"{file}:{line_of(text, found.start())}"
-        region = Region(found[2], place, found[1], stub, [n for n in lines if not STUB.match(n)])
-        pieces += [text[end : found.start()], region]
+        solution = [line for line in lines if not STUB.match(line)]
+        pieces += [text[end : found.start()], Region(found[2], number, found[1], stub, solution)]
         end = found.end()
-        if region.id in TITLES and not stub:
-            faults.append(f"{place}: {region.id} has no STUB line")
-        if region.id in TITLES and not all(line.strip().startswith("#") for line in stub):
-            faults.append(f"{place}: {region.id}'s STUB lines are to be comments")
-    without = REGION.sub(lambda found: "\n" + STUB.sub("", found[3]) + "\n", text)
-    for found in LIKE_A_MARKER.finditer(without):
-        what = f"a marker without its partner, or within a region: {found[0]!r}"
-        faults.append(f"{file}:{line_of(without, found.start())}: {what}")
-    return [*pieces, text[end:]], faults
-
-
-def line_of(text: str, place: int) -> int:
-    """The number of the line in which a place of a text is."""
-    return text.count("\n", 0, place) + 1
+    return [*pieces, text[end:]]
 
 
 def render(pieces: Iterable[str | Region], solved: Collection[str] = ()) -> str:
@@ -79,9 +61,8 @@ def render(pieces: Iterable[str | Region], solved: Collection[str] = ()) -> str:
     for piece in pieces:
         if isinstance(piece, Region):
             lines = piece.solution if piece.id in solved else piece.shown
-            text += "".join(f"{line}\n" for line in lines)
-        else:
-            text += piece
+            piece = "".join(f"{line}\n" for line in lines)
+        text += piece
     return text
 
 

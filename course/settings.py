@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,25 +25,8 @@ TABLES = {  # what each must hold; other keys are the course's own
     "grading": ("whole_tasks", "shares"),
     "gradescope": ("visibility", "leaderboard"),
 }
+NUMBERS = ("points", "look", "manual", "predictions")  # tables that hold nothing else
 VISIBLE = ("visible", "hidden", "after_due_date", "after_published")  # Gradescope's words
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a number from 0 up; true and false are not."""
-    return type(value) in (int, float) and value >= 0
-
-
-RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (  # of keys: what values fit
-    (
-        r"points\..+|manual\..+|predictions\.points",
-        lambda value: type(value) is int and value >= 0,
-        "a whole number",
-    ),
-    (r"look\..+|predictions\.(none|full)", is_number, "a number from 0 up"),
-    (r"grading\.shares\..+", lambda n: is_number(n) and n > 0, "a number above 0"),
-    (r"grading\.whole_tasks", lambda value: isinstance(value, bool), "true or false"),
-    (r"gradescope\.visibility", VISIBLE.__contains__, f"one of {', '.join(VISIBLE)}"),
-)
 
 
 def read_toml(root: Path, name: str) -> dict[str, Any]:
@@ -67,21 +49,18 @@ def read_settings(root: Path) -> dict[str, Any]:
         raise InputError(f"{SETTINGS} has an unknown table {unknown[0]}")
     if unknown := sorted(settings["points"].keys() - {task.number for task in GRADED_TASKS}):
         raise InputError(f"{SETTINGS} gives points to {unknown[0]}, which is not a task")
-    for key, value in with_keys(settings):
-        for pattern, fits, kind in RULES:
-            if re.fullmatch(pattern, key) and not fits(value):
-                raise InputError(f"{SETTINGS}: {key} is {value!r}, not {kind}")
+    numbers = [(f"{table}.{key}", v) for table in NUMBERS for key, v in settings[table].items()]
+    numbers += [(f"grading.shares.{row}", v) for row, v in settings["grading"]["shares"].items()]
+    for key, value in numbers:
+        if type(value) not in (int, float) or value < 0:
+            raise InputError(f"{SETTINGS}: {key} is {value!r}, not a number from 0 up")
+    if type(settings["grading"]["whole_tasks"]) is not bool:
+        raise InputError(f"{SETTINGS}: grading.whole_tasks is neither true nor false")
+    if (shown := settings["gradescope"]["visibility"]) not in VISIBLE:
+        raise InputError(f"{SETTINGS}: gradescope.visibility is {shown!r}; write {VISIBLE}")
     if settings["predictions"]["none"] >= settings["predictions"]["full"]:
         raise InputError(f"{SETTINGS}: predictions.none is not below predictions.full")
     return settings
-
-
-def with_keys(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value with its key, as look.sst; tables, too."""
-    for name, value in settings.items():
-        yield f"{before}{name}", value
-        if isinstance(value, dict):
-            yield from with_keys(value, f"{before}{name}.")
 
 
 def course_tasks(settings: Mapping[str, Any]) -> list[GradedTask]:

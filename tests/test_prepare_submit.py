@@ -10,7 +10,7 @@ import pytest
 from support import ROOT, as_process, assert_refused, make_id, succeeded
 
 import prepare_submit
-from course import handout, table
+from course import handout, parts
 from course.grading.intake.submissions import student_id, take
 from course.handout_repository import write_files
 from evaluation import write_predictions
@@ -347,6 +347,6 @@ def test_a_module_of_ones_own_goes_along_in_part_1(submission, run):
 
 
 def test_what_the_handout_gives_is_not_handed_in():
-    shipped = {name for name, _ in table.files_of(ROOT, table.read_table(ROOT), 1)}
+    shipped = {name for name, _ in parts.files_of(ROOT, 1)}
     given = {name for name in shipped if name.endswith(".py")} - {*CODE}
     assert {name.partition("/")[0] for name in given} - {"data"} == prepare_submit.GIVEN

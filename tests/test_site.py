@@ -14,8 +14,8 @@ import pytest
 from support import ROOT
 
 from course.handout import read_regions
+from course.parts import common_lines
 from course.regions import secret_lines, surviving
-from course.table import read_table
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("material") is None, reason="pip install -r requirements-docs.txt"
@@ -69,7 +69,7 @@ def readings(text):
 
 def test_no_file_has_a_line_of_a_solution(site):
     _, regions, _ = read_regions(ROOT)
-    secret = secret_lines(regions.values(), read_table(ROOT).common_lines)
+    secret = secret_lines(regions, common_lines(ROOT))
     assert len(secret) > 50
     shown = {
         (path.relative_to(site).as_posix(), secret[line], line)

@@ -18,7 +18,7 @@ def written(numbers: set[str]) -> dict[str, bytes]:
     files = {}
     for name in sorted({task.file for task in GRADED_TASKS}):
         tasks = {task.id for task in GRADED_TASKS if task.file == name and task.number in numbers}
-        pieces, _ = regions.parse(name, (ROOT / name).read_text(encoding="utf-8"))
+        pieces = regions.parse((ROOT / name).read_text(encoding="utf-8"))
         solved = {piece.id for piece in pieces if isinstance(piece, regions.Region)}
         solved -= {task.id for task in GRADED_TASKS if task.number not in numbers}
         files[name] = regions.render(pieces, solved if tasks else ()).encode()

@@ -12,13 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from course import table
+from course import parts
 from course.gradescope import results
 from course.grading import batch
 from course.grading.judging import predictions
@@ -29,25 +28,19 @@ from training.cli.scripts import run_script
 from training.files.writing import write_whole
 
 HERE = Path(__file__).resolve().parent
-TO_RUN = ("setup.sh", "run_autograder")
-NOT_NEEDED = ("hunt", "mistakes", "tests", "variants")  # of course/
-SUFFIXES = (".py", ".toml", ".html", ".css", ".js")
-
-
-def repository_files() -> Iterator[tuple[str, bytes]]:
-    """What ships to students, the solution in it, and the grader."""
-    shipped = {path for _, path in table.files_of(ROOT, table.read_table(ROOT), 3)}
-    grader = {path for path in (ROOT / "course").rglob("*") if path.suffix in SUFFIXES}
-    for path in sorted(shipped | grader | set(ROOT.glob("*.py"))):
-        name = path.relative_to(ROOT)
-        if name.parts[0] != "course" or name.parts[1] not in NOT_NEEDED:
-            yield f"repo/{name.as_posix()}", path.read_bytes()
+NOT_NEEDED = ("hunt", "mistakes", "tests", "variants")  # folders of course/
+SUFFIXES = (".py", ".toml", ".html", ".css")
 
 
 def all_files(args: argparse.Namespace) -> dict[str, bytes]:
-    """Everything in the zip, by name."""
-    files = {name: (HERE / name).read_bytes() for name in TO_RUN}
-    files |= dict(repository_files())
+    """Everything in the zip, by name: the solution, the grader, the labels."""
+    files = {name: (HERE / name).read_bytes() for name in ("setup.sh", "run_autograder")}
+    shipped = {path for _, path in parts.files_of(ROOT, 3)}
+    grader = {path for path in (ROOT / "course").rglob("*") if path.suffix in SUFFIXES}
+    for path in shipped | grader | set(ROOT.glob("*.py")):
+        name = path.relative_to(ROOT)
+        if name.parts[0] != "course" or name.parts[1] not in NOT_NEEDED:
+            files[f"repo/{name.as_posix()}"] = path.read_bytes()
     for gold in predictions.load_gold(*args.gold).values():
         path = next(path for folder in args.gold if (path := folder / gold.file).is_file())
         files[f"gold/{gold.file}"] = path.read_bytes()

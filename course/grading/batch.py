@@ -85,7 +85,7 @@ def require_safe_machine(around: isolation.Isolation, secret: Iterable[Path | No
         around: what isolates them.
         secret: files and folders that have to be out of their reach.
     """
-    reasons = isolation.problems(around)
+    reasons = [reason] if (reason := isolation.problem(around)) else []
     if reached := [path for path in filter(None, secret) if around.reaches(path)]:
         named = " ".join(shlex.quote(str(path)) for path in reached)
         reasons.append(f"{named} could be read by the code that is graded: move it elsewhere")
@@ -119,7 +119,7 @@ def grade(
     context: GradingContext, submission: Submission, gold: Mapping, grader: str = ""
 ) -> Result:
     """The result of one submission, with points; only people's marks are missing."""
-    begun, around = time.monotonic(), tuple(isolation.layers(context.isolation))
+    begun = time.monotonic()
     known = {"sha256": submission.sha256, "grader": grader}
     known |= {"notes": (*submission.notes, *missing_files(submission))}
     if submission.refused:
@@ -133,7 +133,6 @@ def grade(
             "scores": predictions.score(submission, gold),
             "calls": judged.calls,
             "checks": judged.checks,
-            "layers": around,
             "seconds": round(time.monotonic() - begun, 1),
         }
     result = Result(submission.student, context.part, **known)

@@ -94,11 +94,8 @@ class Score:
     split: str  # "dev", "test"
     option: str  # of part 1: "pretrain", "finetune"; else ""
     metric: str
-    value: float | None = None  # None: not scored, faults or note say why
-    low: float | None = None  # 95 % interval
-    high: float | None = None
+    value: float | None = None  # None: not scored, faults say why
     faults: tuple[str, ...] = ()
-    odd: tuple[str, ...] = ()  # what no checkpoint gives, for staff
     contents: str = ""  # digest of the predictions, whatever the order of rows; "": no file
 
     @property
@@ -133,7 +130,6 @@ class Result:
     marks: tuple[Mark, ...] = ()
     calls: tuple[str, ...] = ()  # of torch's own layers and optimizers, recorded, for staff
     checks: str = ""  # what the students' own sanity_check.py prints, worth nothing
-    layers: tuple[str, ...] = ()  # what was around the code
     seconds: float = 0.0
 
     @property
@@ -170,9 +166,8 @@ class Result:
             for task in table["tasks"]
         )
         scores = tuple(
-            Score(**score | {"faults": tuple(score["faults"]), "odd": tuple(score["odd"])})
-            for score in table["scores"]
+            Score(**score | {"faults": tuple(score["faults"])}) for score in table["scores"]
         )
-        plain = {name: tuple(table[name]) for name in ("notes", "calls", "layers")}
+        plain = {name: tuple(table[name]) for name in ("notes", "calls")}
         marks = tuple(Mark(**mark) for mark in table["marks"])
         return cls(**{**table, **plain, "tasks": tasks, "scores": scores, "marks": marks})

@@ -30,10 +30,6 @@ def built(part: str) -> handout.Handout:
     return handout.build(ROOT, part)
 
 
-def source(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
-
-
 def run(folder: Path, *words: str, **options) -> subprocess.CompletedProcess:
     """A Python process in a folder, offline and with nothing of this repository."""
     given = {"HF_HUB_OFFLINE": "1", "MINBERT_DATA": "", "OMP_NUM_THREADS": "1", "PYTHONPATH": ""}
@@ -42,10 +38,6 @@ def run(folder: Path, *words: str, **options) -> subprocess.CompletedProcess:
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", **options
     )
-
-
-# ---------------------------------------------------------------------------------------------
-# What ships
 
 
 @for_each_part
@@ -59,7 +51,6 @@ def test_only_what_students_need_ships(part):
     for name, first in (later | {"docs/modern-bert.md": 3, "checks/part3/tasks.py": 3}).items():
         assert (name in names) == (LAST_PARTS[part] >= first)
     for name in names:
-        assert not re.search("SOLUTION|course/|<!-- /?(staff|part)", built(part).text(name)), name
         assert part != "1" or "](part2" not in built(part).text(name), name
         if name.endswith(".py") and "/" not in name:
             assert f"`{name}`" in readme.split("## The map")[1]
@@ -82,17 +73,6 @@ def test_tasks_and_points_agree_wherever_they_are_told(part):
 
 
 @for_each_part
-def test_each_region_becomes_its_stub(part):
-    for task in (task for task in GRADED_TASKS if task.part <= LAST_PARTS[part]):
-        hints = re.search(
-            rf"### BEGIN SOLUTION {task.id}\n((?: *### STUB: .*\n)+)", source(task.file)
-        )[1]
-        stub = "".join(f" *{re.escape(hint)}\n" for hint in re.findall("STUB: (.*)", hints))
-        stub = rf"\n +### TODO\n{stub} +raise NotImplementedError\(\"{re.escape(task.title)}\"\)\n"
-        assert len(re.findall(stub, built(part).text(task.file))) == 1, task.id
-
-
-@for_each_part
 def test_stubs_are_formatted_and_import_nothing_in_vain(part, tmp_path):
     pytest.importorskip("ruff", reason="pip install -r requirements-dev.txt")
     write_files(tmp_path, built(part).files)
@@ -108,24 +88,20 @@ def test_what_is_for_staff_or_a_later_part_is_cut():
     assert [entries[-1]["number"][0] for entries in tables] == ["2", "2", "3"]
     for_staff = {"AGENTS.md": "this repository itself", "docs/running.md": "--fast"}
     for name, words in (for_staff | {"pyproject.toml": "[tool.pytest"}).items():
-        assert words in source(name)
+        assert words in (ROOT / name).read_text(encoding="utf-8")
         assert words not in built("all").text(name)
     text = "a<!-- staff --> x<!-- /staff -->\n\n<!-- part 2 -->\nb\n<!-- /part 2 -->\n\n"
     assert regions.without_passages(f"{text}# staff\nc\n# /staff\n", 1) == "a\n"
     assert regions.without_passages(f"{text}# staff\nc\n# /staff\n", 2) == "a\n\nb\n"
 
 
-# ---------------------------------------------------------------------------------------------
-# A student's work, in a process of its own
-
 WORK = r"""
 import importlib, json, runpy, sys
 from pathlib import Path
 
 states = json.load(sys.stdin)
-for path in sorted(Path().glob("*.py")):
-    importlib.import_module(path.stem)
-runpy.run_path("data/download.py", run_name="download")
+for path in sorted(Path().rglob("*.py")):  # of packages and scripts
+    runpy.run_path(str(path), run_name="read")
 from checks import jobs
 from checks.graded_tasks import GRADED_TASKS
 
@@ -159,7 +135,7 @@ def states_of(part: str) -> list[tuple[set[str], str]]:
 
 @pytest.mark.parametrize("part", ["1", "all"])
 def test_each_filled_stub_turns_its_own_check_green(part, tmp_path):
-    """From a fresh handout, in which every file can be imported, to a finished one."""
+    """From a fresh handout, in which every Python file can be read, to a finished one."""
     files = built(part).files
     write_files(tmp_path, files)
     states = states_of(part)
@@ -192,22 +168,17 @@ def test_a_handout_offers_only_what_it_holds(tmp_path):
     assert "invalid choice: 3 (choose from 1, 2)" in third
 
 
-# ---------------------------------------------------------------------------------------------
-# What is refused
-
-
 @pytest.fixture
 def staff(tmp_path):
     """A copy of this repository to break."""
     return copy_tree(tmp_path / "staff")
 
 
-def change(root: Path, name: str, old: str, new: str) -> int:
-    """Replace a text that stands there once; the line where it begins."""
+def change(root: Path, name: str, old: str, new: str) -> None:
+    """Replace a text that a file has once."""
     text = (root / name).read_text(encoding="utf-8")
     assert text.count(old) == 1, (name, old)
     (root / name).write_text(text.replace(old, new), encoding="utf-8")
-    return text[: text.index(old)].count("\n") + 1
 
 
 NORM = "        return ln_layer(input + dropout(dense_layer(output)))\n"
@@ -215,57 +186,37 @@ HINT = "# dense_layer and dropout act on the output only; ln_layer on the sum."
 STUB = f"        ### STUB: {HINT}\n"
 BEGIN = "        ### BEGIN SOLUTION bert.add_norm\n"
 END = "        ### END SOLUTION bert.add_norm\n"
-REGION_X = "### BEGIN SOLUTION bert.x\n### END SOLUTION bert.x\n"
 TORCH, TITLE = "import torch\n", "# What runs write here\n"
 IN_TWO = f"{TITLE}return ln_layer(input +\ndropout(dense_layer(output)))\n"
-TEXT, BATCHES = "predictions/README.md", "training/loop/batches.py"
-PARTNER = "a marker without its partner, or within"
-
-# One change of a file, and what is then said of which line, counted from the change
-FAULTS = {
-    "nested": ("bert.py", NORM, REGION_X + NORM, 0, PARTNER),
-    "a marker misspelt": ("bert.py", BEGIN, BEGIN.replace("###", "##"), 0, PARTNER),
-    "no end": ("bert.py", END, "", -3, PARTNER),
-    "no begin": ("bert.py", NORM + END, NORM + END + END, 2, PARTNER),
-    "another's end": ("bert.py", END, END.replace("add_", ""), 0, PARTNER),
-    "twice": ("bert.py", NORM + END, NORM + END + BEGIN + END, 2, "bert.add_norm is a duplicate"),
-    "no hint": ("bert.py", STUB, "", -1, "bert.add_norm has no STUB"),
-    "code as a hint": ("bert.py", HINT, "return input", -1, "are to be comments"),
-    "no region": ("bert.py", BEGIN + STUB + NORM + END, "", None, "no region bert.add_norm, Task"),
-    "a line survives": ("utils.py", TORCH, f"{TORCH}# {NORM.strip()}\n", None, "survives"),
-    "broken in two": (TEXT, TITLE, IN_TWO, None, "survives"),
-    "half a passage": (TEXT, TITLE, f"{TITLE}<!-- staff -->\n", 1, "a stray marker"),
-    "course named": (TEXT, TITLE, f"In ../course/gold.\n{TITLE}", 0, "to course/"),
-    "staff's import": (BATCHES, TORCH, f"{TORCH}import extensions\n", 1, "extensions/__init__.py,"),
-    "broken code": ("utils.py", TORCH, "import\n", 0, "does not parse"),
+TEXT, SETTINGS, PREPARE = "predictions/README.md", "course/settings.toml", "prepare_submit.py"
+STRAY, ONE = "a stray marker", "regions bert.add_norm instead of one"
+FAULTS = {  # one change of a file, and what is then said of it
+    "a marker misspelt": ("bert.py", BEGIN, BEGIN.replace("###", "##"), STRAY),
+    "no begin": ("bert.py", NORM + END, NORM + END + END, STRAY),
+    "no end": ("bert.py", END, "", f"0 {ONE}"),
+    "twice": ("bert.py", NORM + END, NORM + END + BEGIN + END, f"2 {ONE}"),
+    "no hint": ("bert.py", STUB, "", "bert.add_norm needs STUB lines"),
+    "code as a hint": ("bert.py", HINT, "return input", "bert.add_norm needs STUB lines"),
+    "a line survives": ("utils.py", TORCH, f"{TORCH}# {NORM.strip()}\n", "survives"),
+    "broken in two": (TEXT, TITLE, IN_TWO, "survives"),
+    "half a passage": (TEXT, TITLE, f"{TITLE}<!-- staff -->\n", STRAY),
+    "course named": (TEXT, TITLE, f"In ../course/gold.\n{TITLE}", "to course/"),
+    "a file is missing": (
+        "course/parts.toml",
+        "docs/errata.md",
+        "docs/none.md",
+        "which is missing",
+    ),
+    "another zip": (SETTINGS, 'submission.zip"', 'submission.rar"', "not a name of a zip"),
+    "no name of a zip": (PREPARE, "ZIP_NAME = ", "ZIP = ", "no place, or several"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_refused_with_file_and_line(name, staff):
-    file, old, new, down, message = FAULTS[name]
-    line = change(staff, file, old, new)
-    with pytest.raises(InputError, match="nothing written") as refused:
-        handout.build(staff, "all")
-    place = re.escape(file if down is None else f"{file}:{line + down}")
-    assert re.search(rf"^  {place}: .*{message}", str(refused.value), re.M), refused.value
-
-
-TABLE, SETTINGS, PREPARE = "course/parts.toml", "course/settings.toml", "prepare_submit.py"
-WRONG_TABLES = [
-    (TABLE, '"docs/errata.md"', '"docs/none.md"', "docs/none.md, which is missing"),
-    (TABLE, '"docs/errata.md"', '"extensions/model.py"', "never ships"),
-    (TABLE, '"prepare_submit.py",', "", "prepare_submit.py is in no list"),
-    (SETTINGS, 'submission.zip"', 'submission.rar"', "not a name of a zip"),
-    (PREPARE, "ZIP_NAME = ", "ZIP = ", "prepare_submit.py has no place, or several"),
-    ("docs/handout.md", "` · 10 points · about 15", "` about 15", "docs/handout.md has no place"),
-]
-
-
-@pytest.mark.parametrize(("file", "old", "new", "message"), WRONG_TABLES)
-def test_wrong_tables_are_refused(file, old, new, message, staff):
+def test_a_fault_is_told_with_its_file_and_nothing_is_written(name, staff):
+    file, old, new, message = FAULTS[name]
     change(staff, file, old, new)
-    with pytest.raises(InputError, match=re.escape(message)):
+    with pytest.raises(InputError, match=rf"{re.escape(file)}\b.*{re.escape(message)}"):
         handout.build(staff, "all")
 
 
@@ -281,10 +232,6 @@ def test_settings_reach_the_students(staff):
     assert made.text("docs/handout.md").count("`bert.py` · 33 points ·") == 1
     entries = tomllib.loads(made.text(handout.TASKS_FILE))["task"]
     assert [entry["points"] for entry in entries if entry["number"] == "1.1"] == [33]
-
-
-# ---------------------------------------------------------------------------------------------
-# Repositories
 
 
 def run_git(folder: Path, *arguments: str) -> str:
@@ -335,7 +282,7 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
         handout.main()
 
 
-def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff, capsys):
+def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff):
     out, student = tmp_path / "out", tmp_path / "student"
     make(out, "--part", "1")
     run_git(tmp_path, "clone", "--quiet", str(out), str(student))
@@ -348,13 +295,12 @@ def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff, ca
     layer = "class BertLayer(nn.Module):"
     change(staff, "bert.py", f"{layer}\n", f"{layer}  # fixed\n")
     change(staff, "utils.py", TORCH, "import torch  # fixed, too\n")
-    change(staff, TABLE, '"docs/gpu.md", ', "")
+    change(staff, "course/parts.toml", '"docs/gpu.md", ', "")
     (out / "ours.md").write_text("Monday's lecture is on Tuesday.\n")
     run_git(out, "add", "ours.md")
     run_git(out, "commit", "--quiet", "--message", "The staff's own file")
     make(out, "--part", "2", "--update")
     assert run_git(out, "rev-list", "--count", "HEAD").strip() == "3"
-    assert "has changed: " not in capsys.readouterr().out
     run_git(student, "pull", "--quiet", "--no-rebase", "--no-edit")
     assert (student / "bert.py").read_bytes().replace(b"  # fixed\n", b"\n") == mine["bert.py"]
     assert (student / "optimizer.py").read_bytes() == mine["optimizer.py"]
@@ -364,28 +310,10 @@ def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff, ca
     assert not (student / "docs" / "gpu.md").exists()
 
 
-def test_an_update_names_stubs_that_have_changed_or_are_gone(make, tmp_path, staff, capsys):
-    out = tmp_path / "out"
-    make(out, "--part", "all")
-    change(staff, "bert.py", "ln_layer on the sum.", "ln_layer acts on the sum.")
-    make(out, "--part", "1", "--update")
-    changed = re.findall(
-        r"the stub of Task (\S+) .*has changed: .*conflict", capsys.readouterr().out
-    )
-    assert changed == ["1.2", *(task.number for task in GRADED_TASKS if task.part > 1)]
-    assert "acts on the sum" in (out / "bert.py").read_text(encoding="utf-8")
-
-
 def test_updates_that_are_refused(make, tmp_path):
-    out, other = tmp_path / "out", tmp_path / "other"
     with pytest.raises(InputError, match="not a git repository"):
-        make(out, "--update")
-    make(out, "--part", "1")
-    (out / "bert.py").write_text("x = 1\n", encoding="utf-8")
+        make(tmp_path / "out", "--update")
+    make(tmp_path / "out", "--part", "1")
+    (tmp_path / "out" / "bert.py").write_text("x = 1\n", encoding="utf-8")
     with pytest.raises(InputError, match="not committed"):
-        make(out, "--part", "all", "--update")
-    other.mkdir()
-    run_git(other, "init", "--quiet")
-    run_git(other, "commit", "--quiet", "--allow-empty", "--message", "mine")
-    with pytest.raises(InputError, match="did not make"):
-        make(other, "--update")
+        make(tmp_path / "out", "--part", "all", "--update")

@@ -23,15 +23,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support import ROOT, succeeded
-from test_prepare_submit import SIX, SST, contents, run  # noqa: F401
-from test_prepare_submit import submission as part2  # noqa: F401
 
 from checks.findings import Mistake
 from course.gradescope import build, results
 from course.grading import types
-from course.grading.intake import archives, submissions
-from course.grading.intake.archives import MB
-from course.grading.intake.submissions import Found, find, student_id, take
+from course.grading.intake import submissions
+from course.grading.intake.submissions import MB, find, student_id, take
 from course.grading.sandbox.isolation import ChangeOfUser
 from course.grading.types import GRADED, REFUSED, Result, Score, Submission
 from course.settings import read_settings
@@ -39,41 +36,36 @@ from prepare_submit import CODE, ZIP_NAME
 from training.files.errors import InputError
 
 STEM = ZIP_NAME.removesuffix(".zip")
+SST, SIX = "predictions/finetune-sst-dev-out.csv", "predictions/sst-dev-output.csv"
 PART_1 = {
     "bert.py": b"import torch\n\tif x:  # a tab\n",
     "classifier.py": b"from bert import BertModel\n",
     "optimizer.py": b"import math\n",
     "setup.sh": b"echo ready\n",
-    SST[0]: b"id,Predicted_Sentiment\n",
+    SST: b"id,Predicted_Sentiment\n",
 }
 MODULES = {"helper.py": b"import bert\n", "tricks/losses.py": b"from . import more\n"}
 PART_2 = {
-    **{name: content for name, content in PART_1.items() if name != SST[0]},
+    **{name: content for name, content in PART_1.items() if name != SST},
     **MODULES,
     "multitask_classifier.py": b"from tricks.losses import contrast\nimport helper\n",
     "README.md": b"# Ours\n",
     "card.pdf": b"%PDF-1.4\r\n",
-    SIX[0]: b"id,Predicted_Sentiment\n",
+    SIX: b"id,Predicted_Sentiment\n",
 }
 PART_3 = {"lessons/modern_bert.py": b"import torch\n"}
 BASES = {1: PART_1 | MODULES, 2: PART_2, 3: PART_3}
 
 
-def info(name: str, kind: int = stat.S_IFREG, method: int = zipfile.ZIP_DEFLATED):
-    """A zip's entry with any name, also one that zipfile itself would change."""
-    made = zipfile.ZipInfo("x", (2020, 1, 1, 0, 0, 0))
-    made.filename, made.compress_type = name, method
-    made.external_attr = (kind | 0o644) << 16
-    return made
-
-
 def packed(*pairs) -> bytes:
-    """A zip of (name or ZipInfo, content), also with names twice."""
+    """A zip of (name, content), also with names twice, and those that zipfile would change."""
     file = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(file, "w") as archive:
         warnings.simplefilter("ignore")
         for name, content in pairs:
-            archive.writestr(info(name) if isinstance(name, str) else name, content)
+            info = zipfile.ZipInfo("x", (2020, 1, 1, 0, 0, 0))
+            info.filename, info.compress_type = name, zipfile.ZIP_DEFLATED
+            archive.writestr(info, content)
     return file.getvalue()
 
 
@@ -99,16 +91,8 @@ def taken(tmp_path):
     return take_it
 
 
-def check_refused(submission: Submission, why: str) -> None:
-    """Nothing is taken, and one line says why and what to do."""
-    assert submission.files == {}
-    assert why in submission.refused
-    assert submission.refused.endswith("hand in the zip that prepare_submit.py writes")
-    assert "\n" not in submission.refused
-
-
 @contextmanager
-def little_time_and_memory(seconds: int = 20, megabytes: int = 200):
+def little_time_and_memory(seconds: int = 30, megabytes: int = 400):
     """Fail instead of hanging or filling the memory."""
 
     def late(*_):
@@ -148,10 +132,8 @@ def rewritten(change):
 
 LAYOUTS = {
     "as prepare_submit.py zips it": dict,
-    "a folder around everything": renamed(lambda name: f"minbert/{name}"),
     "several folders around everything": renamed(lambda name: f"a/b.c/d e/{name}"),
     "a folder with a name in NFD": renamed(lambda name: f"Lo\u0308sung\u200c มหา/{name}"),
-    "the scripts in a folder": renamed(lambda n: f"code/{n}" if n[-3:] == ".py" else n),
     "the scripts in a folder in a folder": renamed(
         lambda n: f"g/src/code/{n}" if n[-3:] == ".py" else f"g/{n}"
     ),
@@ -159,14 +141,11 @@ LAYOUTS = {
     "dots and double slashes": renamed(lambda name: f"./g//{name}"),
     "predictions at the top": renamed(lambda n: Path(n).name if n.endswith(".csv") else n),
     "capital letters": renamed(lambda n: n if n in MODULES or n[-4:] == ".pdf" else n.upper()),
-    "capital letters of a folder": renamed(lambda n: n.replace("predictions/", "Predictions/")),
     "line ends of Windows": rewritten(lambda data: data.replace(b"\n", b"\r\n")),
     "byte-order marks": rewritten(lambda data: b"\xef\xbb\xbf" + data),
-    "files of macOS": with_more("__MACOSX/bert.py", "._bert.py", ".DS_Store", "tricks/.DS_Store"),
-    "files of Windows": with_more("desktop.ini", "tricks/Thumbs.db"),
+    "files of systems": with_more("__MACOSX/bert.py", "._bert.py", "tricks/.DS_Store", "Thumbs.db"),
     "files of Python": with_more("__pycache__/bert.cpython-311.pyc", "__pycache__/bert.py"),
     "hidden folders": with_more(".git/bert.py", ".ipynb_checkpoints/bert.py", ".venv/a/bert.py"),
-    "a backup deeper inside": with_more("old/bert.py"),
 }
 
 
@@ -174,88 +153,46 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_of_zips_and_folders_give_the_same_files(tmp_path, taken, layout, part):
     files = LAYOUTS[layout](BASES[part])
-    backup = {"old/bert.py": b"x\n"} if "backup" in layout else {}
     for submission in (taken(files, part=part), take("s", write(tmp_path / "s", files), part)):
-        assert submission.refused == ""
-        assert submission.files == BASES[part] | backup
-        assert all(note.startswith("moved into place: ") for note in submission.notes)
+        assert (submission.refused, submission.notes) == ("", ())
+        assert submission.files == BASES[part]
 
 
-WRAPPED = {
-    "a folder around one zip": lambda zipped: {"inner/x.zip": zipped},
-    "a zip next to the card": lambda zipped: {"x.ZIP": zipped, "more.pdf": b"%PDF-"},
-}
-
-
-@pytest.mark.parametrize("wrapped", WRAPPED)
-def test_a_zip_in_a_zip_or_folder(tmp_path, taken, wrapped):
-    files = WRAPPED[wrapped](packed(*PART_1.items())) | {"__MACOSX/._x.zip": b"x"}
-    for submission in (taken(files), take("s", write(tmp_path / "s", files), 1)):
-        assert submission.files == PART_1, submission
-
-
-def test_what_prepare_submit_writes_is_taken(part2, run):  # noqa: F811
-    """For part 2; tests/test_prepare_submit.py has parts 1 and 3."""
-    succeeded(run("--part", "2", "--name", "7_a"))
-    ((student, path),) = [(f.student, f.path) for f in find(next(part2.glob("7_a*.zip")))]
-    submission = take(student, path, 2)
-    assert (student, submission.refused) == ("7_a", "")
-    # modules that this test puts in the place of the course's
-    assert submission.notes == ("left out: config.py, evaluation.py",)
-    own = contents(part2, path.name).keys() - {"config.py", "evaluation.py"}
-    assert submission.files == {name: (part2 / name).read_bytes() for name in own}
+def test_the_folder_of_a_platform_with_a_zip_and_more(tmp_path):
+    files = {"x.ZIP": GOOD, "more.pdf": b"%PDF-", "__MACOSX/._x.zip": b"x"}
+    submission = take("s", write(tmp_path, files), 1)
+    assert (submission.files, submission.notes) == (PART_1, ("left out: more.pdf",))
 
 
 # ---------------------------------------------------------------------------------------------
 # What is left out
 
-# A part, the name of a further file, and which file of the others is then missing
-LEFT_OUT = [
-    *((1, name, ()) for name in ("notes.ipynb", "a/model.pt", "my-module.py", "C:bert.py")),
-    *((1, name, ()) for name in ("bert\u202eyp.py", "bert.py\0.py", "bert.so", "ſetup.sh")),
-    *((1, name, ()) for name in ("multitask_classifier.py", "a/setup.sh", "old.zip")),
-    *((1, name, ()) for name in ("../optimizer.py", "x\\..\\a.py", ".hidden.py")),
-    *((1, name, ("bert.py",)) for name in ("bert.py", "/bert.py", ".\\bert.py")),
-    (2, "helper.py", ("helper.py",)),
-    *((2, name, ()) for name in ("Torch.py", "numpy/core.py", "json.py", "data/download.py")),
-    *((2, name, ()) for name in ("UTILS.py", "checks/a.py", "course/grade.py")),
-    *((2, name, ()) for name in ("bert/__init__.py", "sitecustomize.py")),
+LEFT_OUT = [  # a part, and the name of a further file
+    *((1, name) for name in ("notes.ipynb", "a/model.pt", "my-module.py", "C:bert.py", "bert.so")),
+    *((1, name) for name in ("bert\u202eyp.py", "bert.py\0.py", "ſetup.sh", "old/bert.py")),
+    *((1, name) for name in ("multitask_classifier.py", "a/setup.sh", "old.zip", "bert.py")),
+    *((2, name) for name in ("UTILS.py", "data/download.py", "checks/a.py", "course/grade.py")),
+    *((2, name) for name in ("bert/__init__.py", "helper.py")),
 ]
 
 
-@pytest.mark.parametrize(("part", "name", "less"), LEFT_OUT)
-def test_a_further_file_is_left_out(taken, part, name, less):
+@pytest.mark.parametrize(("part", "name"), LEFT_OUT)
+def test_a_further_file_is_left_out_and_told(taken, part, name):
     submission = taken(BASES[part], (name, b"x"), part=part)
-    assert submission.refused == ""
-    assert submission.files == {n: data for n, data in BASES[part].items() if n not in less}
-    is_hidden = any(part[:1] == "." and part != "." for part in re.split(r"[/\\]", name))
-    assert [note.rpartition(": ")[0] for note in submission.notes] == ["left out"] * (not is_hidden)
+    assert (submission.refused, submission.files) == ("", BASES[part])
+    assert [note.rpartition(": ")[0] for note in submission.notes] == ["left out"]
 
 
-@pytest.mark.parametrize("name", ["bert.py", "helper.py"])
-@pytest.mark.parametrize(
-    ("entry", "content"),
-    [
-        ({"kind": stat.S_IFLNK}, b"/etc/passwd"),
-        ({"kind": stat.S_IFCHR}, b""),
-        ({"method": zipfile.ZIP_BZIP2}, b"x = 1\n"),
-        ({}, b"# \xe9\n"),
-        ({}, b"#" * (MB // 2 + 1)),
-    ],
-)
-def test_a_file_that_cannot_be_taken(taken, name, entry, content):
-    others = {key: data for key, data in PART_2.items() if key != name}
-    submission = taken(others, (info(name, **entry), content), part=2)
-    assert submission.files == others
-    assert submission.notes == (f"left out: {name}",)
+@pytest.mark.parametrize("name", ["../optimizer.py", "x\\..\\a.py", ".hidden.py"])
+def test_no_name_leads_out_of_the_folder(taken, name):
+    assert taken(PART_1, (name, b"x")).files == PART_1
 
 
-def test_all_sources_together_have_a_limit(taken):
-    """Each is sent to the sandbox for each task; the files that are asked for come first."""
-    modules = {f"a{number}.py": b"#" * 300_000 for number in range(5)}
-    submission = taken(modules | PART_1)
-    assert submission.files == PART_1 | {n: modules[n] for n in ("a0.py", "a1.py", "a2.py")}
-    assert submission.notes == ("left out: a3.py, a4.py",)
+@pytest.mark.parametrize("content", [b"# \xe9\n", b"#" * (MB + 1)])
+def test_a_file_that_cannot_be_taken(taken, content):
+    others = {key: data for key, data in PART_2.items() if key != "bert.py"}
+    submission = taken(others, ("bert.py", content), part=2)
+    assert (submission.files, submission.notes) == (others, ("left out: bert.py",))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -276,76 +213,70 @@ def overlapping() -> bytes:
     return content
 
 
-def table_of_contents(count: int, name: bytes = b"a", extra: bytes = b"") -> bytes:
+def table_of_contents(count: int, extra: bytes = b"") -> bytes:
     """A zip that is nothing but a table of contents, of that many entries."""
-    header = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, 0, 0, 0, 0, 0, 0, 0, 0, len(name),
+    header = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, 0, 0, 0, 0, 0, 0, 0, 0, 1,
                          len(extra), 0, 0, 0, 0, 0)  # fmt: skip
-    body = (header + name + extra) * count
+    body = (header + b"a" + extra) * count
     return body + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(body), 0, 0)
 
 
-def zip64(*sizes: int) -> bytes:
-    """A table of contents whose sizes are in a record of 64 bits."""
-    content = bytearray(table_of_contents(1, b"bert.py", struct.pack("<2H3Q", 1, 24, *sizes)))
-    content[20:28], content[42:46] = b"\xff" * 8, b"\xff" * 4
-    return bytes(content)
-
-
-def bomb(claimed: int) -> bytes:
+def bomb(claimed: int, method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """A large file whose header has another size, and the checksum of its beginning."""
-    content = patched(packed((SST[0], b"0" * (64 * MB))), 24, struct.pack("<L", claimed))
-    return patched(content, 16, struct.pack("<L", zlib.crc32(b"0" * claimed)))
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        archive.writestr(SST, b"0" * (600 * MB))
+    content = patched(file.getvalue(), 24, struct.pack("<L", claimed))
+    return patched(content, 16, struct.pack("<L", zlib.crc32(b"0" * min(claimed, MB))))
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (b"", "not a zip"),
-        (b"Rar!\x1a\x07\x00", "not a zip"),
-        (GOOD[:-30], "not a zip"),
-        (packed(("a.txt", b"x")), "none of the files that part 1 asks for"),
-        (packed(("helper.py", b"x")), "none of the files that part 1 asks for"),
-        (packed(("a.zip", GOOD), ("b.zip", GOOD)), "none of the files"),
-        (packed(("a.zip", packed(("b.zip", GOOD)))), "none of the files"),  # one level
-        (packed(("a/bert.py", b"x"), ("b/bert.py", b"y")), "scripts in several folders: a/, b/"),
-        (packed(("bert.py", b"%PDF-\xff")), "none of the files"),
-        (packed(("_ " * 30_000 + "1" * 5000 + ".zip", GOOD)), "none of the files"),
-        (packed((f"a_1_{'9' * 200}_x{'_' * 30}.zip", GOOD), ("b.zip", b"")), "none of the files"),
-        (patched(GOOD, 8, b"\1\0", entry=4), "is encrypted"),
-        (patched(GOOD, 16, b"1234"), "damaged"),  # a checksum
-        (overlapping(), "damaged"),
-        # another name in the table of contents, or before the content
-        (GOOD[::-1].replace(b"bert.py"[::-1], b"evil.py"[::-1], 1)[::-1], "damaged"),
-        (GOOD.replace(b"bert.py", b"evil.py", 1), "damaged"),
-        (packed((SST[0], b"0" * (64 * MB))), "none of the files"),
-        (packed(*((f"{n}/{SST[0]}", b"0" * (7 * MB)) for n in range(12))), "MB unpacked"),
-        (packed(*((f"{n}.txt", b"") for n in range(30_000))), "table of contents is too long"),
-        (table_of_contents(1_000_000), "table of contents is too long"),
-        # the time that zipfile needs grows with the square of their length
-        (table_of_contents(700, extra=b"\x99\x99\0\0" * 16000), "table of contents is too long"),
-        (zip64(2**63, 2**63, 2**63), "damaged"),
-        (GOOD[:-22] + struct.pack("<4sQ2H2L4Q4sLQL", b"PK\6\6", 44, 45, 45, 0, 0, *[2**62] * 4,
-                                  b"PK\6\7", 0, 0, 1) + GOOD[-22:], "damaged"),
-        (bomb(2**32 - 2), "none of the files"),
-        (packed(("x.zip", packed(("bert.py", b"#" * (64 * MB))))), "none of the files"),
-    ],
-    ids=range(25),
-)  # fmt: skip
-def test_a_hostile_zip_is_refused_in_one_line(taken, content, why):
+NONE = "none of the files that part 1 asks for"
+HOSTILE_ZIPS = {
+    "empty": (lambda: b"", "not a zip"),
+    "another archive": (lambda: b"Rar!\x1a\x07\x00", "not a zip"),
+    "cut": (lambda: GOOD[:-30], "not a zip"),
+    "nothing of ours": (lambda: packed(("helper.py", b"x")), NONE),
+    "two zips": (lambda: packed(("a.zip", GOOD), ("b.zip", GOOD)), NONE),
+    "a zip in a zip in a zip": (lambda: packed(("a.zip", packed(("b.zip", GOOD)))), NONE),
+    "not a text": (lambda: packed(("bert.py", b"%PDF-\xff")), NONE),
+    "encrypted": (lambda: patched(GOOD, 8, b"\1\0", entry=4), "is encrypted"),
+    "a wrong checksum": (lambda: patched(GOOD, 16, b"1234"), "damaged"),
+    "overlapping files": (overlapping, "damaged"),
+    "two names": (lambda: GOOD.replace(b"bert.py", b"evil.py", 1), "damaged"),
+    "too much": (
+        lambda: packed(*((f"{n}/{SST}", b"0" * (7 * MB)) for n in range(12))),
+        "MB unpacked",
+    ),
+    "too much code": (
+        lambda: packed(*PART_1.items(), *((f"a{n}.py", b"#" * (MB - 1)) for n in range(2))),
+        "1 MB of Python",
+    ),
+    "a long zip": (lambda: b"PK" * (11 * MB), "more than 20 MB"),
+    "many entries": (lambda: table_of_contents(60_000), NONE),
+    # the time that zipfile needs grows with the square of their length
+    "long extra fields": (lambda: table_of_contents(30, b"\x99\x99\0\0" * 16000), NONE),
+    "a bomb": (lambda: bomb(600 * MB), NONE),
+    "a bomb whose header lies": (lambda: bomb(2**32 - 2), NONE),
+    "a bomb of bzip2": (lambda: bomb(600 * MB, zipfile.ZIP_BZIP2), NONE),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_ZIPS)
+def test_a_hostile_zip_is_refused_in_one_line(taken, name):
+    make, why = HOSTILE_ZIPS[name]
+    content = make()
     with little_time_and_memory():
-        check_refused(taken(content), why)
-
-
-def test_a_zip_above_its_limit_and_a_bomb_whose_header_lies(taken, monkeypatch):
-    assert len(taken(bomb(100)).files[SST[0]]) <= 100
-    monkeypatch.setitem(archives.LIMITS, "zip", len(GOOD) - 1)
-    check_refused(taken(GOOD), "not a regular file, or more than 0 MB")
-    monkeypatch.setitem(archives.LIMITS, "zip", len(GOOD))
-    assert taken(GOOD).files == PART_1
+        submission = taken(content)
+    assert submission.files == {}
+    assert why in submission.refused
+    assert submission.refused.endswith("hand in the zip that prepare_submit.py writes")
+    assert "\n" not in submission.refused
 
 
 MANY = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 
@@ -363,7 +294,7 @@ def test_a_spoilt_zip_never_raises(tmp_path, places):
 NAMES = st.one_of(
     st.text(max_size=12),
     st.text(alphabet="./\\ab:\0 ", max_size=8),
-    st.sampled_from([*PART_2, *SIX]).flatmap(
+    st.sampled_from([*PART_2, SST]).flatmap(
         lambda name: st.sampled_from([name, name.upper(), f"./{name}", f"a/{name}", f"{name}."])
     ),
 )
@@ -378,9 +309,7 @@ def test_only_plain_names_are_taken(tmp_path, names, part):
     except UnicodeEncodeError:  # no zip has such a name
         return
     (tmp_path / "s.zip").write_bytes(content)
-    submission = take("s", tmp_path / "s.zip", part)
-    assert submission.sources() is not None
-    for name in submission.files:
+    for name in take("s", tmp_path / "s.zip", part).files:
         assert re.fullmatch(r"[\w/-]+\.(py|md|sh|csv)|[^/\\]*\.pdf", name, re.I), name
         assert (Path("/x") / name).resolve().is_relative_to("/x")
 
@@ -392,49 +321,23 @@ def test_links_pipes_and_devices_in_a_folder(tmp_path):
     (folder / "predictions").symlink_to(secret / "predictions")
     (folder / "loop").symlink_to(folder)
     os.mkfifo(folder / "classifier.py")
-    if os.geteuid() == 0:
-        os.mknod(folder / "optimizer.py", stat.S_IFCHR | 0o600, os.makedev(1, 5))  # endless zeros
-    (tmp_path / "link").symlink_to(secret)
     os.mkfifo(tmp_path / "pipe.zip")
     # a name that is not UTF-8, as unzip makes them of umlauts in zips from Windows
     Path(os.fsdecode(os.fsencode(folder) + b"/M\xfcller.txt")).write_bytes(b"")
+    os.truncate(write(tmp_path / "t", PART_1) / SST, 10**12)  # a file with holes
     with little_time_and_memory():
-        submission = take("s", folder, 1)
-        for name in ("link", "pipe.zip"):
-            check_refused(take("s", tmp_path / name, 1), "not a regular file")
-    assert submission.files == {"setup.sh": b"echo ready\n"}
-    os.truncate(write(tmp_path / "t", PART_1) / SST[0], 10**12)  # a file with holes
-    with little_time_and_memory():
-        assert SST[0] not in take("s", tmp_path / "t", 1).files
-
-
-def test_a_file_that_becomes_a_link_or_a_pipe(tmp_path, monkeypatch):
-    """Between looking and opening."""
-    regular = write(tmp_path, {"file": b"", "target": b"secret"}).joinpath("file").lstat()
-    (tmp_path / "link").symlink_to(tmp_path / "target")
-    os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr(Path, "lstat", lambda self: regular)
-    with little_time_and_memory():
-        with pytest.raises(OSError, match="symbolic links"):
-            archives.open_regular(tmp_path / "link")
-        with archives.open_regular(tmp_path / "pipe") as pipe:
-            assert pipe.read() == b""
+        assert take("s", folder, 1).files == {"setup.sh": b"echo ready\n"}
+        assert "not a regular file" in take("s", tmp_path / "pipe.zip", 1).refused
+        assert SST not in take("s", tmp_path / "t", 1).files
 
 
 def test_trouble_of_this_machine_is_not_the_student_s_fault(tmp_path, monkeypatch):
     def broken(*_):
         raise PermissionError(13, "no")
 
+    monkeypatch.setattr(submissions.os, "listdir", broken)
     with pytest.raises(InputError, match="cannot be read"):
-        take("s", tmp_path / "missing.zip", 1)
-    write(tmp_path / "s", PART_1)
-    monkeypatch.setattr(archives, "open_regular", broken)
-    with pytest.raises(InputError, match="cannot be read"):
-        take("s", tmp_path / "s", 1)
-    monkeypatch.undo()
-    monkeypatch.setattr(submissions, "_choose", lambda *_: [][0])
-    with pytest.raises(IndexError):  # nor is a mistake of ours
-        take("s", tmp_path / "s", 1)
+        take("s", write(tmp_path / "s", PART_1), 1)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -444,10 +347,8 @@ def test_trouble_of_this_machine_is_not_the_student_s_fault(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("names", "found"),
     [
-        ([f"12_a_{ZIP_NAME}"], {"12_a": 0}),
         ([f"12_a_part2_{ZIP_NAME}", "other.zip"], {"12_a": 0, "other": 1}),
         # handed in or downloaded again, copied
-        ([f"12_a_{STEM}-1.zip", f"12_a_{STEM}.zip", f"12_a_{STEM}-12.zip"], {"12_a": 2}),
         ([f"12_a_{STEM}.zip", f"12_a_{STEM} (1).zip", f"12_a_{STEM} - Kopie.zip"], {"12_a": 2}),
         (["team-1.zip", "team-2.zip"], {"team-1": 0, "team-2": 1}),
         # Canvas and Moodle say whose a zip is, whatever its name claims
@@ -460,11 +361,8 @@ def test_trouble_of_this_machine_is_not_the_student_s_fault(tmp_path, monkeypatc
             [f"Ana Lin_99_assignsubmission_file_/12_a_{STEM}.zip", f"12_a_{ZIP_NAME}"],
             {"Ana_Lin_99": 0, "12_a": 1},
         ),
-        ([f"Ana Lin_99_assignsubmission_file_12_a_{STEM}.zip"], {"Ana_Lin_99": 0}),
         (["A B_9_assignsubmission_onlinetext_/x.html", "7.zip"], {"7": 1}),
         ([f"12_34567_89012_a_{STEM}.zip"], {"12_34567_89012_a": 0}),  # three students' numbers
-        # elsewhere each folder is an owner
-        ([f"anna/12_a_{STEM}.zip", f"mallory/12_a_{STEM}.zip"], {"anna": 0, "mallory": 1}),
         # names that clash as ids
         (["a b.zip", "a+b.zip"], {"a_b-?": 0, "a_b-? ": 1}),
         (["Group.zip", "group.zip"], {"Group-?": 0, "group-?": 1}),
@@ -488,12 +386,7 @@ def test_each_owner_s_newest_submission_is_found(tmp_path, names, found):
     assert all(student_id(student) == student for student in made)
 
 
-def test_a_folder_or_zip_that_is_one_submission_or_none(tmp_path):
-    folder = write(tmp_path / "7 us", PART_1)
-    assert find(folder) == [Found("7_us", folder)]
-    assert find(write(tmp_path / "8", PART_3)) == [Found("8", tmp_path / "8")]
-    zipped = write(tmp_path, {f"9_{ZIP_NAME}": GOOD}) / f"9_{ZIP_NAME}"
-    assert find(zipped) == [Found("9", zipped)]
+def test_a_folder_without_submissions_is_one_line(tmp_path):
     for nothing in (write(tmp_path / "x", {".git/y": b""}), tmp_path / "missing"):
         with pytest.raises(InputError, match="no submission in it: no zip and no folder"):
             find(nothing)
@@ -510,7 +403,6 @@ def test_ids_are_safe_names_of_files(name):
     assert len(f"{made}.json.part".encode()) < 255
     assert made[0] != "-"
     assert student_id("समूह.zip") == "समूह"
-    assert student_id("क्\u200dष.zip") == "क्ष"
     assert student_id(made) == made
     kinds = {unicodedata.category(letter)[0] for letter in made if letter not in "_-"}
     assert kinds <= set("LMN")
@@ -530,40 +422,31 @@ TASKS = (
 )
 
 
-def test_tests_add_up_and_texts_are_clean():
+def test_tests_add_up_and_the_feedback_is_the_page_s():
     scores = tuple(
-        Score(f"predictions/{data}-{split}", data, split, "", "accuracy", value, 0.1, 0.9)
+        Score(f"predictions/{data}-{split}", data, split, "", "accuracy", value)
         for data, value in (("sst", 0.5), ("para", 0.7), ("sts", 0.4))
         for split in ("dev", "test")
     )
-    made = results.of_result(Result("7", 1, GRADED, tasks=TASKS, scores=scores), SETTINGS)
+    made = results.of_result(Result("7", 2, GRADED, tasks=TASKS, scores=scores), SETTINGS)
     assert "score" not in made
-    assert made["stdout_visibility"] == "hidden"
-    shown = [(t["score"], t["max_score"], t.get("status")) for t in made["tests"]]
-    assert shown == [(12, 20, "failed"), (20, 20, "passed"), (0, 0, None)]
-    assert {(t["visibility"], t["output_format"]) for t in made["tests"]} == {("visible", "text")}
-    text = made["tests"][0]["output"]
-    assert text.startswith("Wrong.\nvalues: wrong, 0 of 8\nred <b>\nxxx")
-    assert len(text) <= 4000
-    assert not {"\x1b", "\u202e", "\x07"} & set(json.dumps(made))
-    assert "sst-dev: accuracy 0.500, 95 % interval 0.100–0.900" in made["tests"][2]["output"]
-    board = [(row["name"], row["value"]) for row in made["leaderboard"]]
-    assert board[:3] == [("overall, test", 0.633), ("overall, dev", 0.633), ("sst-test", 0.5)]
-    assert len(board) == 8
-
-
-def test_part_2_has_a_row_for_predictions_and_leaves_the_others_to_people():
-    result = Result("7", 2, GRADED, checks="Task 2.1 is wrong")
-    tests = results.of_result(result, SETTINGS)["tests"]
+    assert (made["visibility"], made["stdout_visibility"]) == ("visible", "hidden")
+    shown = [(t["score"], t["max_score"], t["status"]) for t in made["tests"]]
     best = SETTINGS["predictions"]["points"]
-    assert (tests[0]["name"], tests[0]["score"], tests[0]["max_score"]) == ("Predictions", 0, best)
-    assert (tests[1]["output"], tests[1]["max_score"]) == ("Task 2.1 is wrong", 0)
+    assert shown[:2] == [(12, 20, "failed"), (20, 20, "passed")]
+    assert (made["tests"][2]["name"], shown[2][1]) == ("predictions", best)
+    assert "It does not divide. Look." in made["output"]
+    assert "red &lt;b&gt;" in made["output"]
+    assert not {"\x1b", "\u202e", "\x07"} & set(json.dumps(made, ensure_ascii=False))
+    board = [(row["name"], row["value"]) for row in made["leaderboard"]]
+    assert board[:3] == [("overall-test", 0.633), ("overall-dev", 0.633), ("sst-test", 0.5)]
 
 
 def test_a_refused_submission_and_the_skeleton_have_zeros_and_say_why():
     refused = Result("7", 1, REFUSED, why="a link\x1b[31m inside", notes=("left out: a\x07",))
     made, empty = results.of_result(refused, SETTINGS), results.skeleton(1, SETTINGS)
-    assert made["output"] == "Nothing could be graded: a link inside\nleft out: a"
+    assert "Not graded: a link[31m inside" in made["output"]
+    assert "left out: a<" in made["output"]
     assert empty["output"] == results.NOT_GRADED
     for table in (made, empty):
         assert {t["score"] for t in table["tests"]} == {0}
@@ -571,9 +454,7 @@ def test_a_refused_submission_and_the_skeleton_have_zeros_and_say_why():
 
 
 def test_a_group_has_the_same_id_each_time():
-    for users in (None, 3, []):
-        assert results.student_of({"users": users}) == "nobody"
-    assert results.student_of({"users": [{"id": 9}, {"id": 7}, None]}) == "7-9"
+    assert results.student_of({"users": [{"id": 9}, {"id": 7}]}) == "7-9"
 
 
 @pytest.fixture(scope="module")

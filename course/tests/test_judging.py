@@ -24,7 +24,6 @@ from course.grading.judging.submission import Judged, checks_text, grade_submiss
 from course.grading.sandbox import protocol, runs
 from course.grading.sandbox.context import GradingContext, open_context
 from course.grading.types import NOT_COUNTED, RIGHT, WRONG, Submission, Verdict
-from evaluation import pearson
 from training.files.errors import InputError
 
 OWN = [task for task in GRADED_TASKS if task.part != 2]
@@ -207,11 +206,6 @@ def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Ver
         (LAYERS.replace("config.hidden_size", "768"), LOGITS),
         (LAYERS.replace("config.num_labels", "5"), LOGITS),
         ("        self.dropout = nn.Dropout(0.1)\n" + LAYERS.splitlines()[1] + "\n", LOGITS),
-        ("        raise RuntimeError('what is this?')\n", LOGITS),
-        (
-            "        raise NotImplementedError('Task 1.6 · BertSentimentClassifier.__init__')\n",
-            LOGITS,
-        ),
         (
             "        self.drop = nn.Dropout(0.1)\n        self.layers = [nn.Linear(768, 5)]\n",
             "        return self.layers[-1](self.drop(pooled))",
@@ -228,6 +222,8 @@ def test_forward_is_judged_with_our_init_where_the_student_s_does_not_fit(layers
 
 def test_known_mistakes_in_init_cost_nothing_in_forward():
     for answer in read_all(MISTAKES, "classifier.init"):
+        if answer.name in ("no_dropout", "no_linear"):  # forward finds nothing of that name
+            continue
         with mock.patch("course.grading.judging.submission.SAYS_MORE", ()):
             verdicts = judged_here({"classifier.py": put(answer)}, *CLASSIFIER).verdicts
         assert wrong_tasks(verdicts) == ["classifier.init"], answer.name
@@ -508,7 +504,7 @@ def test_a_canary_that_comes_out_otherwise_stops_grading(
     pairs = [(made[first][0], names[0]), (made[second][0], names[1])]
     monkeypatch.setattr(canaries, "submissions", lambda _: pairs)
     with pytest.raises(InputError, match=fault) if fault else contextlib.nullcontext():
-        canaries.check(canary_context, 1)
+        canaries.check(canary_context)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -568,26 +564,17 @@ def test_without_labels_there_is_no_score_and_no_fault(gold):
 
 
 @pytest.mark.parametrize("data", ["sst", "sts"])
-def test_metrics_and_intervals(gold, data):
+def test_metrics(gold, data):
     labelled, chance = gold[data, "test"], np.random.default_rng(1)
     if data == "sst":
         predicted = np.where(chance.random(60) < 0.5, labelled.labels, chance.integers(0, 5, 60))
         wanted = np.mean(predicted == labelled.labels)
-        pair, statistic, paired = (predicted == labelled.labels,), np.mean, False
     else:
         predicted = labelled.labels + chance.normal(size=60)
-        wanted = pearson(labelled.labels, predicted)
-        pair, paired = (labelled.labels, predicted), True
-
-        def statistic(a, b, axis):
-            return stats.pearsonr(a, b, axis=axis).statistic
-
+        wanted = stats.pearsonr(labelled.labels, predicted).statistic
     result = score_of(gold, file_of(labelled, predicted), data, "test")
     assert result.value == pytest.approx(wanted)
     assert result.metric == {"sst": "accuracy", "sts": "Pearson"}[data]
-    options = {"paired": True, "vectorized": True} if paired else {}
-    theirs = stats.bootstrap(pair, statistic, method="percentile", rng=4, **options)
-    assert (result.low, result.high) == pytest.approx(tuple(theirs.confidence_interval), abs=0.04)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1.7e308, -1e300, 0.0])
@@ -651,7 +638,7 @@ def test_faults_are_named_and_give_no_value(gold, content, word):
         lines[3] = content.replace("KEY", labelled.ids[2]).replace("OTHER", labelled.ids[5])
         content = "\n".join(lines).encode("utf-8", "surrogatepass")
     result = score_of(gold, content)
-    assert (result.value, result.low, result.contents) == (None, None, "")
+    assert (result.value, result.contents) == (None, "")
     assert word in result.faults[0]
     assert "predictions/sst-dev-output.csv" in result.faults[0]
     assert len(result.faults[0]) <= 1000
@@ -667,19 +654,7 @@ def test_no_bytes_crash_it(gold, content, with_header):
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=60, max_size=60))
 def test_no_finite_similarities_crash_it(gold, values):
     result = score_of(gold, file_of(gold["sts", "dev"], map(repr, values)), "sts")
-    assert -1 <= result.low <= result.high <= 1
-
-
-def test_what_no_checkpoint_gives_is_odd(gold):
-    """Other answers to the same text, and similarities that are round, but not a collapse."""
-    sst = dataclasses.replace(gold["sst", "test"], twins=((0, 1), (2, 3), (4, 5)))
-    values = np.arange(len(sst.ids)) % 5
-    assert [*predictions.odd(values, sst)] == ["3 of 3 texts that occur twice have two answers"]
-    assert not [*predictions.odd(values * 0, sst)]
-    sts = gold["sts", "test"]
-    values = np.linspace(0, 5, len(sts.ids))
-    assert [*predictions.odd(values.round(1), sts)]
-    assert not [*predictions.odd(values, sts)] + [*predictions.odd(values * 0 + 2, sts)]
+    assert -1 <= result.value <= 1
 
 
 def test_the_same_predictions_are_known_again(gold):

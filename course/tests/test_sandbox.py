@@ -28,8 +28,8 @@ from course.grading.types import STATUSES, Submission
 from course.regions import Region
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-SMALL = Limits(wall_s=20, total_mib=300, memory_mib=2048, file_mib=4, answer_mib=1)
-MANY = Limits(total_mib=1500, file_mib=32)
+SMALL = Limits(wall_s=20, total_mib=300, memory_mib=2048, file_mib=4)
+MANY = Limits(total_mib=1500)
 BUBBLEWRAP = isolation.Bubblewrap()
 OPEN_TO_ALL = shutil.which("python3", path="/usr/bin") or sys.executable
 
@@ -184,19 +184,9 @@ def test_attack_for_points(name):
         assert verdicts[task.id].status != "right", task.id
 
 
-@needs_sandbox
-def test_without_an_attack_its_tasks_are_right():
-    files = {"bert.py": solved("bert.py").encode()}
-    with open_context(1, "secret") as context:
-        verdicts, _ = part1.grade(context, Submission("honest", 1, files))
-    statuses = {verdicts[task.id].status for task in context.tasks if task.file == "bert.py"}
-    assert statuses == {"right"}
-
-
 def solved(name: str) -> str:
     """A file with its solutions."""
-    pieces, faults = regions.parse(name, (ROOT / name).read_text(encoding="utf-8"))
-    assert not faults
+    pieces = regions.parse((ROOT / name).read_text(encoding="utf-8"))
     return regions.render(pieces, [piece.id for piece in pieces if isinstance(piece, Region)])
 
 
@@ -290,7 +280,7 @@ ANSWERS_WITHOUT_END = """
 import os, sys, torch
 main = sys.modules["__main__"]  # the grader's program
 save = main.save
-main.save = lambda _: save({"tensor/x": torch.zeros(20_000_000, dtype=torch.bool)})
+main.save = lambda _: save({"tensor/x": torch.zeros(5_000_000, dtype=torch.bool)})
 for _ in range(9):
     os.write(2, b"x" * 2**20)
 """
@@ -453,7 +443,6 @@ def test_what_a_program_sees(tmp_path):
     ("program", "limits", "status"),
     [
         ("time.sleep(60)", {"wall_s": 2}, "timeout"),
-        ("os.write(1, b'x' * 2**21) and time.sleep(9)", {}, "too much output"),
         ("os.fork() or os.setsid() and os.fork() or signal.pause()", {}, "ended"),
     ],
 )
@@ -470,12 +459,10 @@ def test_limits_from_outside(program, limits, status):
     ("program", "error"),
     [
         ("bytearray(2**32)", "MemoryError"),
-        ("open('/tmp/big', 'wb').write(b'x' * 2**23)", "OSError"),
+        ("open('/tmp/big', 'wb').write(b'x' * 2**23)", "File too large"),
+        ("os.write(1, b'x' * 2**23) > 2**22 or os.write(1, b'x')", "File too large"),
         ("for _ in range(100): os.fork() or signal.pause()", "BlockingIOError"),
         ("[open('/dev/null') for _ in range(300)]", "Too many open files"),
-        ("resource.setrlimit(resource.RLIMIT_NPROC, (-1, -1))", "ValueError"),
-        ("open('/dev/shm/x', 'w')", "OSError"),
-        ("os.setresuid(0, 0, 0)", "Error"),
     ],
 )
 def test_limits_of_a_process(program, error):
@@ -517,8 +504,9 @@ def test_a_grader_that_is_killed_leaves_no_process(tmp_path):
     grader.wait()
     assert_gone(stage)
     for group in groups():  # of the grader, which could not remove it
-        if f"-{grader.pid}-" in group.name:
-            group.rmdir()
+        while f"-{grader.pid}-" in group.name and group.exists():
+            with contextlib.suppress(OSError):  # its last process is ending
+                group.rmdir()
 
 
 @needs_root
@@ -562,7 +550,7 @@ def test_tasks_run_one_after_the_other_without_bubblewrap():
 # The stage, and when nothing is graded
 
 
-def test_the_stage_holds_stubs_and_is_closed_to_others(tmp_path):
+def test_the_stage_holds_stubs_and_is_closed_to_others():
     before = os.umask(0o077)
     try:
         with open_context(1, "0") as context:
@@ -570,33 +558,19 @@ def test_the_stage_holds_stubs_and_is_closed_to_others(tmp_path):
             modes = {path.is_dir(): path.stat().st_mode for path in context.stage.rglob("*")}
             texts = [path.read_text() for path in (context.stage / "handout").rglob("*.py")]
             stub = (context.stage / "handout" / "optimizer.py").read_text()
-            shutil.copytree(context.stage / "handout", tmp_path / "handout")
     finally:
         os.umask(before)
     assert [modes[kind] & 0o777 for kind in (True, False)] == [0o755, 0o644]
     assert not context.stage.parent.exists()
     assert 'raise NotImplementedError("' in stub
     assert not [text for text in texts if "### BEGIN SOLUTION" in text]
-    (tmp_path / "handout" / "own.py").write_text("own = 1\n")
-    with open_context(1, "0", handout=tmp_path / "handout") as context:
-        assert (context.stage / "handout" / "own.py").read_text() == "own = 1\n"
-        assert (context.stage / "handout" / "optimizer.py").read_text() == stub
 
 
 def test_reasons_why_nothing_can_be_graded(monkeypatch):
     monkeypatch.setattr(isolation.shutil, "which", lambda name: None)
-    assert isolation.problems(BUBBLEWRAP) == ["bubblewrap is not installed: apt install bubblewrap"]
+    assert isolation.problem(BUBBLEWRAP) == "bubblewrap is not installed: apt install bubblewrap"
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "has to be run as root" in isolation.problems(isolation.ChangeOfUser())[0]
-
-
-@needs_sandbox
-def test_a_python_that_the_sandbox_cannot_run_is_refused(monkeypatch):
-    """As where a home of mode 0700 keeps the sandbox's user from it."""
-    monkeypatch.setattr(isolation, "PROBE", "import not_there")
-    (reason,) = isolation.problems(BUBBLEWRAP)
-    assert "cannot run Python here " in reason
-    assert "No module named 'not_there'" in reason
+    assert "has to be run as root" in isolation.problem(isolation.ChangeOfUser())
 
 
 @needs_sandbox
@@ -604,7 +578,8 @@ def test_a_python_by_a_path_with_two_dots(monkeypatch, tmp_path):
     """As ``../main/.venv/bin/python`` is; its links are not resolved, or its packages are lost."""
     away = os.path.relpath(os.path.abspath(sys.executable), tmp_path)
     monkeypatch.setattr(sys, "executable", f"{tmp_path}/{away}")
-    assert isolation.problems(BUBBLEWRAP) == []
+    command = [isolation.python(), "-I", "-c", "import safetensors; print(1)"]
+    assert isolation.run(command, b"", [], Limits(), BUBBLEWRAP)[1] == b"1\n"
 
 
 def test_what_submitted_code_reaches(monkeypatch, tmp_path):
@@ -623,8 +598,8 @@ def test_what_submitted_code_reaches(monkeypatch, tmp_path):
 
 @needs_sandbox
 def test_a_sandbox_that_does_not_start_is_an_error_of_ours():
-    with open_context(1, "secret", replace(Limits(), memory_mib=64)) as context:
-        with pytest.raises(RuntimeError, match="the sandbox did not start"):
+    with open_context(1, "secret", Limits(memory_mib=64)) as context:
+        with pytest.raises(RuntimeError, match="no sandbox here"):
             protocol.ask(context, [job("any", "")], {})
 
 
@@ -651,13 +626,10 @@ FEW = save({"tensor/a": torch.ones(2)})
     ("number", "content"),
     [
         (len(worker.ENDS), FEW),
-        (255, b""),
         (0, b""),
-        (0, b"\x08\0\0\0\0\0\0\0{"),
         (0, struct.pack("<Q", 2**63) + FEW[8:]),
         (0, FEW[:-1]),
         (0, FEW.replace(b"[2]", b"[3]")),
-        (0, save({str(i): torch.ones(1) for i in range(20_000)})),
         (0, save({"tensor/a": torch.zeros(worker.MOST_NUMBERS + 1, dtype=torch.bool)})),
     ],
 )

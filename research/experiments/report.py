@@ -255,8 +255,7 @@ def main() -> None:
         print(
             "\nMean (standard deviation over seeds) on dev. Differences: 95 % interval of Student's"
             "\nt over the seeds that both ran; for several tasks, the spread over dev examples is"
-            "\nadded. Not resolved: the interval includes 0. Of twenty comparisons without any"
-            "\ndifference, about one is resolved."
+            "\nadded. Not resolved: the interval includes 0."
         )
 
 

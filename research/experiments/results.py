@@ -1,7 +1,6 @@
 """What the scripts of experiments share: descriptions of runs, their results, their commands.
 
-A run is described by a TOML, and every run's result is a line of results.jsonl. This file does not
-know how anything is trained: it calls the scripts' command lines and reads what they write.
+A run is described by a TOML, and every run's result is a line of results.jsonl.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -22,14 +22,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock
 
 from datasets import load_data, load_pairs
 from evaluation import COLUMNS
 from training.cli.task_flags import multitask_files
 from training.files.errors import InputError
 from training.files.predictions import read_predictions
-from training.files.writing import atomic_write, sha256_of
+from training.files.writing import sha256_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "research" / "experiments"
@@ -94,8 +93,6 @@ class Experiment:
         needed = "members" if self.kind == "ensemble" else "seeds"
         if not getattr(self, needed):
             return f"[run] has no {needed}, which a run of kind {self.kind} needs"
-        if any(type(seed) is not int or seed < 0 for seed in self.seeds):
-            return f"the seeds {self.seeds} are not integers from 0 on"
         if not all(isinstance(flags, dict) for flags in self.variants.values()):
             return "a variant is a table of flags, [variants.NAME]"
         return ""
@@ -154,12 +151,9 @@ def read_lines(path: Path) -> list[str]:
 
 
 def append_line(path: Path, value: dict) -> None:
-    """Add a line of JSON, whole or not at all, also while other processes add theirs."""
-    RUNS.mkdir(parents=True, exist_ok=True)
-    with FileLock(RUNS / ".lock"):
-        lines = [*read_lines(path), json.dumps(value, ensure_ascii=False)]
-        with atomic_write(path) as file:
-            file.writelines(f"{line}\n" for line in lines)
+    """Add a line of JSON, in one call of the system: other processes may add theirs."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(f"{json.dumps(value, ensure_ascii=False)}\n")
 
 
 def load_results() -> list[dict]:
@@ -182,16 +176,6 @@ def load_results() -> list[dict]:
             ) from None
         results[key] = result
     return list(results.values())
-
-
-def append_result(result: dict) -> None:
-    """Add a line to results.jsonl, but never behind a broken one."""
-    load_results()
-    append_line(RESULTS, result)
-
-
-# ---------------------------------------------------------------------------------------------
-# Gold labels and predictions on dev
 
 
 def dev_files(flags: dict[str, Any]) -> dict[str, Path]:
@@ -324,10 +308,9 @@ def origin(code: str | None, use_gpu: bool) -> dict[str, Any]:
 def machine(use_gpu: bool) -> str:
     """In short: processor or GPU, threads, version of torch."""
     name = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").is_file():
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        models = [line.split(":", 1)[1] for line in lines if line.startswith("model name")]
-        name = models[0].strip() if models else name
+    if (cpus := Path("/proc/cpuinfo")).is_file():
+        model = re.search(r"^model name\s*: (.*)", cpus.read_text(encoding="utf-8"), re.M)
+        name = model[1] if model else name
     if use_gpu and torch.cuda.is_available():
         name = torch.cuda.get_device_name()
     return f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}"

@@ -69,7 +69,7 @@ def run_one(experiment: Experiment, seed: int | None, has_line: bool) -> None:
     result |= outcome(experiment, folder)
     result |= results.origin(code, bool(experiment.flags.get("use_gpu")))
     if not has_line:
-        results.append_result(result)
+        results.append_line(results.RESULTS, result)
     if stop_asked:
         raise InputError(f"stopped after {name}; the same command resumes")
 

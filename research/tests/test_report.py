@@ -75,7 +75,7 @@ def fill(place, seeds: dict[str, tuple]) -> None:
             rows = "".join(f"{key},{value}\n" for key, value in zip(ids, predicted, strict=True))
             (folder / "sst-dev-output.csv").write_text("id,Predicted_Sentiment\n" + rows)
             result = a_result(name, seed, {"sst": right / 11, "nli": 1.0}, data)
-            results.append_result(result | {"last": {"sst": 0.25}, "peak_mb": 512})
+            results.append_line(results.RESULTS, result | {"last": {"sst": 0.25}, "peak_mb": 512})
 
 
 def test_the_report(place, run_script_here):
@@ -118,7 +118,7 @@ def test_what_cannot_be_reported(place, run_script_here, monkeypatch):
 def test_scripts_of_one_task_have_intervals_over_seeds(place, run_script_here):
     for name, scores in (("few", (0.5, 0.6)), ("more", (0.7, 0.9))):
         for seed, score in enumerate(scores):
-            results.append_result(a_result(name, seed, {"dev_acc": score}))
+            results.append_line(results.RESULTS, a_result(name, seed, {"dev_acc": score}))
     lines = succeeded(run_script_here(report, "few", "more")).out.splitlines()
     half = 12.706 * 0.05  # Student's t with one degree of freedom, times the standard error
     assert f"| more | +0.250 [{0.25 - half:+.3f}, {0.25 + half:+.3f}], not resolved |" in lines

@@ -147,10 +147,8 @@ def test_ctrl_c_waits_for_the_resume_file(tmp_path):
     assert child.exitcode == 0
 
 
-def test_nothing_is_added_behind_a_broken_line(place):
-    results.append_result(a_result("a", 0, {}))
-    broken = results.RESULTS.read_text()[:-20]
-    results.RESULTS.write_text(broken)
+def test_a_broken_line_is_told(place):
+    results.append_line(results.RESULTS, a_result("a", 0, {}))
+    results.RESULTS.write_text(results.RESULTS.read_text()[:-20])
     with pytest.raises(InputError, match="line 1 is not a result"):
-        results.append_result(a_result("b", 0, {}))
-    assert results.RESULTS.read_text() == broken
+        results.load_results()

@@ -1,44 +1,52 @@
 """Which submissions there are, whose they are, and the files that are taken from each.
 
-Students' code is neither run nor parsed here. Names in notes are the students' text.
+Files are read into memory, within limits. Students' code is neither run nor parsed here.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
+import os
 import re
-import sys
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
-from importlib import metadata
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import IO, NamedTuple
 
 from checks.part2.submission import CODE as CODE_PART_2
 from checks.part2.submission import FILES as PART_2_FILES
-from course.grading.intake.archives import MB, File, Refused, plain_name, read_files, read_zip
 from course.grading.types import Submission
 from prepare_submit import CODE, GIVEN, PART_1_FILES, PART_3_CODE, ZIP_NAME
-from training.files.errors import InputError
+from training.files.errors import InputError, first_line
 
 WANTED = {1: (*CODE, *PART_1_FILES), 2: (*CODE, *CODE_PART_2, *PART_2_FILES), 3: PART_3_CODE}
-SCRIPTS = [name for name in (*WANTED[2], *PART_3_CODE) if name.endswith(".py")]
-SOURCES = 1 * MB  # bytes of all Python files
 MODULE = re.compile(r"(?:[a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
-# Top names of modules that would shadow others, or that Python imports by itself
-TAKEN = {*GIVEN, *SCRIPTS, "data", "course", "tests", "sitecustomize", "usercustomize"}
-TAKEN |= sys.stdlib_module_names | metadata.packages_distributions().keys()
-TAKEN = {Path(name).stem.lower() for name in TAKEN}
+OURS = {Path(name).stem.lower() for name in (*GIVEN, *WANTED[2], "data", "course")}
+JUNK = ("__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini")
+MB = 1 << 20
+# Bytes of a file that is read, by its suffix; of all of them; of all Python files
+LIMITS = {"zip": 20 * MB, "py": MB, **dict.fromkeys(("csv", "md", "sh", "pdf"), 8 * MB)}
+TOTAL, SOURCES = 64 * MB, MB
+# zipfile limits what it unpacks at a time for these only: 45 bytes of bzip2 can be 45 MB
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # Names as Canvas and Moodle make them, and as prepare_submit.py and those who copy a zip do
 ARCHIVE = re.compile(r"\.(zip|rar|7z|tar|tgz|tar\.gz)$", re.IGNORECASE)
 CANVAS = re.compile(r"(?=[^_]*[^\W\d_])([^_]+_)(?:LATE_)?(\d+)_(\d{3,18})_.+")
 MOODLE = re.compile(r"(.+_)(\d+)_assignsubmission_file_().*")
-OURS = re.compile(rf"(.+?)(?:_part[123])*_{ZIP_NAME.removesuffix('.zip')}.*")
+TEXT = "_assignsubmission_onlinetext_"  # Moodle's folder of what was written into its page
+PREPARED = re.compile(rf"(.+?)(?:_part[123])*_{ZIP_NAME.removesuffix('.zip')}.*")
+File = tuple[str, bytes | None]  # None: it is not asked for, or cannot be taken
 
 
-@dataclass(frozen=True)
-class Found:
+class Refused(Exception):
+    """Nothing of a submission can be taken; the text is for the student."""
+
+
+class Found(NamedTuple):
     """A submission's id, and its zip or folder."""
 
     student: str
@@ -46,123 +54,145 @@ class Found:
 
 
 def _owner(name: str) -> tuple[str, int]:
-    """Whose a zip or folder is by its name, and Canvas's number, which grows.
-
-    Canvas and Moodle say whose it is; else it is who prepare_submit.py was told, or the name.
-    """
+    """Whose a zip or folder is, by a platform's name or else its own; Canvas's growing number."""
     stem = ARCHIVE.sub("", unicodedata.normalize("NFC", name))
     if platform := CANVAS.fullmatch(stem) or MOODLE.fullmatch(stem):
         return platform[1] + platform[2], int(platform[3] or 0)
-    ours = OURS.fullmatch(stem)
-    return ours[1] if ours else stem, 0
+    prepared = PREPARED.fullmatch(stem)
+    return prepared[1] if prepared else stem, 0
 
 
 def student_id(name: str) -> str:
     """The id of a name: letters and digits of any script, _ and -, at most 80 and 200 bytes."""
-    # signs that only say how letters are joined, as in Hindi and Persian, leave no trace
-    text = "".join(c for c in _owner(name)[0] if unicodedata.category(c) != "Cf")
-    text = unicodedata.normalize("NFC", text)
+    text = unicodedata.normalize("NFC", _owner(name)[0])
     kept = (c if c in "_-" or unicodedata.category(c)[0] in "LMN" else " " for c in text)
     short = re.sub(" +", "_", "".join(kept)).lstrip("-")[:80]
     return short.encode()[:200].decode(errors="ignore") or "_"
 
 
 def find(folder: str | Path, ours: Iterable[Path] = ()) -> list[Found]:
-    """Each owner's newest submission in a folder, or the folder itself if it is a submission.
-
-    Args:
-        ours: folders of staff's, which are no submissions wherever they are.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Each owner's newest submission in a folder but ``ours``; InputError where there is none."""
     folder = Path(folder)
-    if any((folder / name).is_file() for name in SCRIPTS):
-        return [Found(student_id(folder.resolve().name), folder)]
     staffs, owners = {path.resolve() for path in ours}, defaultdict(list)
     for path in folder.iterdir() if folder.is_dir() else [folder] * folder.is_file():
-        is_text = "_assignsubmission_onlinetext_" in path.name  # Moodle's, next to the files
         is_one = (path.is_dir() or ARCHIVE.search(path.name)) and plain_name(path.name)
-        if is_one and not is_text and path.resolve() not in staffs:
+        if is_one and TEXT not in path.name and path.resolve() not in staffs:
             owner, number = _owner(path.name)
             owners[owner].append((number, path.lstat().st_mtime, path))
     if not owners:
         raise InputError(f"{folder} has no submission in it: no zip and no folder")
-    times = Counter(student_id(owner).casefold() for owner in owners)
-    found = []
+    ids, found = [student_id(owner).casefold() for owner in owners], []
     for owner, paths in sorted(owners.items()):
         student = student_id(owner)
-        if times[student.casefold()] > 1:  # names that differ in other signs, or after 80 letters
+        if ids.count(student.casefold()) > 1:  # names that differ in signs, or after 80 letters
             student = f"{student[:40]}-{hashlib.sha256(owner.encode()).hexdigest()[:6]}"
         found.append(Found(student, max(paths)[-1]))
     return found
 
 
 def take(student: str, path: str | Path, part: int) -> Submission:
-    """What a part asks for of a zip or a folder; what is wrong with it is in the result.
-
-    Raises:
-        InputError: this machine cannot read it.
-    """
-    taken, notes, refused = {}, (), ""
+    """What a part asks for of a zip or a folder; InputError where this machine cannot read it."""
+    taken, left, refused = {}, "", ""
     try:
         files = read_files(Path(path))
-        zips = [file for file in files if file[0].lower().endswith(".zip")]
-        if len(zips) == 1 and not any(name.lower().endswith(".py") for name, _ in files):
-            files.remove(zips[0])  # a zip in a zip or in a folder
+        zips = [file for file in files if base_of(file[0]).endswith(".zip")]
+        if len(zips) == 1 and not any(base_of(name).endswith(".py") for name, _ in files):
+            files.remove(zips[0])  # in the folder of a learning platform
             files += read_zip(zips[0][1] or b"")
-        taken, notes = _choose(files, part)
+        taken, left = choose(files, part)
     except Refused as error:
         refused = f"{error}; hand in the zip that prepare_submit.py writes"
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from error
+    notes = (f"left out: {left}",) if left else ()
     digest = hashlib.sha256(repr((sorted(taken.items()), notes, refused)).encode()).hexdigest()
     return Submission(student, part, taken, notes, refused, digest)
 
 
-def _choose(files: list[File], part: int) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """The files that count, by their paths in the repository, and notes for the student."""
-    places = {alias.lower(): name for name in WANTED[part] for alias in (Path(name).name, name)}
-    top, claims = _top([name for name, _ in files], places), defaultdict(list)
+def plain_name(name: str) -> str:
+    """With / between folders; "" for a hidden file, or one of a system's."""
+    parts = re.split(r"[/\\]", unicodedata.normalize("NFC", name))
+    kept = [part for part in parts if part not in ("", ".")]
+    return "" if any(part[0] == "." or part in JUNK for part in kept) else "/".join(kept)
+
+
+def base_of(name: str) -> str:
+    """A file's name without its folders, in small letters."""
+    return name.rpartition("/")[2].lower()
+
+
+def read_files(path: Path) -> list[File]:
+    """The files of a zip or a folder; OSError where this machine cannot read it."""
+    if path.is_dir():
+        os.listdir(path)  # an OSError where that is not allowed
+        inside = (item for item in path.rglob("*") if item.is_file() and not item.is_symlink())
+        return _read((str(item.relative_to(path)), partial(item.open, "rb")) for item in inside)
+    if not path.is_file() or path.stat().st_size > LIMITS["zip"]:
+        raise Refused(f"not a regular file, or more than {LIMITS['zip'] // MB} MB")
+    return read_zip(path.read_bytes())
+
+
+def read_zip(content: bytes) -> list[File]:
+    """The files of a zip; whatever zipfile raises, which hostile zips vary, becomes Refused."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(content))
+        # the other name of a file ends at a NUL
+        return _read(
+            (entry.orig_filename, partial(archive.open, entry))
+            for entry in archive.infolist()
+            if entry.compress_type in METHODS and not entry.is_dir()
+        )
+    except (Refused, MemoryError):
+        raise
+    except Exception as error:
+        raise Refused(f"not a zip, or a damaged one ({first_line(error)})") from error
+
+
+def _read(members: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> list[File]:
+    files, total = [], 0
+    for name, opener in ((plain_name(name), opener) for name, opener in members):
+        content, most = None, LIMITS.get(base_of(name).rpartition(".")[2], 0)
+        if most:
+            with opener() as file:
+                content = file.read(most + 1)
+            total += len(content)
+        if total > TOTAL:
+            raise Refused(f"more than {TOTAL // MB} MB unpacked")
+        files.append((name, content if content is None or len(content) <= most else None))
+    return [file for file in files if file[0]]
+
+
+def choose(files: list[File], part: int) -> tuple[dict[str, bytes], str]:
+    """The files that count, by their paths in the repository, and the names of the others.
+
+    Own modules count from the outermost script's folder on, all else in any folder.
+    """
+    wanted = {base_of(name): name for name in WANTED[part]}
+    files = sorted(files, key=lambda file: (file[0].count("/"), file[0]))  # the outermost first
+    scripts = [name for name, _ in files if base_of(name) in wanted and base_of(name)[-3:] == ".py"]
+    top = scripts[0].rpartition("/")[0] if scripts else ""
+    taken, left = {}, []
     for name, content in files:
-        inside, base = name.removeprefix(top), name.rpartition("/")[2]
-        place = inside if base.lower().endswith(".py") else base  # others count in any folder
-        target = places.get(place.lower(), place)
-        claims[target].append((target != inside, name.count("/"), name, content))
-    chosen, moved, left, room = {}, [], [], SOURCES
-    for target in sorted(claims, key=lambda target: (target not in WANTED[part], target)):
-        (*rank, name, content), *others = sorted(claims[target], key=lambda claim: claim[:2])
-        # readers of zips disagree on which one of two with the same name counts
-        is_twice = bool(others) and others[0][:2] == tuple(rank)
-        text = None if is_twice else _plain(target, content, part)
-        size = len(text or b"") * target.endswith(".py")
-        if text is None or size > room:
+        is_code = base_of(name).endswith(".py")
+        own = name.removeprefix(f"{top}/") if is_code else name.rpartition("/")[2]
+        target = wanted.get(base_of(name), own)
+        text = None if target in taken else _plain(target, content, part)
+        if text is None:
             left.append(name)
         else:
-            chosen[target], room = text, room - size
-            moved += [name] * rank[0]
-        left += [claim[2] for claim in others]
-    if chosen.keys().isdisjoint(WANTED[part]):
+            taken[target] = text
+    if taken.keys().isdisjoint(WANTED[part]):
         raise Refused(f"none of the files that part {part} asks for is in it")
-    notes = {"moved into place": moved, "left out": left}
-    return chosen, tuple(f"{what}: {', '.join(n)[:280]}" for what, n in notes.items() if n)
-
-
-def _top(names: list[str], places: Iterable[str]) -> str:
-    """The folder that is read as the top: the outermost one with a script that is asked for."""
-    ends = [place for place in places if place.endswith(".py")]
-    tops = {n[: -len(end)] for n in names for end in ends if f"/{n.lower()}".endswith(f"/{end}")}
-    first, *others = sorted(tops, key=lambda top: (top.count("/"), top)) or [""]
-    if others and others[0].count("/") == first.count("/"):
-        raise Refused(f"scripts in several folders: {first}, {others[0]}")
-    return first
+    if sum(len(text) for name, text in taken.items() if name.endswith(".py")) > SOURCES:
+        raise Refused(f"more than {SOURCES // MB} MB of Python files")
+    return taken, ", ".join(left)[:280]
 
 
 def _plain(target: str, content: bytes | None, part: int) -> bytes | None:
     """A text with plain line ends and no byte-order mark, or a PDF; None: it is not taken."""
     if part == 2 and target.lower().endswith(".pdf"):
         return content if (content or b"").startswith(b"%PDF-") else None
-    is_free = target.split("/")[0].removesuffix(".py").lower() not in TAKEN
+    is_free = target.split("/")[0].removesuffix(".py").lower() not in OURS
     if content is None or not (target in WANTED[part] or (is_free and MODULE.fullmatch(target))):
         return None
     try:

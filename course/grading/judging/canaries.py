@@ -7,8 +7,6 @@ would pay for it: then grading does not begin.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 from checks.findings import ROOT
 from course.grading.judging.submission import grade_submission
 from course.grading.sandbox.context import GradingContext
@@ -22,21 +20,10 @@ MISTAKES = {  # by part: the task, the known mistake, and the change to our solu
 STUBS = "not started"  # what the checks say about part 2's stubs
 
 
-def check(context: GradingContext, at_a_time: int) -> None:
-    """Grade both, side by side where two may run at a time.
-
-    Raises:
-        InputError: something else than what has to come out.
-    """
-    with ThreadPoolExecutor(min(at_a_time, 2)) as pool:
-        waiting = [
-            pool.submit(fault, context, submission, mistake)
-            for submission, mistake in submissions(context)
-        ]
-        # Not in the pool's end: Python 3.11 takes a thread whose join is interrupted for ended,
-        # and a thread that is still in torch when Python ends aborts the process
-        outcomes = [future.result() for future in waiting]
-    if faults := [outcome for outcome in outcomes if outcome]:
+def check(context: GradingContext) -> None:
+    """Grade both; InputError where something else comes out than has to."""
+    faults = [found for one in submissions(context) if (found := fault(context, *one))]
+    if faults:
         raise InputError(f"grading does not begin: in this sandbox {'; '.join(faults)}")
 
 

@@ -1,14 +1,12 @@
-"""Predictions against the labels that staff hold: a metric, its interval, what is odd.
+"""Predictions against the labels that staff hold: ids and a metric.
 
-The metrics come from the students' ids and values alone. Whatever bytes a file has, the outcome is
-a value or a list of faults. Points, code and other submissions are not known here.
+Whatever bytes a file has, the outcome is a value or a list of faults.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,8 +31,6 @@ SETS = {
 FILES = {1: PART_1_FILES, 2: part_2.FILES, 3: {}}  # of predictions, by part: path → data, split …
 MAY_BE_MISSING = "cfimdb"
 BYTES_A_ROW, SPARE = 100, 10_000  # a row is about 30 bytes; a file much longer is not looked at
-DRAWS = 1000
-ODD = 0.1  # of the standard deviation: by so much may predictions for one text differ
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,6 @@ class Gold:
     classes: int | None  # None: similarities
     ids: tuple[str, ...]
     labels: np.ndarray  # (N,)
-    twins: tuple[tuple[int, ...], ...] = ()  # rows with the same text
 
 
 def load_gold(*folders: Path) -> dict[tuple[str, str], Gold]:
@@ -70,13 +65,9 @@ def load_gold(*folders: Path) -> dict[tuple[str, str], Gold]:
             # a labelled test file is read as a dev file: rows (text …, label, id)
             single = label == "sentiment"
             rows = load_data(path, "dev", classes) if single else load_pairs(path, "dev", label)
-            rows_by_text = defaultdict(list)
-            for number, row in enumerate(rows):
-                rows_by_text[tuple(map(str.lower, row[:-2]))].append(number)
-            twins = tuple(tuple(same) for same in rows_by_text.values() if len(same) > 1)
             ids = tuple(row[-1].lower() for row in rows)  # as parse_predictions gives them
             labels = np.array([row[-2] for row in rows])
-            gold[data, split] = Gold(name, data, split, column, classes, ids, labels, twins)
+            gold[data, split] = Gold(name, data, split, column, classes, ids, labels)
     if not gold:
         listed = ", ".join(map(str, folders))
         raise InputError(f"no labelled file (ids-sst-test.csv, …) in {listed}; name its folder")
@@ -107,12 +98,12 @@ def score_file(result: Score, content: bytes, gold: Gold) -> Score:
         predicted = read(result.file, content, gold)
     except InputError as error:
         return replace(result, faults=(str(error)[:1000],))
-    value, low, high = measure(predicted, gold)
-    # of similarities their order alone: Pearson's correlation does not know any scale
-    same = predicted if gold.classes else np.unique(predicted, return_inverse=True)[1]
+    if gold.classes:
+        value, same = float(np.mean(predicted == gold.labels)), predicted
+    else:  # of similarities their order alone: Pearson's correlation does not know any scale
+        value, same = pearson(predicted, gold.labels), np.unique(predicted, return_inverse=True)[1]
     digest = hashlib.sha256(same.astype(float).tobytes()).hexdigest()
-    found = tuple(odd(predicted, gold))
-    return replace(result, value=value, low=low, high=high, odd=found, contents=digest)
+    return replace(result, value=value, contents=digest)
 
 
 def read(path: str, content: bytes, gold: Gold) -> np.ndarray:
@@ -129,41 +120,14 @@ def read(path: str, content: bytes, gold: Gold) -> np.ndarray:
     return np.array([predicted[key] for key in gold.ids])
 
 
-def odd(predicted: np.ndarray, gold: Gold) -> Iterator[str]:
-    """What no checkpoint gives: other answers to the same text, similarities of one decimal."""
-    values = in_units_of_the_largest(predicted.astype(float))
-    differ = [rows for rows in gold.twins if np.ptp(values[list(rows)]) > ODD * np.std(values)]
-    if len(differ) > 0.1 * len(gold.twins):
-        yield f"{len(differ)} of {len(gold.twins)} texts that occur twice have two answers"
-    one_decimal = all(float(value) == round(float(value), 1) for value in predicted)
-    if not gold.classes and len(set(predicted)) > 1 and one_decimal:
-        yield "all similarities have one decimal at most"
-
-
-def measure(predicted: np.ndarray, gold: Gold) -> tuple[float, float, float]:
-    """The metric, and the ends of its 95 % interval: a percentile bootstrap over the rows."""
-    count, chance = len(gold.labels), np.random.default_rng(0)
-    if gold.classes:
-        value = float(np.mean(predicted == gold.labels))
-        draws = chance.binomial(count, value, DRAWS) / count  # what drawing rows again gives
-    else:
-        value = pearson(predicted, gold.labels)
-        rows = (chance.integers(count, size=count) for _ in range(DRAWS))
-        draws = np.array([pearson(predicted[row], gold.labels[row]) for row in rows])
-    return value, *np.quantile(draws, (0.025, 0.975)).tolist()
-
-
 def pearson(predicted: np.ndarray, labels: np.ndarray) -> float:
     """Pearson's correlation, of numbers of any finite size; 0 where one side does not vary."""
-    x, y = (in_units_of_the_largest(values.astype(float)) for values in (predicted, labels))
-    x, y = (in_units_of_the_largest(values - values.mean()) for values in (x, y))
-    return float(np.clip(x @ y / max(np.sqrt((x @ x) * (y @ y)), 1e-300), -1, 1))
-
-
-def in_units_of_the_largest(values: np.ndarray) -> np.ndarray:
-    """Values divided by the largest size; zeros stay."""
-    largest = np.abs(values).max(initial=0)
-    return values / largest if largest > 0 else values
+    largest = np.abs(predicted).max()
+    if np.ptp(predicted / (largest or 1)) == 0 or np.ptp(labels) == 0:
+        return 0.0
+    with np.errstate(all="ignore"):
+        value = float(np.corrcoef(predicted / largest, labels)[0, 1])
+    return value if np.isfinite(value) else 0.0
 
 
 def overall(scores: Iterable[Score], split: str) -> float | None:

@@ -1,37 +1,28 @@
 """What leaves the grader: texts, CSV files and HTML pages that no student's text can break.
 
-Every text passes ``clean`` at the point of output, whoever wrote it. This module does not know
-what is shown.
+Every text passes ``clean`` at the point of output, whoever wrote it.
 """
 
 from __future__ import annotations
 
-import base64
 import csv
-import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from course.templates import templates_of
 from training.files.writing import atomic_write
 
-# Colours, cursor movements (CSI), titles and links (OSC and its like) of terminals, 7 and 8 bit
-ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
-    r"|\x1b[ -/]*[0-~]?"
-)
 FORMULA = tuple("=+-@\t\r＝＋－＠")  # what a spreadsheet takes for the beginning of one
 AFTER_SEMICOLON = re.compile(rf'(;[\s"]*)(?=[{re.escape("".join(FORMULA))}])')
 
 
 def clean(text: Any, limit: int = 300, lines: bool = False) -> str:
-    """A text without escape codes, control characters, bidi marks and other invisible ones.
+    """A text without control characters, bidi marks and other invisible ones.
 
     Args:
         limit: the number of characters after which it is cut.
@@ -44,7 +35,7 @@ def clean(text: Any, limit: int = 300, lines: bool = False) -> str:
             return " "
         return character if character == "\n" or kind != "C" else ""
 
-    plain = ESCAPES.sub("", str(text)[: 20 * limit]).replace("\r\n", "\n").replace("\r", "\n")
+    plain = str(text)[: 20 * limit].replace("\r\n", "\n").replace("\r", "\n")
     kept = "".join(map(shown, plain))
     kept = kept.strip("\n").rstrip() if lines else " ".join(kept.split())
     return kept if len(kept) <= limit else f"{kept[: limit - 2]} …"
@@ -89,22 +80,8 @@ def cell(value: Any) -> str:
 HERE = Path(__file__).resolve().parent
 COMMON = HERE.parents[2] / "training" / "reports" / "page.css"  # what all pages look like
 STYLE = "".join(file.read_text(encoding="utf-8") for file in (COMMON, HERE / "page.css"))
-TEMPLATES = Environment(
-    loader=FileSystemLoader(HERE),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=StrictUndefined,
-)
+TEMPLATES = templates_of(__file__, html=True)
 TEMPLATES.filters |= {"clean": clean, "with_code": with_code, "cell": cell, "columns": columns}
-
-
-def hash_of(text: str) -> str:
-    """How a page's policy names the one style that it lets in."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-POLICY = f"default-src 'none'; style-src {hash_of(STYLE)}; base-uri 'none'; form-action 'none'"
 
 
 def page(template: str, title: str, lead: str = "", **more: Any) -> str:
@@ -114,5 +91,11 @@ def page(template: str, title: str, lead: str = "", **more: Any) -> str:
         template: a file here that extends page.html, and is filled in with ``more``.
         title: also its first heading, with ``lead`` under it.
     """
-    more |= {"title": title, "lead": lead, "policy": Markup(POLICY), "style": Markup(STYLE)}
+    more |= {"title": title, "lead": lead, "style": Markup(STYLE)}
     return TEMPLATES.get_template(template).render(more)
+
+
+def body(template: str, **more: Any) -> str:
+    """What such a page shows under its heading, for a page of somebody else's."""
+    made = TEMPLATES.get_template(template)
+    return "".join(made.blocks["body"](made.new_context(more)))

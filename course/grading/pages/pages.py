@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS
-from course.grading.pages.output import cell, page, write_csv
+from course.grading.pages.output import body, cell, page, write_csv
 from course.grading.pages.tables import SCORES, standings, submission_row, task_rows, to_look_at
 from course.grading.types import STATUSES, WRONG, Mark, Result, Score, TaskResult
 from training.files.writing import write_whole
@@ -49,14 +49,16 @@ def write_all(out: Path, results: Sequence[Result], settings: Mapping[str, Any])
     write_whole(out / "staff.html", html)
 
 
-def feedback(result: Result) -> str:
-    """The page that one student gets to read."""
+def feedback(result: Result, whole: bool = True) -> str:
+    """The page that one student gets to read, or without ``whole`` its text for another page."""
     lists = {
         "Points by people and for predictions": [mark_line(mark) for mark in result.marks],
         "Predictions": [score_line(score) for score in result.scores],
         "What we noticed in your files": result.notes,
     }
     more = {"result": result, "says": STATUSES, "known": KNOWN, "reason": reason, "lists": lists}
+    if not whole:
+        return body("feedback.html", **more)
     return page("feedback.html", f"{result.student}, part {result.part}", **more)
 
 
@@ -70,8 +72,7 @@ def score_line(score: Score) -> str:
     """A file of predictions with its score."""
     if score.value is None:
         return "; ".join(score.faults) or f"{score.file} is not scored"
-    interval = f"95 % interval {cell(score.low)} to {cell(score.high)}"
-    return f"{score.file}: {score.metric} {cell(score.value)}, {interval}"
+    return f"{score.file}: {score.metric} {cell(score.value)}"
 
 
 def reason(task: TaskResult) -> str:

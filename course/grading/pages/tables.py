@@ -17,22 +17,25 @@ SCORES = {
 }
 
 
+def keys_of(part: int) -> list[str]:
+    """The names of a part's scores with their splits, as overall-test, in the tables' order."""
+    return [f"{name}-{split}" for name in SCORES.get(part, ()) for split in ("test", "dev")]
+
+
 def scores_of(result: Result) -> dict[str, float]:
-    """A result's scores by name and split, as overall-test; those that there are."""
+    """A result's scores by the names of ``keys_of``; those that there are."""
     values = {score.key: score.value for score in result.scores}
     if result.part == 2:
         values |= {f"overall-{split}": overall(result.scores, split) for split in ("test", "dev")}
-    return {key: value for key, value in values.items() if value is not None}
+    return {key: values[key] for key in keys_of(result.part) if values.get(key) is not None}
 
 
 def standings(results: Iterable[Result], part: int) -> list[dict[str, Any]]:
     """A row for each group that has a score, the best first; equal scores share a rank."""
     scored = {r.student: scores for r in results if (scores := scores_of(r))}
-    keys = [f"{name}-{split}" for name in SCORES[part] for split in ("test", "dev")]
+    keys = keys_of(part)
     shown = [key for key in keys if any(key in scores for scores in scored.values())]
-    place = {
-        s: [-round(scores.get(key, -2), 3) for key in keys[:2]] for s, scores in scored.items()
-    }
+    place = {s: [-round(of.get(key, -2), 3) for key in keys[:2]] for s, of in scored.items()}
     order = sorted(place.values())
     return [
         {"rank": order.index(place[s]) + 1, "student": s}
@@ -100,7 +103,6 @@ def sentences(
     yield from result.calls
     for score in result.scores:
         yield from score.faults
-        yield from (f"{score.file}: {odd}" for odd in score.odd)
         if score.split == "test" and (score.value or 0) > highest[score.data]:
             yield f"{score.file}: {score.value:.3f} is implausible, were test labels used?"
         others = owners[score.contents] - {result.student} if score.contents else ()

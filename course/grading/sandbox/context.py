@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import GradedTask
-from course import regions, table
+from course import parts, regions
 from course.grading.sandbox.isolation import Bubblewrap, ChangeOfUser, Isolation, Limits
 from course.settings import course_tasks, read_settings
-from training.files.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
 NOT_STAGED = ("docs/", "models/", "notebooks/")  # folders that no task reads
@@ -54,17 +53,13 @@ def open_context(
     limits: Limits | None = None,
     seconds: float = SECONDS,
     isolation: Isolation | None = None,
-    handout: Path | None = None,
 ) -> Iterator[GradingContext]:
-    """Lay out what the sandbox may read: the code of a handout, from this repository or a folder.
-
-    InputError: the settings or files of this repository are not what they have to be.
-    """
+    """Lay out what the sandbox may read: the code of a handout, and this package."""
     settings, isolation = read_settings(ROOT), isolation or Bubblewrap()
     tasks = tuple(task for task in course_tasks(settings) if task.part == part)
     with tempfile.TemporaryDirectory(prefix="minbert-grading-") as name:
         stage = Path(name, "stage")
-        lay_out(stage / "handout", part, handout)
+        lay_out(stage / "handout", part)
         own = Path(__file__).parent
         without = shutil.ignore_patterns("__pycache__")
         shutil.copytree(own, stage / "staff" / own.relative_to(ROOT), ignore=without)
@@ -77,19 +72,14 @@ def open_context(
         )
 
 
-def lay_out(target: Path, part: int, handout: Path | None) -> None:
-    """Write what tasks need of a handout: a folder's files, or ours with stubs for solutions."""
-    files = table.files_of(ROOT, table.read_table(ROOT), 3 if part == 3 else 2)
-    if handout:
-        files = ((path.relative_to(handout).as_posix(), path) for path in handout.rglob("*"))
-    for name, path in files:
-        if name.startswith(NOT_STAGED) or not path.is_file():
+def lay_out(target: Path, part: int) -> None:
+    """Write what tasks need of a handout, with stubs for solutions."""
+    for name, path in parts.files_of(ROOT, 3 if part == 3 else 2):
+        if name.startswith(NOT_STAGED):
             continue
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix != ".py":
+        if path.suffix == ".py":
+            text = regions.render(regions.parse(path.read_text(encoding="utf-8")))
+            (target / name).write_text(text, encoding="utf-8")
+        else:
             shutil.copy(path, target / name)
-            continue
-        pieces, faults = regions.parse(name, path.read_text(encoding="utf-8"))
-        if faults:
-            raise InputError(str(faults[0]))
-        (target / name).write_text(regions.render(pieces, ()), encoding="utf-8")

@@ -53,10 +53,8 @@ def recorded(results: dict[str, Any]) -> Iterator[None]:
     seen: set[Any] = set()  # code of functions in Python, names of those in C
 
     def note(frame: FrameType, event: str, called: Any) -> None:
-        if event == "c_call":
-            seen.add(called.__name__)
-        elif event == "call":
-            seen.add(frame.f_code)
+        if event in ("call", "c_call"):
+            seen.add(frame.f_code if event == "call" else called.__name__)
             if frame.f_code is torch._ops.OpOverload.__call__.__code__:
                 seen.add(str(frame.f_locals["self"]))
 
@@ -105,10 +103,10 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
 
 @contextlib.contextmanager
 def solved_init() -> Iterator[None]:
-    """While active, the student's classifier has the two layers that Task 1.6 asks for.
+    """While active, the layers that the student's classifier makes are as Task 1.6 asks.
 
-    Its last linear layer and its dropouts become as asked, and its other layers do nothing. Names
-    that forward looks for in vain mean BERT, dropout or the linear layer.
+    Its last linear layer and its dropouts are registered and set right, other linear layers do
+    nothing.
     """
     classifier = importlib.import_module("classifier").BertSentimentClassifier
     begin, begin_module = classifier.__init__, nn.Module.__init__
@@ -116,34 +114,22 @@ def solved_init() -> Iterator[None]:
     def init(model: nn.Module, config: Any) -> None:
         made: list[nn.Module] = []
 
-        def note(module: nn.Module, *args: Any, **kwargs: Any) -> None:
-            begin_module(module, *args, **kwargs)
-            made.append(module)
+        def note(part: nn.Module, *args: Any, **named: Any) -> None:
+            begin_module(part, *args, **named)
+            made.append(part)
 
-        begin_module(model)
-        with contextlib.suppress(Exception), mock.patch.object(nn.Module, "__init__", note):
+        with mock.patch.object(nn.Module, "__init__", note):
             begin(model, config)
-        layers = [part for part in made if part is not model and not [*part.children()]]
-        heads = [part for part in layers if isinstance(part, nn.Linear)][-1:] or [nn.Linear(1, 1)]
-        dropouts = [part for part in layers if isinstance(part, nn.Dropout)] or [nn.Dropout()]
-        for layer in {*layers} - {*heads, *dropouts}:
+        *others, head = [part for part in made if isinstance(part, nn.Linear)] or [nn.Linear(1, 1)]
+        for layer in others:
             layer.__class__ = nn.Identity
-        nn.Linear.__init__(heads[0], config.hidden_size, config.num_labels)
+        dropouts = [part for part in made if isinstance(part, nn.Dropout)]
         for dropout in dropouts:
             dropout.p = config.hidden_dropout_prob
-        model.solved = nn.ModuleList([*heads, *dropouts])  # those in a plain list, too, move
-        encoder = importlib.import_module("bert").BertModel.from_pretrained("")  # the runner's
-        vars(model)["meant"] = {"bert": encoder, "drop": dropouts[0], "": heads[0]}
+        nn.Linear.__init__(head, config.hidden_size, config.num_labels)
+        model.solved = nn.ModuleList([head, *dropouts])
 
-    def lookup(model: nn.Module, name: str) -> Any:
-        with contextlib.suppress(AttributeError):
-            return nn.Module.__getattr__(model, name)
-        meant = [part for word, part in vars(model).get("meant", {}).items() if word in name]
-        if name.startswith("_") or not meant:
-            raise AttributeError(name)
-        return meant[0]
-
-    with mock.patch.multiple(classifier, create=True, __init__=init, __getattr__=lookup):
+    with mock.patch.object(classifier, "__init__", init):
         yield
 
 
