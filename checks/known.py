@@ -133,12 +133,13 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
     if not (wrong & looked_at).any(1).all():  # the values are right: then all else counts
         looked_at = torch.ones_like(looked_at)
     decisive = changes & looked_at
-    seen = decisive.any(1) & (fits | ~decisive).all(1)
+    computed = torch.tensor([name in outputs for name in table.outputs])  # before an exception
+    seen = (decisive & computed).any(1) & (fits | ~decisive).all(1)
     best = None
     for row in seen.nonzero().flatten().tolist():
         columns = (wrong & ~fits)[row].nonzero().flatten().tolist()
         left = [n for n in (table.outputs[c] for c in columns) if is_unexplained(n, outputs)]
-        rank = (-int(decisive[row].sum()), len(left), len(table.names[row]))
+        rank = (-int((decisive & computed)[row].sum()), len(left), len(table.names[row]))
         if best is None or rank < best[0]:
             best = rank, table.names[row], left
     if best is None:

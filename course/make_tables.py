@@ -97,7 +97,7 @@ def functions() -> dict[str, Function]:
 
 
 @contextlib.contextmanager
-def installed(function: Function, wrong: Switches) -> Iterator[None]:
+def switched(function: Function, wrong: Switches) -> Iterator[None]:
     """While active, the task's function is the one with switches."""
     entry = graded_task(function.task_id.partition(",")[0])
     *owner, name = entry.function.split(".")
@@ -115,7 +115,7 @@ def installed(function: Function, wrong: Switches) -> Iterator[None]:
 
 def run(function: Function, wrong: Switches) -> Outputs:
     """What the function computes with these mistakes."""
-    with installed(function, wrong):
+    with switched(function, wrong):
         return outputs_of(function.task_id)
 
 
