@@ -90,13 +90,12 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
         return []
     with FirstNaN() as nan:
         outputs = outputs_of(task_id)
-    mistakes, left = known.find(task_id, outputs) if compare(task_id, outputs) else ([], [])
-    if task_id == LAYER and (left or not mistakes):  # it may not call what has stand-ins
-        others, left_there = known.find(LAYER_WHOLE, outputs_of(LAYER_WHOLE))
-        if others and not left_there:
-            mistakes, left = others, []
-    if mistakes:
-        return named(mistakes) + [Finding("fact", text) for text in unexplained(outputs, left)]
+    runs = {task_id: outputs}
+    if task_id == LAYER:  # it may not call what has stand-ins
+        runs[LAYER_WHOLE] = outputs_of(LAYER_WHOLE)
+    run, mistakes, left = known.find_in_runs(runs)
+    if mistakes and compare(task_id, outputs):
+        return named(mistakes) + [Finding("fact", text) for text in unexplained(runs[run], left)]
     if nan.text:
         return [Finding("fact", nan.text)]
     if text := random_numbers(task_id, outputs):

@@ -30,7 +30,7 @@ SLOTS = {
     "softmax": "no_softmax softmax_over_queries softmax_over_heads softmax_over_sentences "
     "softmax_over_all log_softmax sigmoid relu tanh softmin softmax_twice exponential",
     "sum": "weights_transposed values_alone weights_returned weights_detached value_detached "
-    "values_added query_added key_added weights_times_weights scores_returned",
+    "values_added query_added key_added weights_times_weights scores_returned query_returned key_returned",
     "merge": "heads_not_transposed heads_interleaved heads_transposed_otherwise heads_not_merged "
     "heads_left_apart heads_below_each_other heads_summed heads_averaged last_head_only "
     "first_head_only flat_from_1 flat",
@@ -174,6 +174,8 @@ def summed(wrong: frozenset[str], weights, scores, value, key, query) -> Tensor:
         "values_alone": lambda: value,
         "weights_returned": lambda: weights,
         "scores_returned": lambda: scores,
+        "query_returned": lambda: query,
+        "key_returned": lambda: key,
         "weights_times_weights": lambda: weights @ weights,
         "values_added": lambda: context + value,
         "query_added": lambda: context + query,

@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from course.switches import chosen
 
+WRITTEN_OUT = {"written": "no_dropout"}  # add & norm, without add_norm: known by the whole layer
 SLOTS = {
-    "written": "no_dropout",
     "attention": "mask_made_again mask_not_given mask_negative no_attention attention_twice "
     "norm_first projections_skipped attentions_dense_twice dropout_after_attention "
     "attention_added_twice attention_detached",
@@ -25,7 +25,7 @@ SLOTS = {
     "second_residual_from_input residual_overwritten tensors_swapped_the_second_time "
     "last_dense_twice tensors_swapped no_feed_forward second_residual_detached",
     "end": "dropout_at_the_end residual_after_the_last_norm input_added_at_the_end "
-    "attention_returned result_detached last_norm_again",
+    "attention_returned input_returned result_detached last_norm_again",
 }  # fmt: skip
 
 
@@ -60,7 +60,8 @@ def forward(wrong: frozenset[str], self, hidden_states, attention_mask) -> Tenso
         result = self.out_layer_norm(result)
     added = {"residual_after_the_last_norm": normed, "input_added_at_the_end": hidden_states}
     result = result + chosen(added, wrong, 0)
-    result = attended if "attention_returned" in wrong else result
+    returned = {"attention_returned": attended, "input_returned": hidden_states}
+    result = chosen(returned, wrong, result)
     return result.detach() if "result_detached" in wrong else result
 
 
