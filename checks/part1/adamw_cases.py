@@ -50,6 +50,12 @@ class Case:
     order: tuple[int, ...] = ()  # whose step's gradients come at each step; (): its own
 
     @property
+    def output(self) -> str:
+        """The name of its trajectory among the outputs: decay/… with weight decay, or values/…"""
+        decays = any(group.settings.get("weight_decay") for group in self.groups)
+        return f"{'decay' if decays else 'values'}/{self.name}"
+
+    @property
     def shapes(self) -> list[tuple[int, ...]]:
         """The shape of every parameter, over all groups."""
         return [shape for group in self.groups for shape in group.shapes]
@@ -67,47 +73,53 @@ class Case:
 TWO = ((2, 3), (2, 3))
 CASES = (
     Case("plain", "Adam, no weight decay", (Group(((2, 3),), {"lr": 0.05}),)),
-    Case(
-        "decay",
-        "weight decay 0.5, parameters of four shapes",
-        (Group(((2, 3), (4,), (1,), (1, 2, 2)), {"lr": 0.05, "weight_decay": 0.5}),),
-    ),
     Case("large_eps", "eps 0.01", (Group(TWO, {"lr": 0.05, "eps": 1e-2}),)),
     Case(
         "tiny_gradients", "gradients as small as eps", (Group(TWO, {"lr": 0.05}),), scale=1e-6
     ),
-    Case(
-        "uncorrected",
-        "correct_bias=False",
-        (Group(TWO, {"lr": 0.01, "weight_decay": 0.5, "correct_bias": False}),),
-    ),
+    Case("uncorrected", "correct_bias=False", (Group(TWO, {"lr": 0.01, "correct_bias": False}),)),
     Case(
         "groups",
-        "two groups, each with its own lr, betas, eps, weight decay",
+        "two groups, each with its own lr, betas, eps",
         (
-            Group(
-                ((3,), (2, 2)),
-                {"lr": 0.05, "betas": (0.5, 0.9), "eps": 1e-3, "weight_decay": 0.5},
-            ),
-            Group(((3,),), {"lr": 0.02, "betas": (0.8, 0.99), "eps": 1e-8, "weight_decay": 0.3}),
+            Group(((3,), (2, 2)), {"lr": 0.05, "betas": (0.5, 0.9), "eps": 1e-3}),
+            Group(((3,), (2,)), {"lr": 0.02, "betas": (0.8, 0.99), "eps": 1e-8}),
         ),
     ),
     Case(
         "missing_gradients",
         "steps at which a parameter has no gradient",
-        (Group(TWO, {"lr": 0.05, "weight_decay": 0.5}),),
+        (Group(TWO, {"lr": 0.05}),),
         missing=((1, 1), (3, 0), (4, 0), (6, 1)),
     ),
     Case(
         "resume",
         "state_dict loaded into a new optimizer before step 6",
-        (Group(TWO, {"lr": 0.05, "weight_decay": 0.1}),),
+        (Group(TWO, {"lr": 0.05}),),
         resume_at=6,
     ),
+    Case("schedule", "lr halved before step 6", (Group(TWO, {"lr": 0.05}),), halve_lr_at=6),
+    Case("long", "40 steps", (Group(((2, 3),), {"lr": 0.05}),), steps=40),
     Case(
-        "schedule", "lr halved before step 6", (Group(TWO, {"lr": 0.05}),), halve_lr_at=6
+        "decay",
+        "weight decay 0.5, parameters of four shapes",
+        (Group(((2, 3), (4,), (1,), (1, 2, 2)), {"lr": 0.05, "weight_decay": 0.5}),),
     ),
-    Case("long", "40 steps", (Group(TWO, {"lr": 0.05, "weight_decay": 0.1}),), steps=40),
+    Case(
+        "decay_of_groups",
+        "two groups, each with its own weight decay; a step without gradients",
+        (
+            Group(((2, 3),), {"lr": 0.05, "weight_decay": 0.5}),
+            Group(((3,),), {"lr": 0.02, "weight_decay": 0.3}),
+        ),
+        missing=((4, 0), (4, 1)),
+        halve_lr_at=6,
+    ),
+    Case(
+        "decay_uncorrected",
+        "weight decay 0.5 with correct_bias=False",
+        (Group(((2, 3),), {"lr": 0.01, "weight_decay": 0.5, "correct_bias": False}),),
+    ),
 )  # fmt: skip
 
 
