@@ -229,9 +229,8 @@ def load(dtype: torch.dtype) -> Inputs:
     }
 
 
-TASK = Task(
-    "optimizer.step", steps, f"all of its {len(CASES) + len(PROPERTIES) + 1} checks", load
-)  # and the order of decay
+TASK = Task("optimizer.step", steps, load)
+CHECKED = f"all of its {len(CASES) + len(PROPERTIES) + 1} checks"  # and the order of decay
 
 
 def check() -> list[Finding]:

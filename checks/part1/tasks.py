@@ -30,7 +30,7 @@ CHECKED = {
     "bert.add_norm": "values, gradients, dropout",
     "bert.layer": "values, gradients, mask, dropout",
     "bert.embed": VALUES,
-    "optimizer.step": adamw_checks.TASK.checked,
+    "optimizer.step": adamw_checks.CHECKED,
     "classifier.init": "the Linear, dropout's probability, a frozen or trainable encoder",
     "classifier.forward": "values, gradients, dropout",
     "modern.rotary": "values, gradients, type",
