@@ -16,7 +16,7 @@ from torch import Tensor
 from checks import known
 from checks.compare import TOLERANCES, differing, is_close
 from checks.errors import attempt, describe
-from checks.findings import Finding, named
+from checks.findings import Finding, Mistake, named
 from checks.first_nan import FirstNaN
 from checks.part1.adamw_cases import (
     CASES,
@@ -34,6 +34,7 @@ from checks.part1.adamw_cases import (
 from checks.task import Inputs, Outputs, Task
 
 SEED = "optimizer.step/inputs/seed"  # an input: of other hyper-parameters and gradients
+KEPT = "gradient/kept"  # an output: a gradient after a step on it
 NO_NUMBER = torch.full((1,), 9.0)  # in place of a trajectory without a finite number
 TOLERANCE = TOLERANCES[torch.float64]
 
@@ -210,13 +211,14 @@ def steps(inputs: Inputs) -> Iterator[Outputs]:
     """
     opt_class = importlib.import_module("optimizer").AdamW
     seed = int(inputs.get(SEED, 0))
-    for name, path in trajectories(opt_class, make_cases(seed) if seed else CASES, seed).items():
+    cases = make_cases(seed) if SEED in inputs else CASES
+    for name, path in trajectories(opt_class, cases, seed).items():
         if isinstance(path, ZeroDivisionError) or not_a_number(path):
             yield {name: NO_NUMBER}
         else:  # where single NaNs are tells mistakes apart
             yield {name: path.nan_to_num(9.0, 8.0, 7.0) if isinstance(path, Tensor) else None}
     with contextlib.suppress(Exception, SystemExit):
-        yield {"gradient/kept": after_a_step(opt_class)[1]}
+        yield {KEPT: after_a_step(opt_class)[1]}
 
 
 def load(dtype: torch.dtype) -> Inputs:
@@ -248,13 +250,21 @@ def check() -> list[Finding]:
     return findings + explain() if findings else []
 
 
+def mistakes_in(outputs: Outputs) -> tuple[list[Mistake], list[str]]:
+    """The known mistakes that outputs show, and the names of those left unexplained.
+
+    Where the first case ends with an exception, that says what is wrong.
+    """
+    if not isinstance(outputs[CASES[0].output], Tensor):
+        return [], []
+    return known.find(TASK.id, outputs)
+
+
 def explain() -> list[Finding]:
     """The known mistakes that a wrong optimizer makes and what they leave unexplained; or facts."""
     with FirstNaN() as nan:
         outputs = TASK.run({})
-    if not isinstance(outputs[CASES[0].output], Tensor):
-        return []  # the exception says what is wrong
-    mistakes, left = known.find(TASK.id, outputs)
+    mistakes, left = mistakes_in(outputs)
     if mistakes:
         cases = ", ".join(name.partition("/")[2] for name in left)
         more = [Finding("fact", f"that is not all: it does not explain {cases}")] if left else []
@@ -264,6 +274,8 @@ def explain() -> list[Finding]:
 
 def facts(outputs: Outputs) -> Iterator[str]:
     """Which parameters never change, and by what factor all updates are off, if it is one."""
+    if not isinstance(outputs[CASES[0].output], Tensor):
+        return
     for case in CASES:
         path = outputs[case.output]
         if path is None or path is NO_NUMBER or len(case.shapes) == 1:

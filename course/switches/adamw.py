@@ -7,7 +7,8 @@ word says, written in another way that computes other numbers. ``decay_before`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,7 @@ SLOTS = {
     "loop": "return_in_the_loop return_in_the_loop_group return_in_the_loop_first "
     "update_behind_the_loop update_behind_both_loops first_parameter_of_the_group",
     "missing": "missing_gradient_is_zero missing_gradient_resets missing_gradient_crashes "
-    "missing_gradient_ends missing_gradient_decays",
+    "missing_gradient_ends missing_gradient_decays missing_gradient_inverted",
     "keys": "first_group_for_all hyper_parameters_from_defaults lr_from_defaults eps_is_lr "
     "eps_is_decay decay_is_eps lr_is_decay lr_is_eps lr_and_decay_swapped condition_is_decay",
     "betas": "betas_in_code betas_swapped one_beta_for_both one_beta_for_both_everywhere "
@@ -42,7 +43,8 @@ SLOTS = {
     "step_count_of_the_group step_count_of_the_group_all counted_twice",
     "first": "first_is_sum first_weights_swapped first_weight first_weight_plus "
     "first_weight_two first_weight_minus first_weight_decayed first_weight_lerp "
-    "first_weight_lerptwo first_weight_lerpminus first_not_decayed first_takes_square no_momentum",
+    "first_weight_lerptwo first_weight_lerpminus first_not_decayed first_takes_square "
+    "no_momentum no_first_moment",
     "second": "second_is_sum second_weights_swapped second_weight second_weight_plus "
     "second_weight_two second_weight_minus second_weight_decayed second_weight_lerp "
     "second_weight_lerptwo second_not_decayed no_square no_square_doubled value_for_square "
@@ -65,6 +67,7 @@ SLOTS = {
     "correction_without_one correction_without_one_first correction_without_one_second "
     "correction_number correction_number_first correction_number_second "
     "correction_number_two correction_number_secondtwo correction_number_zero "
+    "correction_number_negative "
     "correction_multiplied correction_multiplied_first correction_root_of_both "
     "correction_root_twice exponent_is_decay exponent_is_decay_first "
     "exponent_is_decay_second",
@@ -81,7 +84,42 @@ SLOTS = {
     "decay_needs_correction",
 }
 
+# those that often come together: two of different slots, and two of the most frequent next to
+# forgotten weight decay
+FREQUENT = (
+    "return_in_the_loop betas_swapped one_beta_for_both nothing_kept begins_with_gradient "
+    "moments_not_kept moments_not_kept_first moments_not_kept_second moments_before_the_step "
+    "corrected_moments_kept steps_from_two step_count_shared step_count_of_the_group first_is_sum "
+    "first_weights_swapped no_momentum second_is_sum second_weights_swapped no_square "
+    "value_for_square square_of_the_moment moments_are_sums average_weights_swapped no_root "
+    "no_root_hat half_for_root_moment no_second_moment no_eps eps_in_code eps_inside_root "
+    "eps_inside_corrected_root eps_beside_corrected_root eps_outside_fraction "
+    "correct_bias_ignored correct_bias_inverted correct_bias_half_ignored no_bias_correction "
+    "correction_upside_down correction_without_power correction_without_root half_for_root "
+    "first_moment_corrected_only second_moment_corrected_only corrections_swapped "
+    "correction_without_brackets corrected_twice correction_without_one no_lr "
+    "lr_changed_in_place gradient_ascent update_thrown_away no_decay decay_grows decay_twice "
+    "coupled_decay coupled_and_decoupled decay_in_the_update decay_with_corrected_lr "
+    "decay_without_parameter decay_without_lr decay_with_lr_squared decay_of_the_gradient"
+).split()
+MOST_FREQUENT = (
+    "betas_swapped moments_not_kept no_square no_root eps_inside_root eps_beside_corrected_root "
+    "no_bias_correction correction_without_power correction_without_root moments_are_sums"
+).split()
+
 Formula = Callable[..., Any]
+
+
+def combinations() -> Iterator[frozenset[str]]:
+    """Each mistake alone, then those that come together."""
+    slot_of = {name: slot for slot, names in SLOTS.items() for name in names.split()}
+    yield from (frozenset([name]) for name, slot in slot_of.items() if slot != "order")
+    for first, second in itertools.combinations(FREQUENT, 2):
+        if slot_of[first] != slot_of[second]:
+            yield frozenset([first, second])
+    for first, second in itertools.combinations(MOST_FREQUENT, 2):
+        if slot_of[first] != slot_of[second]:
+            yield frozenset([first, second, "no_decay"])
 
 
 def choose(wrong: frozenset[str], choices: Mapping[str, Any], usual: Any) -> Any:
@@ -104,7 +142,7 @@ def step(wrong: frozenset[str], self: torch.optim.Optimizer, closure: Any = None
     for group in self.param_groups:
         group["calls"] = group.get("calls", 0) + 1
         for p in parameters_of(wrong, self, group):
-            if p.grad is None:
+            if (p.grad is None) != ("missing_gradient_inverted" in wrong):
                 if "missing_gradient_ends" in wrong:
                     return loss
                 if not goes_on(wrong, self, group, p):
@@ -396,6 +434,7 @@ CORRECTIONS: dict[str, Formula] = {
     "correction_number_two": lambda b1, b2, t, wd: (2 - b1**t, 1 - b2**t),
     "correction_number_secondtwo": lambda b1, b2, t, wd: (1 - b1**t, 2 - b2**t),
     "correction_number_zero": lambda b1, b2, t, wd: (-(b1**t), 1 - b2**t),
+    "correction_number_negative": lambda b1, b2, t, wd: (b1**t - 1, 1 - b2**t),
     "correction_multiplied": lambda b1, b2, t, wd: (1 - b1 * t, 1 - b2 * t),
     "correction_multiplied_first": lambda b1, b2, t, wd: (1 - b1 * t, 1 - b2**t),
     "exponent_is_decay": lambda b1, b2, t, wd: (1 - b1**wd, 1 - b2**wd),
@@ -529,7 +568,7 @@ def direction(
     """What the step size is multiplied by: m / (√v + ε)."""
     if "moments_swapped" in wrong:
         m, v = v, m
-    top = g if "no_momentum" in wrong else m
+    top = choose(wrong, {"no_momentum": g, "no_first_moment": torch.ones_like(m)}, m)
     if "first_divides" in wrong:
         top = 1 / m
     if "decay_in_the_update" in wrong:
