@@ -199,6 +199,11 @@ def is_started(opt_class: type) -> bool:
 # The task, as the engine sees it
 
 
+def whole(path: Tensor) -> Tensor:
+    """A trajectory with numbers in place of NaNs, which tell mistakes apart; none too large."""
+    return path.nan_to_num(9.0, 8.0, 7.0).clamp(-1e12, 1e12)
+
+
 def not_a_number(path: Tensor | BaseException) -> bool:
     """Whether a trajectory has no finite number."""
     return isinstance(path, Tensor) and not path.isfinite().any()
@@ -215,8 +220,8 @@ def steps(inputs: Inputs) -> Iterator[Outputs]:
     for name, path in trajectories(opt_class, cases, seed).items():
         if isinstance(path, ZeroDivisionError) or not_a_number(path):
             yield {name: NO_NUMBER}
-        else:  # where single NaNs are tells mistakes apart
-            yield {name: path.nan_to_num(9.0, 8.0, 7.0) if isinstance(path, Tensor) else None}
+        else:
+            yield {name: whole(path) if isinstance(path, Tensor) else None}
     with contextlib.suppress(Exception, SystemExit):
         yield {KEPT: after_a_step(opt_class)[1]}
 
