@@ -120,8 +120,11 @@ def combinations() -> Iterator[Switches]:
 
 def choose(wrong: Switches, choices: Mapping[str, Any], usual: Any, side: str = "") -> Any:
     """The value of the switch that is on, for both moments or this side; else the usual one."""
-    on = (value for name, value in choices.items() if wrong & {name, f"{name}_{side}"})
-    return next(on, usual)
+    for name in wrong:
+        key = name if name in choices else name.removesuffix(f"_{side}")
+        if key in choices:
+            return choices[key]
+    return usual
 
 
 # ---------------------------------------------------------------------------------------------
@@ -245,7 +248,7 @@ def betas(wrong: Switches, b1: float, b2: float) -> tuple[tuple, tuple]:
         "one_beta_for_both": (b1, b1),
         "one_beta_for_both_secondcorrections": (b2, b2),
     }
-    usual = next((pair for name, pair in everywhere.items() if name in wrong), (b1, b2))
+    usual = choose(wrong, everywhere, (b1, b2))
     return choose(wrong, averages, usual), choose(wrong, corrections, usual)
 
 
@@ -300,7 +303,7 @@ def count(wrong: Switches, self: Any, x: SimpleNamespace) -> int:
         "step_count_of_the_group": group["calls"],
         "step_count_of_the_group_all": self.calls,
     }
-    return next((number for name, number in numbers.items() if name in wrong), state["t"])
+    return choose(wrong, numbers, state["t"])
 
 
 def weights(wrong: Switches, side: str, beta: float, other: float) -> tuple[float, float]:
@@ -486,7 +489,7 @@ def step_size(wrong: Switches, x: SimpleNamespace, by: float) -> float:
             "correction_without_brackets": lambda: x.lr * (1 - p2) ** 0.5 / 1 - p1,
             "correction_without_brackets_second": lambda: (x.lr * 1 - p2) / (1 - p1),
         }
-        alpha = next((f() for name, f in unbracketed.items() if name in wrong), alpha)
+        alpha = choose(wrong, unbracketed, lambda: alpha)()
     if wrong & {"lr_changed_in_place", "lr_changed_in_place_decay"}:
         x.group["lr"] = alpha
     return alpha
