@@ -19,7 +19,7 @@ from torch import Tensor
 from checks.compare import TOLERANCES
 from checks.errors import describe
 from checks.findings import Finding, Mistake
-from checks.references import DATA_FILES, TABLES, metadata, read_data
+from checks.references import DATA_FILES, TABLES, metadata, read_data, under
 from checks.task import ERROR, Outputs
 
 WIDTH = 5  # numbers of a fingerprint: the shape, the norm of the values, three projections
@@ -101,8 +101,8 @@ def fingerprints(outputs: Outputs, columns: list[str]) -> Tensor:
 
 
 def has_fingerprint(name: str) -> bool:
-    """Whether an output tells mistakes apart: not numbers for people, nor what was given."""
-    return name == ERROR or ("/" in name and not name.startswith("inputs/"))
+    """Whether an output tells mistakes apart: not what was given."""
+    return not name.startswith("inputs/")
 
 
 def find(task_id: str, outputs: Outputs) -> tuple[list[Mistake], list[str]]:
@@ -133,12 +133,13 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
     if not (wrong & looked_at).any(1).all():  # the values are right: then all else counts
         looked_at = torch.ones_like(looked_at)
     decisive = changes & looked_at
-    seen = decisive.any(1) & (fits | ~decisive).all(1)
+    computed = torch.tensor([name in outputs for name in table.outputs])  # before an exception
+    seen = (decisive & computed).any(1) & (fits | ~decisive).all(1)
     best = None
     for row in seen.nonzero().flatten().tolist():
         columns = (wrong & ~fits)[row].nonzero().flatten().tolist()
         left = [n for n in (table.outputs[c] for c in columns) if is_unexplained(n, outputs)]
-        rank = (-int(decisive[row].sum()), len(left), len(table.names[row]))
+        rank = (-int((decisive & computed)[row].sum()), len(left), len(table.names[row]))
         if best is None or rank < best[0]:
             best = rank, table.names[row], left
     if best is None:
@@ -154,7 +155,7 @@ def is_unexplained(name: str, outputs: Outputs) -> bool:
     """Whether an output shows that there is another mistake; other gradients follow from values."""
     if name.startswith("gradients/"):
         return name in outputs and outputs[name] is None
-    return name in outputs
+    return name in outputs and ("/" in name or name == ERROR)
 
 
 def never_drops(outputs: Outputs, left: list[str]) -> bool:
@@ -178,28 +179,32 @@ def load_table(task_id: str) -> Table:
         words = metadata(path).get("mistakes", {}).get(task_id)
         if words:
             stored = read_data(f"{TABLES}{task_id}/")
-            return unpacked(
-                words, stored[f"{TABLES}{task_id}/rows"], stored[f"{TABLES}{task_id}/names"]
-            )
+            return unpacked(words, under(f"{TABLES}{task_id}/", stored))
     return Table([], [], torch.zeros(0, 0, WIDTH), torch.zeros(0, dtype=torch.int64), {})
 
 
-def packed(table: Table) -> tuple[dict[str, Any], Tensor, Tensor]:
-    """A table as words for JSON, its rows, and the rows' bases and mistakes as numbers."""
+def packed(table: Table) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """A table as words for JSON and numbers: of each row only what its mistakes change."""
     order = {name: index for index, name in enumerate(table.mistakes)}
     most = max(map(len, table.names))
-    numbers = [
+    names = [
         [int(base), *(order[name] for name in names), *[-1] * (most - len(names))]
         for base, names in zip(table.base, table.names, strict=True)
     ]
+    changed = ~alike(table.rows, table.rows[table.base])
+    changed[: int(table.base.max()) + 1] = True  # the correct functions come first
     mistakes = [[m.name, m.says, m.hint, m.read] for m in table.mistakes.values()]
     words = {"outputs": table.outputs, "mistakes": mistakes}
-    return words, table.rows.float(), torch.tensor(numbers, dtype=torch.int16)
+    numbers = {"names": torch.tensor(names, dtype=torch.int16), "changed": changed}
+    return words, numbers | {"rows": table.rows[changed].float()}
 
 
-def unpacked(words: dict[str, Any], rows: Tensor, numbers: Tensor) -> Table:
+def unpacked(words: dict[str, Any], numbers: dict[str, Tensor]) -> Table:
     """The table that ``packed`` has packed."""
     mistakes = {fields[0]: Mistake(*fields) for fields in words["mistakes"]}
-    order = list(mistakes)
-    names = [tuple(order[i] for i in row if i >= 0) for row in numbers[:, 1:].tolist()]
-    return Table(words["outputs"], names, rows.double(), numbers[:, 0].long(), mistakes)
+    order, changed, base = list(mistakes), numbers["changed"], numbers["names"][:, 0].long()
+    names = [tuple(order[i] for i in row if i >= 0) for row in numbers["names"][:, 1:].tolist()]
+    rows = torch.full((*changed.shape, WIDTH), torch.nan, dtype=torch.float64)
+    rows[changed] = numbers["rows"].double()
+    rows = torch.where(changed[..., None], rows, rows[base])
+    return Table(words["outputs"], names, rows, base, mistakes)

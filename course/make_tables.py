@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import inspect
 import itertools
 import json
 import sys
@@ -37,12 +38,14 @@ from checks.findings import Mistake
 from checks.graded_tasks import graded_task
 from checks.known import Table
 from checks.task import Outputs, outputs_of
+from course.switches import adamw, add_norm, attention, classifier, embed, layer, modern
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_whole
 
 WORDS = sorted((ROOT / "course" / "switches").glob("*.toml"))
+ALONE = "alone"  # the slot of switches that are not run with others
 Switches = frozenset[str]
 
 
@@ -63,6 +66,11 @@ class Function:
     neutral: tuple[str, ...] = ()
     chosen: Callable[[], Iterator[Switches]] | None = None
 
+    @property
+    def is_second_run(self) -> bool:
+        """Whether this is a task's second run, for solutions that the first one does not fit."""
+        return "," in self.task_id
+
     def names(self) -> list[str]:
         """All switches that are mistakes, in order."""
         return [name for names in self.slots.values() for name in names.split()]
@@ -70,12 +78,19 @@ class Function:
 
 def functions() -> dict[str, Function]:
     """All functions with switches, by the names of tables."""
-    module = functools.partial(importlib.import_module, package="course.switches")
-    attention = module(".attention")
-    made = [Function("bert.attention", attention.attention, attention.SLOTS)]
-    adamw = module(".adamw")
-    neutral = ("decay_before",)
-    made.append(Function("optimizer.step", adamw.step, adamw.SLOTS, neutral, adamw.combinations))
+    made = (
+        Function("bert.attention", attention.attention, attention.SLOTS),
+        Function("bert.add_norm", add_norm.add_norm, add_norm.SLOTS),
+        Function("bert.layer", layer.forward, layer.SLOTS),
+        Function("bert.layer, whole", layer.forward, layer.SLOTS),
+        Function("bert.embed", embed.embed, embed.SLOTS),
+        Function("classifier.init", classifier.init, classifier.INIT),
+        Function("classifier.forward", classifier.forward, classifier.FORWARD),
+        Function("optimizer.step", adamw.step, adamw.SLOTS, ("decay_before",), adamw.combinations),
+        Function("modern.rotary", modern.apply_rotary, modern.ROTARY),
+        Function("modern.local_mask", modern.local_mask, modern.MASK),
+        Function("modern.geglu", modern.geglu, modern.GEGLU),
+    )
     return {function.task_id: function for function in made}
 
 
@@ -84,7 +99,7 @@ def functions() -> dict[str, Function]:
 
 
 @contextlib.contextmanager
-def installed(function: Function, wrong: Switches) -> Iterator[None]:
+def switched(function: Function, wrong: Switches) -> Iterator[None]:
     """While active, the task's function is the one with switches."""
     entry = graded_task(function.task_id.partition(",")[0])
     *owner, name = entry.function.split(".")
@@ -94,22 +109,24 @@ def installed(function: Function, wrong: Switches) -> Iterator[None]:
     def changed(*arguments: Any, **options: Any) -> Any:
         return function.run(wrong, *arguments, **options)
 
+    signature = inspect.signature(function.run)
+    changed.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])
     with mock.patch.object(place, name, changed):
         yield
 
 
 def run(function: Function, wrong: Switches) -> Outputs:
     """What the function computes with these mistakes."""
-    with installed(function, wrong):
+    with switched(function, wrong):
         return outputs_of(function.task_id)
 
 
 def combinations(function: Function) -> Iterator[Switches]:
-    """Each switch, then two of different slots, if not others are chosen."""
+    """Each switch, then two of different slots, if not others are chosen; of ALONE each alone."""
     if function.chosen:
         yield from function.chosen()
         return
-    slots = [names.split() for names in function.slots.values()]
+    slots = [names.split() for slot, names in function.slots.items() if slot != ALONE]
     for name in function.names():
         yield frozenset([name])
     for first, second in itertools.combinations(slots, 2):
@@ -133,14 +150,15 @@ def table_of(function: Function, mistakes: dict[str, Mistake]) -> Table:
     every = [(wrong, i) for wrong in combinations(function) for i in range(len(ways))]
     stored = torch.stack(rows)
     for wrong, way in tqdm(every, desc=f"{function.task_id:20}", disable=None):
-        row = known.fingerprints(run(function, wrong | ways[way]), columns)
+        outputs = run(function, wrong | ways[way])
+        row = known.fingerprints(outputs, columns)
         same = known.alike(stored, row.expand_as(stored)).all(1).nonzero().flatten().tolist()
         switches = tuple(sorted(wrong, key=order.__getitem__))
-        if same and len(wrong) == 1 and way == 0:
+        if same and len(wrong) == 1 and way == 0 and not function.is_second_run:
             what = ", ".join(names[same[0]]) or "what is correct"
             raise InputError(f"{function.task_id}: {switches[0]} computes the same as {what}")
-        if same:
-            continue
+        if same or (function.is_second_run and known.ERROR in outputs):
+            continue  # in the first run it is told apart
         names.append(tuple(dict.fromkeys(entry_of(name, mistakes) for name in switches)))
         base.append(way)
         stored = torch.cat((stored, row[None]))
@@ -180,8 +198,8 @@ def data_with(tables: dict[str, Table], path: Path) -> bytes:
     mistakes = about["mistakes"] = {k: v for k, v in mistakes.items() if "outputs" in v}
     for task_id, table in tables.items():
         prefix = f"{references.TABLES}{task_id}"
-        mistakes[task_id], rows, numbers = known.packed(table)
-        tensors |= {f"{prefix}/rows": rows, f"{prefix}/names": numbers}
+        mistakes[task_id], numbers = known.packed(table)
+        tensors |= {f"{prefix}/{name}": tensor for name, tensor in numbers.items()}
     return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
 
 

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from course.switches import chosen
+
 ORDERS = map("".join, itertools.permutations("BHLW"))
 AXES = [f"heads_permuted_{order}" for order in ORDERS if order not in ("BLHW", "BLWH")]
 SLOTS = {
@@ -31,8 +33,9 @@ SLOTS = {
     "values_added query_added key_added weights_times_weights scores_returned",
     "merge": "heads_not_transposed heads_interleaved heads_transposed_otherwise heads_not_merged "
     "heads_left_apart heads_below_each_other heads_summed heads_averaged last_head_only "
-    "first_head_only flat_from_1 flat " + " ".join(AXES),
+    "first_head_only flat_from_1 flat",
     "result": "result_detached result_negative",
+    "alone": " ".join(AXES),
 }  # fmt: skip
 
 
@@ -67,11 +70,6 @@ def attention(wrong: frozenset[str], self, key, query, value, attention_mask) ->
     if "result_negative" in wrong:
         result = -result
     return result.detach() if "result_detached" in wrong else result
-
-
-def chosen(ways: dict, wrong: frozenset[str], usual):
-    """What belongs to the mistake that is made, or what is usual."""
-    return next((way for name, way in ways.items() if name in wrong), usual)
 
 
 def arguments(wrong: frozenset[str], k: Tensor, q: Tensor, v: Tensor) -> tuple[Tensor, ...]:
