@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from checks.findings import Finding
 from checks.part2.batches import LENGTHS, B
-from checks.part2.models import FORWARD, INIT, PREDICTIONS
+from checks.part2.models import FORWARD, INIT, PREDICTIONS, TINY
 from checks.part2.subjects import Function, Made, copied
 
 SENTENCES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -35,13 +36,26 @@ class Property:
 
     name: str  # of the mistake where it does not hold, and of its sentence
     kind: str  # of the finding
-    holds: Callable[[Any], bool]  # of a Function or Made
+    holds: Callable[[Any], bool]  # of what is checked
 
-    def sentence(self, subject: Function | Made, paper: str) -> str:
-        """What is said where it does not hold, and what to read, by default that paper."""
-        words = SENTENCES[self.name]
-        text = " ".join(words["says"].split()).format(f=subject)
-        return text if self.kind == "hint" else f"{text} (read {words.get('read', paper)})"
+
+def ask(properties: Iterable[Property], subject: Any, paper: str) -> list[Finding]:
+    """The first property that does not hold, then the hints before it.
+
+    Args:
+        subject: a Function, for instance.
+        paper: what to read, where a sentence does not name something else.
+    """
+    hints = []
+    for asked in properties:
+        if not asked.holds(subject):
+            words = SENTENCES[asked.name]
+            text = " ".join(words["says"].split()).format(f=subject)
+            if asked.kind != "hint":
+                text = f"{text} (read {words.get('read', paper)})"
+                return [Finding(asked.kind, text, name=asked.name), *hints]
+            hints.append(Finding("hint", text))
+    return hints
 
 
 # ---------------------------------------------------------------------------------------------
@@ -164,6 +178,7 @@ RESULT = [
             not any(same(i, mask) or same(m, ids) for i, m in f.seen for ids, mask in f.batch)
         ),
     ),
+    Property("masks_swapped", "sentences", masks_are_own),
     Property("joined_along_batch", "error", lambda f: not is_joined(f)),
     Property("error", "error", returns),
     Property("not_a_tensor", "shape", lambda f: isinstance(f.result, Tensor)),
@@ -174,7 +189,9 @@ RESULT = [
     Property("tokens_left", "shape", lambda f: len(f.shape) != 3),
     Property("batch_averaged", "shape", lambda f: f.shape != ()),
     Property("joined_along_batch", "shape", lambda f: f.shape[0] != 2 * B),
-    Property("wrong_axis", "shape", lambda f: f.shape[0] not in (max(LENGTHS[0]), *f.wanted[1:])),
+    Property(
+        "wrong_axis", "shape", lambda f: f.shape[0] not in (max(LENGTHS[0]), TINY["hidden_size"])
+    ),
     Property("wrong_shape", "shape", lambda f: f.shape == f.wanted),
     Property("not_finite", "values", lambda f: all_finite([f.result])),
     Property("layer_made_at_call", "form", repeats),
@@ -184,7 +201,6 @@ ROWS = [
     Property("one_sentence_twice", "sentences", lambda f: not f.unused or not is_read_twice(f)),
     Property("sentence_unused", "sentences", lambda f: not f.unused),
     Property("rows_mixed", "neighbours", lambda f: not f.change(f.rows(0, 3), f.rows(3, B))),
-    Property("masks_swapped", "neighbours", lambda f: not f.leak or masks_are_own(f)),
     Property(
         "mask_not_given",
         "neighbours",

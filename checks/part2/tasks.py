@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import traceback
-from dataclasses import replace
 
 import torch
 
@@ -16,7 +15,7 @@ from checks.part1.compare import check_model
 from checks.part1.runners import WHOLE
 from checks.part2.batches import batch_for
 from checks.part2.models import FORWARD, INIT, PREDICTIONS, function_of, student_model
-from checks.part2.properties import PROPERTIES
+from checks.part2.properties import PROPERTIES, ask
 from checks.part2.subjects import Function, Made
 
 CHECKED = {
@@ -74,23 +73,16 @@ def not_begun(task_id: str) -> bool:
 
 
 def findings_in(task_id: str) -> list[Finding]:
-    """The first property that does not hold, an exception being one, then the hints so far."""
-    hints = []
+    """The first property of a function that does not hold, an exception being one; and hints."""
     with torch.random.fork_rng(devices=[]):
         try:
             subject = Made() if task_id == INIT else Function(task_id)
-            for prop in PROPERTIES[task_id]:
-                if not prop.holds(subject):
-                    text = prop.sentence(subject, graded_task(task_id).paper)
-                    finding = Finding(prop.kind, text, name=prop.name)
-                    if prop.kind != "hint":
-                        return [finding, *hints]
-                    hints.append(replace(finding, name=""))
+            return ask(PROPERTIES[task_id], subject, graded_task(task_id).paper)
         except (Exception, SystemExit) as error:
             finding = describe(error)
-            other = finding.kind == "not started"  # a function that this one calls
-            return [Finding("waits", f"for {finding.text}") if other else finding, *hints]
-    return hints
+    if finding.kind == "not started":  # a function that this one calls
+        return [Finding("waits", f"for {finding.text}")]
+    return [finding]
 
 
 def warnings_of(entry: GradedTask) -> list[Finding]:
