@@ -7,16 +7,16 @@ import traceback
 
 import torch
 
+from checks import compare
 from checks.errors import describe
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import devices
-from checks.part1.compare import check_model
-from checks.part1.runners import WHOLE
 from checks.part2.batches import batch_for
 from checks.part2.models import FORWARD, INIT, PREDICTIONS, function_of, student_model
 from checks.part2.properties import PROPERTIES, ask
 from checks.part2.subjects import Function, Made
+from checks.task import WHOLE
 
 CHECKED = {
     "multitask.init": "BERT loaded, frozen or trainable as asked, layers of your own",
@@ -42,7 +42,7 @@ def check(entry: GradedTask) -> list[Finding]:
         return findings
     if faulty(findings_in(INIT)):
         return [Finding("waits", f"for Task {graded_task(INIT).number}")]
-    if check_model(WHOLE):
+    if compare.check(WHOLE):
         return [Finding("waits", "for bert.py (python sanity_check.py --part 1)")]
     forward = faulty(findings if entry.id == FORWARD else findings_in(FORWARD))
     if forward and not is_form_of_its_own(forward[0]):
