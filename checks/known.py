@@ -2,7 +2,7 @@
 
 A table has a row for every known mistake and for two that come together: the fingerprints of what
 they compute on the stored inputs, a few numbers for each output. Two functions that compute the
-same have the same fingerprints however they are written. course/make_tables.py makes the tables.
+same have the same fingerprints however they are written.
 """
 
 from __future__ import annotations

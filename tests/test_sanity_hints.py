@@ -105,10 +105,7 @@ def test_odd_functions_stop_no_check(task_id, function, monkeypatch):
     entry = graded_task(task_id)
     owner, name = entry.function.split(".")
     monkeypatch.setattr(getattr(bert, owner), name, function)
-    torch.manual_seed(7)
-    state = torch.get_rng_state()
     assert jobs.examine(entry)[0].kind in ("values", "error")
-    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_the_stored_inputs_are_left_alone(monkeypatch):
