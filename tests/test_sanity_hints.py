@@ -37,8 +37,8 @@ ERROR_TEXT = "RuntimeError: size of tensor a (7) must match tensor b (16) at {} 
     ],
 )
 def test_the_same_numbers_or_errors_have_the_same_fingerprint(first, second, same):
-    errors = [Finding("error", x) if isinstance(x, str) and ":" in x else x for x in (first, second)]
-    rows = [fingerprint(x) for x in errors]
+    both = (Finding("error", x) if isinstance(x, str) and ":" in x else x for x in (first, second))
+    rows = [*map(fingerprint, both)]
     assert bool(alike(*rows)) is same
     assert bool(alike(rows[0].float().double(), rows[1])) is same
 

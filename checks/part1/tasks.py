@@ -84,11 +84,8 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
     """The known mistakes that a wrong function makes, and facts on what they leave unexplained.
 
     Args:
-        findings: what is wrong with it. Some need no further explanation; of results that are not
-            numbers only where they arise is said.
+        findings: what is wrong with it.
     """
-    if all(finding.name for finding in findings):
-        return []
     with FirstNaN() as nan:
         outputs = outputs_of(task_id)
     runs = {task_id: outputs}

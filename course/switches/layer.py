@@ -16,18 +16,19 @@ SLOTS = {
     "norm_first projections_skipped attentions_dense_twice dropout_after_attention "
     "attention_added_twice attention_detached",
     "first": "attention_not_added first_residual_missing residual_and_result_swapped "
-    "first_residual_is_the_result first_residual_subtracted "
-    "first_residual_multiplied activation_after_attention first_dense_skipped first_add_norm_twice",
+    "first_residual_is_the_result first_residual_subtracted first_residual_multiplied "
+    "activation_after_attention first_dense_skipped first_add_norm_twice",
     "modules": "same_modules_twice attentions_norm_twice last_norm_twice norms_swapped "
     "dense_of_attention_twice modules_swapped arguments_swapped arguments_swapped_again",
     "expanded": "feed_forward_of_input feed_forward_of_attention interm_dense_skipped "
     "feed_forward_detached",
-    "activation": "no_gelu relu sigmoid_gelu tanh_gelu gelu_twice gelu_at_the_end gelu_before_dense "
-    "gelu_after_second_projection tanh silu sigmoid dropout_in_feed_forward",
+    "activation": "no_gelu relu sigmoid_gelu tanh_gelu gelu_twice gelu_at_the_end "
+    "gelu_before_dense gelu_after_second_projection tanh silu sigmoid dropout_in_feed_forward",
     "second": "second_residual_subtracted second_residual_multiplied second_output_not_added "
-    "second_residual_twice second_add_norm_missing second_residual_missing second_residual_from_attention "
-    "second_residual_from_input residual_overwritten tensors_swapped_the_second_time "
-    "last_dense_twice tensors_swapped no_feed_forward second_residual_detached",
+    "second_residual_twice second_add_norm_missing second_residual_missing "
+    "second_residual_from_attention second_residual_from_input residual_overwritten "
+    "tensors_swapped_the_second_time last_dense_twice tensors_swapped no_feed_forward "
+    "second_residual_detached",
     "end": "dropout_at_the_end residual_after_the_last_norm input_added_at_the_end "
     "attention_returned input_returned result_detached last_norm_again",
 }  # fmt: skip
