@@ -19,34 +19,39 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode, fake_tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
 
 from checks.errors import attempt
-from checks.part1 import runners
-from checks.part1.references import load_references
+from checks.part1 import runs
+from checks.references import load_references
 from checks.traces import Place, place_of, quoted
 
 OTHER = "meta"  # stands for the GPU
 MESSAGE = "be on the same device"  # of errors
 
 
-class SameDevice(TorchFunctionMode):
-    """While active, nn.Embedding wants its ids where its table is; without numbers it would not."""
+class PretendedGPU(TorchFunctionMode):
+    """While active, "cuda" is the other device, and nn.Embedding wants its ids on its own."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        args, kwargs = tree_map(here, (args, kwargs or {}))
         if func.__name__ == "embedding" and len({x.device for x in args[:2]}) > 1:
             raise RuntimeError(f"all tensors should {MESSAGE}")
-        return func(*args, **kwargs or {})
+        return args[0].to(OTHER) if func is Tensor.cuda else func(*args, **kwargs)
+
+
+def here(value: Any) -> Any:
+    """A value of a call, or the other device in the place of a GPU."""
+    is_gpu = isinstance(value, str | torch.device) and str(value).startswith("cuda")
+    return torch.device(OTHER) if is_gpu else value
 
 
 def two_devices(task_id: str) -> str:
     """Where a function of part 1 meets tensors of two devices, in words; "" if it does not."""
     references = load_references(torch.float32)
-    there = {
-        name: on_other(vars(runners)[name]) for name in ("student_model", "student_classifier")
-    }
-    there["change"] = lambda before, *_: before  # how much padding changes cannot be computed
+    there = {name: on_other(vars(runs)[name]) for name in ("student_model", "student_classifier")}
     copies = {name: tensor.to(OTHER) for name, tensor in references.items()}
-    with mock.patch.multiple(runners, **there):
+    with mock.patch.multiple(runs, **there):
         return meeting(lambda: RUNS[task_id](copies))
 
 
@@ -58,7 +63,8 @@ def meeting(run: Callable[[], Any]) -> str:
         mock.patch.object(fake_tensor.log, "disabled", True),
         contextlib.redirect_stdout(io.StringIO()),  # it was printed by the run before
         warnings.catch_warnings(action="ignore"),
-        SameDevice(),
+        mock.patch.object(torch.cuda, "is_available", return_value=True),
+        PretendedGPU(),
     ):
         error = attempt(run)
         place = place_of(error) if isinstance(error, BaseException) else None
@@ -83,7 +89,7 @@ def run_step(_: dict[str, Tensor]) -> None:
     importlib.import_module("optimizer").AdamW([parameter], weight_decay=0.01).step()
 
 
-RUNS = runners.RUNS | {"optimizer.step": run_step}
+RUNS = {task_id: task.run for task_id, task in runs.TASKS.items()} | {"optimizer.step": run_step}
 
 
 def sentence(place: Place) -> str:

@@ -1,50 +1,65 @@
-"""The checks of part 1: bert.py, optimizer.py and classifier.py, one function at a time.
+"""The checks of parts 1 and 3, one function at a time: what is wrong, and what it probably is.
 
-``check(task)`` gives the findings. The other files here say which step they are: references.py
-(stored results), runners.py (run), stand_ins.py (replay), compare.py (judge), explain.py and the
-probes (explain); those of AdamW begin with adamw_. None knows how any task is solved.
+Functions are run as their tasks say (runs.py), what they compute is compared with the references
+(checks/compare.py) and looked up among the known mistakes (checks/known.py). Where none is known,
+only facts are said.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Iterator, Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from checks import known
+from checks.compare import TOLERANCES, compare, is_close
+from checks.compare import check as check_outputs
 from checks.errors import attempt, describe
-from checks.findings import Finding
+from checks.findings import Finding, named
+from checks.first_nan import FirstNaN
 from checks.graded_tasks import GradedTask, graded_task
-from checks.part1 import adamw_checks, adamw_mistakes, devices, ready_made
-from checks.part1.compare import check_model, run_and_compare
-from checks.part1.explain import explain
+from checks.part1 import adamw_checks, devices
+from checks.references import load_references, under
+from checks.task import ERROR, Outputs, outputs_of
 
+VALUES = "values, gradients, padding, dropout"
 CHECKED = {
-    "bert.attention": "values, gradients, padding, dropout",
+    "bert.attention": VALUES,
     "bert.add_norm": "values, gradients, dropout",
     "bert.layer": "values, gradients, mask, dropout",
-    "bert.embed": "values, gradients, padding, dropout",
-    "optimizer.step": f"all of its {len(adamw_checks.CHECKS) + 1} checks",  # and the order of decay
+    "bert.embed": VALUES,
+    "optimizer.step": adamw_checks.CHECKED,
     "classifier.init": "the Linear, dropout's probability, a frozen or trainable encoder",
     "classifier.forward": "values, gradients, dropout",
+    "modern.rotary": "values, gradients, type",
+    "modern.local_mask": "four lengths and windows",
+    "modern.geglu": "values, gradients, dropout",
 }
+LAYER, LAYER_WHOLE = "bert.layer", "bert.layer, whole"
+LOST_DIGITS = (
+    "all of this is right in float64, but in float32, in which models are trained, digits get "
+    "lost: is a large number added to small ones?"
+)
+RANDOM = (
+    "the same inputs give other results in every run{}: random numbers are in it that are not "
+    "those of nn.Dropout, as the initial weights of a layer that you have added"
+)
 
 
 def check(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task; nothing if it is correct."""
     if entry.id == "optimizer.step":
-        findings = attempt(check_optimizer)
+        findings = attempt(adamw_checks.check)
         return [describe(findings)] if isinstance(findings, BaseException) else findings
     if entry.id == "classifier.forward" and check(graded_task("classifier.init")):
         if not forward_begun():
             return [Finding("not started", "")]
         return [Finding("waits", f"for Task {graded_task('classifier.init').number}")]
-    if entry.id == "classifier.init":
-        findings = run_and_compare(entry.id, torch.float32)
-    else:
-        findings = check_model(entry.id)
-    if entry.id == "bert.layer" and findings and not check_model(entry.id, alone=False):
+    findings = check_outputs(entry.id)
+    if entry.id == LAYER and findings and not check_outputs(LAYER_WHOLE):
         return []  # it reaches the correct result in another way
     if findings and findings[0].kind == "not started":
         return [of_another(entry, findings[0])]
@@ -52,9 +67,9 @@ def check(entry: GradedTask) -> list[Finding]:
 
 
 def warnings_of(entry: GradedTask) -> list[Finding]:
-    """What costs no points but matters: ready-made functions, and what would fail on a GPU."""
-    texts = [*ready_made.warnings_of(entry), devices.two_devices(entry.id)]
-    return [Finding("warning", text) for text in texts if text]
+    """What costs no points but matters: what would fail on a GPU."""
+    text = devices.two_devices(entry.id) if entry.part == 1 else ""
+    return [Finding("warning", text)] if text else []
 
 
 def of_another(entry: GradedTask, finding: Finding) -> Finding:
@@ -65,21 +80,67 @@ def of_another(entry: GradedTask, finding: Finding) -> Finding:
     return Finding("waits", f"for Task {stub[1]}, a stub that it calls")
 
 
-def check_optimizer() -> list[Finding]:
-    """Task 1.5: all checks of the optimizer, and what explains those that fail."""
-    opt_class = importlib.import_module("optimizer").AdamW
-    if not adamw_checks.is_started(opt_class):
-        return [Finding("not started", "")]
-    names_by_text: dict[str, list[str]] = {}  # many checks may fail with one and the same error
-    for name, text in adamw_checks.failures(opt_class).items():
-        title = adamw_checks.TITLES.get(name, name)
-        names_by_text.setdefault(" ".join(text.split()), []).append(title)
-    texts = [
-        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {text}"
-        for text, names in names_by_text.items()
-    ]
-    explanations = adamw_mistakes.explain(opt_class) if texts else []
-    return [*(Finding("values", text) for text in texts), *explanations]
+def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
+    """The known mistakes that a wrong function makes, and facts on what they leave unexplained.
+
+    Args:
+        findings: what is wrong with it.
+    """
+    with FirstNaN() as nan:
+        outputs = outputs_of(task_id)
+    runs = {task_id: outputs}
+    if task_id == LAYER:  # it may not call what has stand-ins
+        runs[LAYER_WHOLE] = outputs_of(LAYER_WHOLE)
+    run, mistakes, left = known.find_in_runs(runs)
+    if mistakes and compare(task_id, outputs):
+        return named(mistakes) + [Finding("fact", text) for text in unexplained(runs[run], left)]
+    if nan.text:
+        return [Finding("fact", nan.text)]
+    if text := random_numbers(task_id, outputs):
+        return [Finding("fact", text)]
+    if not compare(task_id, outputs) and findings[0].kind != "error":
+        return [Finding("fact", LOST_DIGITS)]
+    return [Finding("fact", text) for text in taken_for_others(task_id, outputs)]
+
+
+def taken_for_others(task_id: str, outputs: Outputs) -> Iterator[str]:
+    """Which wrong outputs are, number by number, an input, a weight or another correct output."""
+    stored = load_references()
+    named = under(f"{task_id}/inputs/", stored) | under(f"{task_id}/values/", stored)
+    named |= {name: w for name, w in under("weights/", stored).items() if "layers.1." not in name}
+    for kind, what in (name.split("/", 1) for name in outputs if name.startswith("values/")):
+        got, tolerance = outputs[f"{kind}/{what}"], TOLERANCES[torch.float64]
+        if what in named and isinstance(got, Tensor) and not is_close(got, named[what], tolerance):
+            same = (name for name, other in named.items() if is_close(got, other, tolerance))
+            if other := next(same, ""):
+                yield f"{what} is what `{other.removeprefix('bert_layers.0.')}` is"
+
+
+def unexplained(outputs: Outputs, left: Sequence[str]) -> list[str]:
+    """What known mistakes do not explain."""
+    if not left:
+        return []
+    pairs = [name.split("/", 1) for name in left if name != ERROR]
+    what = [f"{kind} of {name}" for kind, name in pairs[:3]] + ["the error"] * (ERROR in left)
+    texts = [f"that is not all: it does not explain {', '.join(what)}"]
+    cut = [n for kind, n in pairs if kind == "gradients" and outputs[f"{kind}/{n}"] is None]
+    if cut:
+        texts.append(f"no gradient arrives at {', '.join(cut)} (detached, or under no_grad?)")
+    return texts
+
+
+def random_numbers(task_id: str, outputs: Outputs) -> str:
+    """What is said where a second run gives other results: the checks leave dropout no chance."""
+    again = outputs_of(task_id)
+    if ERROR in outputs or ERROR in again:
+        return ""
+    changed = {
+        name.split("/")[0]
+        for name, output in outputs.items()
+        if isinstance(output, Tensor) and not is_close(output, again.get(name), 1e-6)
+    }
+    when = "" if "values" in changed else " in training mode"
+    return RANDOM.format(when) if changed & {"values", "dropout"} else ""
 
 
 def forward_begun() -> bool:

@@ -1,7 +1,7 @@
 """What the program in the sandbox runs for each task: a student's function on given inputs.
 
 Each function returns outputs by name, ``run|output``: tensors, or under ``run|error`` a text. The
-right answers are not known here; judge.py compares. The runners are those of the students' checks.
+right answers are not known here; judge.py compares. The runs are those of the students' checks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import io
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from types import FrameType
 from typing import Any
 from unittest import mock
@@ -24,8 +23,9 @@ from torch.optim import Optimizer
 from checks.errors import describe
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import graded_task
-from checks.part1 import adamw_cases, adamw_checks, adamw_mistakes, runners
-from checks.part1.references import in_dtype, under
+from checks.part1 import adamw_checks
+from checks.references import in_dtype, under
+from checks.task import task_of
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 MOST_TEXT = 20_000  # bytes of what the checks print about one task
@@ -85,19 +85,19 @@ def caught(results: dict[str, Any], run: str, task_id: str) -> Iterator[None]:
 
 
 def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[str, Any]:
-    """A task of part 1 or 3, as checks/part1/runners.py or checks/part3/runners.py runs it.
+    """A task of part 1 or 3, run as checks/task.py has it.
 
-    Tensors are named ``set/name``. A run is its name, set of inputs, floating-point type, options
-    of the runner, and whether the classifier's __init__ is ours.
+    Tensors are named ``set/name``. A run is its name, set of inputs, floating-point type, the id
+    of the task's run, and whether the classifier's __init__ is ours.
     """
     results: dict[str, Any] = {}
     with recorded(results):
-        for name, inputs, dtype, options, solved in runs:
+        for name, inputs, dtype, run_id, solved in runs:
             values = in_dtype(under(f"{inputs}/", tensors), DTYPES[dtype])
             init = solved_init() if solved else contextlib.nullcontext()
             with caught(results, name, task_id), default_dtype(DTYPES[dtype]), FixedDropout(), init:
-                outputs = runners.run_of(task_id)(values, **options)
-                results |= {f"{name}|{output}": value for output, value in outputs.items()}
+                for outputs in task_of(run_id).steps(values):
+                    results |= {f"{name}|{output}": value for output, value in outputs.items()}
     return results
 
 
@@ -133,28 +133,18 @@ def solved_init() -> Iterator[None]:
         yield
 
 
-def without_decay(case: adamw_cases.Case) -> adamw_cases.Case:
-    """A case of its own name with no weight decay in any group."""
-    groups = tuple(replace(g, settings={**g.settings, "weight_decay": 0.0}) for g in case.groups)
-    return replace(case, name=f"{case.name} without decay", groups=groups)
-
-
 def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
-    """Task 1.5 on prescribed gradients: trajectories by the cases' names, also without decay."""
+    """Task 1.5 on prescribed gradients: trajectories of the hidden and the public cases."""
     results: dict[str, Any] = {}
     with caught(results, "hidden", "optimizer.step"):
         opt_class = importlib.import_module("optimizer").AdamW
         if not adamw_checks.is_started(opt_class):
             return {"hidden|error": "", "hidden|error kind": "not started"}
-        cases = adamw_cases.make_cases(seed)
+        task = adamw_checks.TASK
         with recorded(results):
-            for case in (*cases, *map(without_decay, cases)):
-                with contextlib.suppress(Exception):  # the other cases are run still
-                    trajectory = adamw_cases.run_case(opt_class, case, seed=seed)
-                    results[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
-        outputs = adamw_mistakes.outputs_of(opt_class)
-        results["hidden|gradient"] = outputs["gradient"]
-        results |= {f"public|{name}": output for name, output in outputs.items()}
+            outputs = task.run({adamw_checks.SEED: torch.tensor(seed)})
+        results |= {f"hidden|{name}": output for name, output in outputs.items()}
+        results |= {f"public|{name}": output for name, output in task.run({}).items()}
     return results
 
 
