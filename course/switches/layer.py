@@ -128,9 +128,7 @@ def first_half(wrong: frozenset[str], self, hidden, attended, layers: tuple) -> 
     if "first_residual_is_the_result" in wrong:
         hidden = attended
     normed = add_norm(wrong, self, hidden, attended, layers)
-    return (
-        add_norm(wrong, self, hidden, normed, layers) if "first_add_norm_twice" in wrong else normed
-    )
+    return add_norm(wrong, self, hidden, normed, layers) if "first_add_norm_twice" in wrong else normed
 
 
 def activated(wrong: frozenset[str], self, x: Tensor) -> Tensor:
