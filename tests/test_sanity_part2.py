@@ -137,7 +137,8 @@ COSINE = "F.cosine_similarity(self.dropout(u), self.dropout(v))"
         ),
         (
             "forward",
-            "return self.bert.pooler_af(self.bert.pooler_dense(self.bert.encode(self.bert.embed(input_ids), attention_mask)[:, 0]))",
+            "hidden = self.bert.encode(self.bert.embed(input_ids), attention_mask)\n"
+            "return self.bert.pooler_af(self.bert.pooler_dense(hidden[:, 0]))",
             [],
         ),
         (
