@@ -64,10 +64,9 @@ def written(cls, name, body):
     names = ARGUMENTS.get(name, "self, ids_1, mask_1, ids_2, mask_2")
     space = {"torch": torch, "nn": nn, "F": F, "BertConfig": BertConfig}
     space |= {"BertModel": bert.BertModel, "make": cls.__init__}
-    exec(f"def function({names}):\n{textwrap.indent(body, '    ')}", space)
     method = "__init__" if name == "init" else name
-    space["function"].__name__ = method
-    setattr(cls, method, space["function"])
+    exec(f"def {method}({names}):\n{textwrap.indent(body, '    ')}", space)
+    setattr(cls, method, space[method])
 
 
 def checked(*task_ids):

@@ -186,6 +186,21 @@ class Function:
         return rows if rows.unique().numel() > 1 else rows[:0]
 
     @cached_property
+    def dropouts(self) -> list[int]:
+        """How many numbers each dropout is given in training that drops some."""
+        dropout, sizes = F.dropout, []
+
+        def noting(
+            x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+        ) -> Tensor:
+            sizes.extend([x.numel()] if training and p else [])
+            return dropout(x, p, training, inplace)
+
+        with mock.patch.object(F, "dropout", noting):
+            self.call(training=True, chance=True)
+        return sizes
+
+    @cached_property
     def learning(self) -> SimpleNamespace:
         """Gradients with BERT trained."""
         return self.gradients(self.batch)
