@@ -183,4 +183,15 @@ def in_words(got: Tensor, expected: Tensor, wrong: Tensor, reveal: bool) -> str:
     if odd.any():
         return f"{value} at {index}{right}"
     off = (got.double() - expected.double()).abs().max()
-    return f"first difference at {index}: got {value:.6g}{right} (off by up to {off:.1e})"
+    where = f"off by up to {off:.1e}, in {int(wrong.sum())} of {wrong.numel()} numbers"
+    factor = factor_of(got, expected) if reveal else None
+    times = f"; all are {factor:.6g} times what is expected" if factor is not None else ""
+    return f"first difference at {index}: got {value:.6g}{right} ({where}{times})"
+
+
+def factor_of(got: Tensor, expected: Tensor) -> float | None:
+    """The one factor between two tensors, where there is one."""
+    got, expected = got.double().flatten(), expected.double().flatten()
+    factor = (got @ expected) / (expected @ expected)
+    near = torch.allclose(got, factor * expected, rtol=1e-6, atol=1e-9)
+    return factor.item() if near and got.numel() > 1 and factor else None

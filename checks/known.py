@@ -2,13 +2,14 @@
 
 A table has a row for every known mistake and for two that come together: the fingerprints of what
 they compute on the stored inputs, a few numbers for each output. Two functions that compute the
-same have the same fingerprints however they are written. course/make_tables.py makes the tables.
+same have the same fingerprints however they are written.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -125,6 +126,19 @@ def find(task_id: str, outputs: Outputs) -> tuple[list[Mistake], list[str]]:
     return partly(table, fits, outputs)
 
 
+def find_in_runs(runs: Mapping[str, Outputs]) -> tuple[str, list[Mistake], list[str]]:
+    """The same for a function that is run in several ways: the way that explains all, or any.
+
+    Args:
+        runs: outputs by the id of the run.
+
+    Returns:
+        The id of that run, and what ``find`` gives; the first one where nothing is known.
+    """
+    made = [(run, *find(run, outputs)) for run, outputs in runs.items()]
+    return min(made, key=lambda each: (not each[1], bool(each[2])))
+
+
 def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake], list[str]]:
     """The mistakes that explain most of the wrong values, and what they leave unexplained."""
     changes = ~alike(table.rows, table.rows[table.base])  # (rows, columns): what mistakes change
@@ -133,12 +147,13 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
     if not (wrong & looked_at).any(1).all():  # the values are right: then all else counts
         looked_at = torch.ones_like(looked_at)
     decisive = changes & looked_at
-    seen = decisive.any(1) & (fits | ~decisive).all(1)
+    computed = torch.tensor([name in outputs for name in table.outputs])  # before an exception
+    seen = (decisive & computed).any(1) & (fits | ~decisive).all(1)
     best = None
     for row in seen.nonzero().flatten().tolist():
         columns = (wrong & ~fits)[row].nonzero().flatten().tolist()
         left = [n for n in (table.outputs[c] for c in columns) if is_unexplained(n, outputs)]
-        rank = (-int(decisive[row].sum()), len(left), len(table.names[row]))
+        rank = (-int((decisive & computed)[row].sum()), len(left), len(table.names[row]))
         if best is None or rank < best[0]:
             best = rank, table.names[row], left
     if best is None:

@@ -1,7 +1,7 @@
 """Run the mistakes of course/switches/ and store what they compute, so that checks can name them.
 
-    python course/make_tables.py                minutes; again whenever a switch or a sentence changes
-    python course/make_tables.py --task 1.1     one task, the other tables stay
+    python course/make_tables.py                minutes; after a change of a switch or a sentence
+    python course/make_tables.py --task 1.1     one task; the other tables stay
 
 A table (checks/known.py) has a row for each switch and for two of different slots. Left out are
 those that compute the same as an earlier row, or that cannot be together. A single switch that
@@ -34,18 +34,17 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks import known, references
-
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task
 from checks.known import Table
 from checks.task import Outputs, outputs_of
-from course.switches import add_norm, attention, classifier, embed, layer, modern
+from course.switches import adamw, add_norm, attention, classifier, embed, layer, modern
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_whole
 
-WORDS = ROOT / "course" / "switches" / "mistakes.toml"
+WORDS = sorted((ROOT / "course" / "switches").glob("*.toml"))
 ALONE = "alone"  # the slot of switches that are not run with others
 Switches = frozenset[str]
 
@@ -58,12 +57,14 @@ class Function:
         run: the function; its first argument are the names of the mistakes that it makes.
         slots: slot → names of switches, of which a wrong function makes one at most.
         neutral: switches that are as right: all mistakes are run with each and without.
+        chosen: which combinations are run, if not each switch and two of different slots.
     """
 
     task_id: str
     run: Callable[..., Any]
     slots: dict[str, str]
     neutral: tuple[str, ...] = ()
+    chosen: Callable[[], Iterator[Switches]] | None = None
 
     @property
     def is_second_run(self) -> bool:
@@ -81,10 +82,11 @@ def functions() -> dict[str, Function]:
         Function("bert.attention", attention.attention, attention.SLOTS),
         Function("bert.add_norm", add_norm.add_norm, add_norm.SLOTS),
         Function("bert.layer", layer.forward, layer.SLOTS),
-        Function("bert.layer, whole", layer.forward, layer.SLOTS),
+        Function("bert.layer, whole", layer.forward, layer.SLOTS | layer.WRITTEN_OUT),
         Function("bert.embed", embed.embed, embed.SLOTS),
         Function("classifier.init", classifier.init, classifier.INIT),
         Function("classifier.forward", classifier.forward, classifier.FORWARD),
+        Function("optimizer.step", adamw.step, adamw.SLOTS, ("decay_before",), adamw.combinations),
         Function("modern.rotary", modern.apply_rotary, modern.ROTARY),
         Function("modern.local_mask", modern.local_mask, modern.MASK),
         Function("modern.geglu", modern.geglu, modern.GEGLU),
@@ -97,7 +99,7 @@ def functions() -> dict[str, Function]:
 
 
 @contextlib.contextmanager
-def installed(function: Function, wrong: Switches) -> Iterator[None]:
+def switched(function: Function, wrong: Switches) -> Iterator[None]:
     """While active, the task's function is the one with switches."""
     entry = graded_task(function.task_id.partition(",")[0])
     *owner, name = entry.function.split(".")
@@ -115,12 +117,15 @@ def installed(function: Function, wrong: Switches) -> Iterator[None]:
 
 def run(function: Function, wrong: Switches) -> Outputs:
     """What the function computes with these mistakes."""
-    with installed(function, wrong):
+    with switched(function, wrong):
         return outputs_of(function.task_id)
 
 
 def combinations(function: Function) -> Iterator[Switches]:
-    """Each switch, then two of different slots; of the slot ALONE each alone."""
+    """Each switch, then two of different slots, if not others are chosen; of ALONE each alone."""
+    if function.chosen:
+        yield from function.chosen()
+        return
     slots = [names.split() for slot, names in function.slots.items() if slot != ALONE]
     for name in function.names():
         yield frozenset([name])
@@ -152,8 +157,9 @@ def table_of(function: Function, mistakes: dict[str, Mistake]) -> Table:
         if same and len(wrong) == 1 and way == 0 and not function.is_second_run:
             what = ", ".join(names[same[0]]) or "what is correct"
             raise InputError(f"{function.task_id}: {switches[0]} computes the same as {what}")
-        if same or (function.is_second_run and known.ERROR in outputs):
-            continue  # in the first run it is told apart
+        failed = known.ERROR in outputs and (len(wrong) > 1 or function.is_second_run)
+        if same or (failed and len(outputs) == 1):
+            continue  # one and the same exception has many causes
         names.append(tuple(dict.fromkeys(entry_of(name, mistakes) for name in switches)))
         base.append(way)
         stored = torch.cat((stored, row[None]))
@@ -166,17 +172,17 @@ def entry_of(switch: str, mistakes: dict[str, Mistake]) -> str:
     """The name of a switch's sentence: its own, or without its last word."""
     name = switch if switch in mistakes else switch.rpartition("_")[0]
     if name not in mistakes:
-        raise InputError(f"{WORDS.name} has no entry for {switch}")
+        raise InputError(f"course/switches/*.toml have no entry for {switch}")
     return name
 
 
 @functools.cache
 def sentences() -> dict[str, dict[str, Mistake]]:
     """What is said about mistakes: task → name → words."""
-    tables = tomllib.loads(WORDS.read_text(encoding="utf-8"))
     return {
         task_id: {name: Mistake(name, **words) for name, words in entries.items()}
-        for task_id, entries in tables.items()
+        for path in WORDS
+        for task_id, entries in tomllib.loads(path.read_text(encoding="utf-8")).items()
     }
 
 

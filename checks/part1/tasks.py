@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from checks import known
+from checks.compare import TOLERANCES, compare, is_close
 from checks.compare import check as check_outputs
-from checks.compare import compare, is_close
 from checks.errors import attempt, describe
 from checks.findings import Finding, named
 from checks.first_nan import FirstNaN
 from checks.graded_tasks import GradedTask, graded_task
-from checks.part1 import adamw_checks, adamw_mistakes, devices
+from checks.part1 import adamw_checks, devices
+from checks.references import load_references, under
 from checks.task import ERROR, Outputs, outputs_of
 
 VALUES = "values, gradients, padding, dropout"
@@ -30,7 +31,7 @@ CHECKED = {
     "bert.add_norm": "values, gradients, dropout",
     "bert.layer": "values, gradients, mask, dropout",
     "bert.embed": VALUES,
-    "optimizer.step": f"all of its {len(adamw_checks.CHECKS) + 1} checks",  # and the order of decay
+    "optimizer.step": adamw_checks.CHECKED,
     "classifier.init": "the Linear, dropout's probability, a frozen or trainable encoder",
     "classifier.forward": "values, gradients, dropout",
     "modern.rotary": "values, gradients, type",
@@ -51,7 +52,7 @@ RANDOM = (
 def check(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task; nothing if it is correct."""
     if entry.id == "optimizer.step":
-        findings = attempt(check_optimizer)
+        findings = attempt(adamw_checks.check)
         return [describe(findings)] if isinstance(findings, BaseException) else findings
     if entry.id == "classifier.forward" and check(graded_task("classifier.init")):
         if not forward_begun():
@@ -90,19 +91,32 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
         return []
     with FirstNaN() as nan:
         outputs = outputs_of(task_id)
-    mistakes, left = known.find(task_id, outputs) if compare(task_id, outputs) else ([], [])
-    if task_id == LAYER and (left or not mistakes):  # it may not call what has stand-ins
-        others, left_there = known.find(LAYER_WHOLE, outputs_of(LAYER_WHOLE))
-        if others and not left_there:
-            mistakes, left = others, []
-    if mistakes:
-        return named(mistakes) + [Finding("fact", text) for text in unexplained(outputs, left)]
+    runs = {task_id: outputs}
+    if task_id == LAYER:  # it may not call what has stand-ins
+        runs[LAYER_WHOLE] = outputs_of(LAYER_WHOLE)
+    run, mistakes, left = known.find_in_runs(runs)
+    if mistakes and compare(task_id, outputs):
+        return named(mistakes) + [Finding("fact", text) for text in unexplained(runs[run], left)]
     if nan.text:
         return [Finding("fact", nan.text)]
     if text := random_numbers(task_id, outputs):
         return [Finding("fact", text)]
-    lost = not compare(task_id, outputs) and findings[0].kind != "error"
-    return [Finding("fact", LOST_DIGITS)] if lost else []
+    if not compare(task_id, outputs) and findings[0].kind != "error":
+        return [Finding("fact", LOST_DIGITS)]
+    return [Finding("fact", text) for text in taken_for_others(task_id, outputs)]
+
+
+def taken_for_others(task_id: str, outputs: Outputs) -> Iterator[str]:
+    """Which wrong outputs are, number by number, an input, a weight or another correct output."""
+    stored = load_references()
+    named = under(f"{task_id}/inputs/", stored) | under(f"{task_id}/values/", stored)
+    named |= {name: w for name, w in under("weights/", stored).items() if "layers.1." not in name}
+    for kind, what in (name.split("/", 1) for name in outputs if name.startswith("values/")):
+        got, tolerance = outputs[f"{kind}/{what}"], TOLERANCES[torch.float64]
+        if what in named and isinstance(got, Tensor) and not is_close(got, named[what], tolerance):
+            same = (name for name, other in named.items() if is_close(got, other, tolerance))
+            if other := next(same, ""):
+                yield f"{what} is what `{other.removeprefix('bert_layers.0.')}` is"
 
 
 def unexplained(outputs: Outputs, left: Sequence[str]) -> list[str]:
@@ -130,23 +144,6 @@ def random_numbers(task_id: str, outputs: Outputs) -> str:
     }
     when = "" if "values" in changed else " in training mode"
     return RANDOM.format(when) if changed & {"values", "dropout"} else ""
-
-
-def check_optimizer() -> list[Finding]:
-    """Task 1.5: all checks of the optimizer, and what explains those that fail."""
-    opt_class = importlib.import_module("optimizer").AdamW
-    if not adamw_checks.is_started(opt_class):
-        return [Finding("not started", "")]
-    names_by_text: dict[str, list[str]] = {}  # many checks may fail with one and the same error
-    for name, text in adamw_checks.failures(opt_class).items():
-        title = adamw_checks.TITLES.get(name, name)
-        names_by_text.setdefault(" ".join(text.split()), []).append(title)
-    texts = [
-        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {text}"
-        for text, names in names_by_text.items()
-    ]
-    explanations = adamw_mistakes.explain(opt_class) if texts else []
-    return [*(Finding("values", text) for text in texts), *explanations]
 
 
 def forward_begun() -> bool:

@@ -1,0 +1,547 @@
+"""AdamW.step, Task 1.5, with each known mistake as a switch.
+
+A switch without a sentence of its own in adamw.toml is another form of the mistake that its name
+without the last word says; it computes other numbers. ``…_first`` and ``…_second`` are mistakes in
+one moment only, ``…_hat`` those in an AdamW that corrects the moments, m̂ and v̂, instead of the step
+size. ``decay_before`` is no mistake.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def sides(names: str) -> str:
+    """Switches that may be on for both moments, or for the first or the second one only."""
+    return " ".join(f"{name} {name}_first {name}_second" for name in names.split())
+
+
+WEIGHTS = "plus two minus decayed lerp lerptwo"
+SLOTS = {
+    "order": "decay_before",
+    "loop": "return_in_the_loop return_in_the_loop_group return_in_the_loop_break "
+    "update_behind_the_loop update_behind_both_loops first_parameter_of_the_group",
+    "missing": "missing_gradient_is_zero missing_gradient_resets missing_gradient_crashes "
+    "missing_gradient_ends missing_gradient_decays missing_gradient_inverted",
+    "keys": "first_group_for_all hyper_parameters_from_defaults lr_from_defaults eps_is_lr "
+    "eps_is_decay decay_is_eps lr_is_decay lr_is_eps lr_and_decay_swapped condition_is_decay",
+    "betas": "betas_in_code betas_swapped one_beta_for_both one_beta_for_both_everywhere "
+    "one_beta_for_both_averages one_beta_for_both_second one_beta_for_both_secondaverages "
+    "one_beta_for_both_secondcorrections betas_mixed_first betas_mixed_second "
+    "betas_mixed_firstnew betas_mixed_secondnew",
+    "gradient": "parameter_for_gradient gradient_normalised gradient_clipped "
+    "gradient_clipped_norm gradient_changed gradient_changed_zeroed gradient_changed_scaled",
+    "state": "moments_shared nothing_kept state_not_saved one_tensor_for_both first_step_skipped "
+    "moment_is_parameter_first moment_is_parameter_second begins_with_parameter_first "
+    "begins_with_parameter_second " + sides("begins_with_gradient begins_with_ones"),
+    "kept": sides("moments_not_kept moments_before_the_step corrected_moments_kept")
+    + " moments_of_the_first_step corrected_moments_kept_twice root_kept root_kept_eps "
+    "update_kept second_moment_zero",
+    "count": "step_from_zero steps_from_two step_count_shared step_count_shared_all "
+    "step_count_of_the_group step_count_of_the_group_all counted_twice",
+    "average": sides("moments_are_sums average_weights_swapped average_weight average_not_decayed")
+    + "".join(
+        f" average_weight_{side}{w}" for side in ("first", "second") for w in WEIGHTS.split()
+    ),
+    "first": "first_takes_square no_momentum no_first_moment moments_swapped",
+    "second": "no_square no_square_doubled value_for_square square_of_the_moment square_averaged "
+    "square_averaged_sum product_of_both",
+    "root": "no_root no_root_hat half_for_root_moment half_for_root_hat root_upside_down "
+    "root_upside_down_hat square_for_root square_for_root_hat root_twice root_twice_hat "
+    "no_second_moment no_second_moment_hat multiplied_by_root multiplied_by_root_hat",
+    "eps": "no_eps eps_in_code eps_in_code_default eps_inside_root eps_inside_root_kept "
+    "eps_inside_corrected_root eps_beside_corrected_root eps_outside_fraction "
+    "eps_outside_fraction_step eps_subtracted eps_multiplied eps_clamp eps_root",
+    "condition": "correct_bias_ignored correct_bias_inverted correct_bias_crash "
+    "correct_bias_half_ignored correct_bias_half_ignored_first rate_zero_without_correction",
+    "correction": sides(
+        "correction_upside_down correction_without_power correction_without_one "
+        "correction_number exponent_is_decay"
+    )
+    + " no_bias_correction correction_without_root half_for_root half_for_root_both "
+    "first_moment_corrected_only second_moment_corrected_only corrections_swapped "
+    "correction_without_brackets correction_without_brackets_second corrected_twice "
+    "corrected_twice_always corrected_twice_first corrected_twice_moments "
+    "correction_number_firsttwo correction_number_secondtwo correction_number_firstzero "
+    "correction_number_firstnegative correction_multiplied correction_multiplied_first "
+    "correction_root_of_both correction_root_twice",
+    "lr": "no_lr lr_twice lr_changed_in_place lr_changed_in_place_decay",
+    "update": "gradient_ascent update_thrown_away nothing_moves parameter_replaced "
+    "parameter_multiplied parameter_divided first_divides",
+    "decay": "no_decay decay_grows decay_grows_divided decay_twice decay_twice_both "
+    "coupled_decay coupled_decay_rate coupled_and_decoupled coupled_and_decoupled_rate "
+    "coupled_decay_in_place decay_in_the_update decay_with_corrected_lr "
+    "decay_without_parameter decay_without_parameter_one decay_without_lr decay_with_lr_squared "
+    "decay_is_lr decay_of_the_gradient decay_of_the_moment decay_of_the_update decay_squared "
+    "decay_without_lambda decay_sum decay_sum_difference decay_ratio decay_ratio_inverse "
+    "decay_factor decay_factor_minus decay_factor_two decay_factor_swapped "
+    "decay_needs_correction",
+}
+FREQUENT = (  # two of different slots come together
+    "return_in_the_loop betas_swapped one_beta_for_both nothing_kept begins_with_gradient "
+    "moments_not_kept moments_not_kept_first moments_not_kept_second moments_before_the_step "
+    "corrected_moments_kept steps_from_two step_count_shared step_count_of_the_group "
+    "moments_are_sums moments_are_sums_first moments_are_sums_second average_weights_swapped "
+    "no_momentum no_square value_for_square square_of_the_moment no_root no_root_hat "
+    "half_for_root_moment no_second_moment no_eps eps_in_code eps_inside_root "
+    "eps_inside_corrected_root eps_beside_corrected_root eps_outside_fraction "
+    "correct_bias_ignored correct_bias_inverted correct_bias_half_ignored no_bias_correction "
+    "correction_upside_down correction_without_power correction_without_root half_for_root "
+    "first_moment_corrected_only second_moment_corrected_only corrections_swapped "
+    "correction_without_brackets corrected_twice correction_without_one no_lr "
+    "lr_changed_in_place gradient_ascent update_thrown_away no_decay decay_grows decay_twice "
+    "coupled_decay coupled_and_decoupled decay_in_the_update decay_with_corrected_lr "
+    "decay_without_parameter decay_without_lr decay_with_lr_squared decay_of_the_gradient"
+).split()
+MOST_FREQUENT = (  # two of different slots come together with forgotten weight decay, too
+    "betas_swapped moments_not_kept moments_are_sums no_square no_root eps_inside_root "
+    "eps_beside_corrected_root no_bias_correction correction_without_power correction_without_root"
+).split()
+
+Switches = frozenset[str]
+Formula = Callable[..., Any]
+
+
+def combinations() -> Iterator[Switches]:
+    """Each mistake alone, then those that come together."""
+    slot_of = {name: slot for slot, names in SLOTS.items() for name in names.split()}
+    yield from (frozenset([name]) for name, slot in slot_of.items() if slot != "order")
+    for names, others in ((FREQUENT, []), (MOST_FREQUENT, ["no_decay"])):
+        for first, second in itertools.combinations(names, 2):
+            if slot_of[first] != slot_of[second]:
+                yield frozenset([first, second, *others])
+
+
+def choose(wrong: Switches, choices: Mapping[str, Any], usual: Any, side: str = "") -> Any:
+    """The value of the switch that is on, for both moments or this side; else the usual one."""
+    for name in wrong:
+        key = name if name in choices else name.removesuffix(f"_{side}")
+        if key in choices:
+            return choices[key]
+    return usual
+
+
+# ---------------------------------------------------------------------------------------------
+# The loop over the parameters
+
+
+@torch.no_grad()
+def step(wrong: Switches, self: torch.optim.Optimizer, closure: Any = None) -> Any:
+    """AdamW.step with the mistakes in ``wrong``."""
+    loss = None
+    if closure is not None:
+        with torch.enable_grad():
+            loss = closure()
+    self.calls = vars(self).get("calls", 0) + 1
+    for group in self.param_groups:
+        group["calls"] = group.get("calls", 0) + 1
+        updated = {
+            "update_behind_the_loop": group["params"][-1:],
+            "update_behind_both_loops": group["params"][-1:] * (group is self.param_groups[-1]),
+        }
+        for p in choose(wrong, updated, group["params"]):
+            if (p.grad is None) != ("missing_gradient_inverted" in wrong):
+                if "missing_gradient_ends" in wrong:
+                    return loss
+                if "missing_gradient_resets" in wrong:
+                    self.state[p] = {}
+                if "missing_gradient_decays" in wrong:
+                    p.mul_(1 - group["lr"] * group["weight_decay"])
+                if not wrong & {"missing_gradient_is_zero", "missing_gradient_crashes"}:
+                    continue
+            elif p.grad.is_sparse:
+                raise RuntimeError("no sparse gradients")
+            update(wrong, self, group, p)
+            if "return_in_the_loop" in wrong:
+                return loss
+            if "return_in_the_loop_break" in wrong:
+                break
+        if "return_in_the_loop_group" in wrong:
+            return loss
+    return loss
+
+
+def update(wrong: Switches, self: Any, group: dict, p: Tensor) -> None:
+    """Update one parameter. ``x`` has all that is known at this step, named as in the papers."""
+    x = hyper_parameters(wrong, self, group)
+    x.p, x.group = p, group
+    x.g = gradient(wrong, x)
+    states = {
+        "moments_shared": self.state,
+        "nothing_kept": {},
+        "state_not_saved": vars(self).setdefault("own", {}).setdefault(id(p), {}),
+    }
+    x.state = choose(wrong, states, None)
+    x.state = self.state[p] if x.state is None else x.state
+    if fresh := "m" not in x.state:
+        begin(wrong, x)
+        if "first_step_skipped" in wrong:
+            return
+    x.t = count(wrong, self, x)
+    x.m, x.v = moments(wrong, x)
+    if fresh or "moments_of_the_first_step" not in wrong:
+        keep(wrong, x)
+    else:
+        x.m, x.v = x.state["m"], x.state["v"]
+    x.p = group["params"][0] if "first_parameter_of_the_group" in wrong else p
+    write(wrong, x)
+    if "gradient_changed_zeroed" in wrong and p.grad is not None:
+        p.grad.zero_()
+
+
+def hyper_parameters(wrong: Switches, self: Any, group: dict) -> SimpleNamespace:
+    """What the group sets: α, λ, ε, whether to correct; the βs of averages and corrections."""
+    sources = {
+        "first_group_for_all": self.param_groups[0],
+        "hyper_parameters_from_defaults": self.defaults,
+    }
+    source = choose(wrong, sources, group)
+    lr, eps, decay = (source[name] for name in ("lr", "eps", "weight_decay"))
+    rates = {
+        "lr_from_defaults": self.defaults["lr"],
+        "lr_is_decay": decay,
+        "lr_is_eps": eps,
+        "lr_and_decay_swapped": decay,
+    }
+    epsilons = {
+        "eps_is_lr": lr,
+        "eps_is_decay": decay,
+        "eps_in_code": 1e-8,
+        "eps_in_code_default": 1e-6,
+        "no_eps": 0.0,
+    }
+    conditions = {
+        "correct_bias_ignored": True,
+        "correct_bias_inverted": not source["correct_bias"],
+        "condition_is_decay": bool(decay),
+    }
+    averages, corrections = betas(wrong, *source["betas"])
+    return SimpleNamespace(
+        lr=choose(wrong, rates, lr),
+        averages=averages,
+        corrections=corrections,
+        eps=choose(wrong, epsilons, eps),
+        wd=choose(wrong, {"decay_is_eps": eps, "lr_and_decay_swapped": lr}, decay),
+        correct=choose(wrong, conditions, source["correct_bias"]),
+    )
+
+
+def betas(wrong: Switches, b1: float, b2: float) -> tuple[tuple, tuple]:
+    """(β₁, β₂) of the averages, and of the corrections."""
+    everywhere = {
+        "betas_in_code": (0.9, 0.999),
+        "betas_swapped": (b2, b1),
+        "one_beta_for_both_everywhere": (b1, b1),
+        "one_beta_for_both_second": (b2, b2),
+    }
+    averages = {
+        "one_beta_for_both_averages": (b1, b1),
+        "one_beta_for_both_secondaverages": (b2, b2),
+    }
+    corrections = {
+        "one_beta_for_both": (b1, b1),
+        "one_beta_for_both_secondcorrections": (b2, b2),
+    }
+    usual = choose(wrong, everywhere, (b1, b2))
+    return choose(wrong, averages, usual), choose(wrong, corrections, usual)
+
+
+def gradient(wrong: Switches, x: SimpleNamespace) -> Tensor:
+    """The gradient that is averaged; it may be changed in place."""
+    g = x.p.grad
+    if g is None and "missing_gradient_is_zero" in wrong:
+        g = torch.zeros_like(x.p)
+    changes: dict[str, Formula] = {
+        "parameter_for_gradient": lambda: x.p.clone(),
+        "gradient_normalised": lambda: g / g.norm(),
+        "gradient_clipped": lambda: g.clamp(-1, 1),
+        "gradient_clipped_norm": lambda: g * min(1.0, 1 / (g.norm().item() + 1e-6)),
+        "coupled_decay_in_place": lambda: g.add_(x.p, alpha=x.wd),
+        "coupled_decay": lambda: g + x.wd * x.p,
+        "coupled_and_decoupled": lambda: g + x.wd * x.p,
+        "coupled_decay_rate": lambda: g + x.lr * x.wd * x.p,
+        "coupled_and_decoupled_rate": lambda: g + x.lr * x.wd * x.p,
+    }
+    return choose(wrong, changes, lambda: g)()
+
+
+# ---------------------------------------------------------------------------------------------
+# The state: m, v and t
+
+
+def begin(wrong: Switches, x: SimpleNamespace) -> None:
+    """Make t, m and v before a parameter's first step."""
+    zeros, x.state["t"] = torch.zeros_like(x.p), 0
+    for name, side, power in (("m", "first", 1), ("v", "second", 2)):
+        begins = {
+            "begins_with_gradient": x.g**power,
+            "begins_with_parameter": x.p.clone(),
+            "moment_is_parameter": x.p.data,
+            "begins_with_ones": torch.ones_like(x.p),
+            "one_tensor_for_both": zeros,
+        }
+        x.state[name] = choose(wrong, begins, torch.zeros_like(x.p), side)
+
+
+def count(wrong: Switches, self: Any, x: SimpleNamespace) -> int:
+    """Count this step; its number."""
+    state, group = x.state, x.group
+    state["t"] += 1 + ("counted_twice" in wrong)
+    group["t"] = group.get("t", 0) + 1
+    self.t = vars(self).get("t", 0) + 1
+    numbers = {
+        "step_from_zero": state["t"] - 1,
+        "steps_from_two": state["t"] + 1,
+        "step_count_shared": group["t"],
+        "step_count_shared_all": self.t,
+        "step_count_of_the_group": group["calls"],
+        "step_count_of_the_group_all": self.calls,
+    }
+    return choose(wrong, numbers, state["t"])
+
+
+def weights(wrong: Switches, side: str, beta: float, other: float) -> tuple[float, float]:
+    """How much of the old average stays, and how much of what is new comes to it."""
+    choices = {
+        "moments_are_sums": (beta, 1.0),
+        "average_weights_swapped": (1 - beta, beta),
+        "average_weight": (beta, beta),
+        "average_not_decayed": (1.0, 1 - beta),
+        "moments_not_kept": (0.0, 1 - beta),
+        "betas_mixed": (other, 1 - beta),
+        f"betas_mixed_{side}new": (beta, 1 - other),
+        f"average_weight_{side}plus": (beta, 1 + beta),
+        f"average_weight_{side}two": (beta, 2 - beta),
+        f"average_weight_{side}minus": (beta, -beta),
+        f"average_weight_{side}decayed": (1 - beta, 1 - beta),
+        f"average_weight_{side}lerp": (-beta, 1 + beta),
+        f"average_weight_{side}lerptwo": (beta - 1, 2 - beta),
+        f"average_weight_{side}lerpminus": (1 + beta, -beta),
+    }
+    return choose(wrong, choices, (beta, 1 - beta), side)
+
+
+SQUARES: dict[str, Formula] = {
+    "no_square": lambda g, m: g,
+    "no_square_doubled": lambda g, m: 2 * g,
+    "value_for_square": lambda g, m: g.abs(),
+    "square_of_the_moment": lambda g, m: m * m,
+    "square_averaged": lambda g, m: (g * g).mean(),
+    "square_averaged_sum": lambda g, m: (g * g).sum(),
+    "product_of_both": lambda g, m: g * m,
+    "gradient_changed": lambda g, m: g.mul_(g),
+}
+
+
+def moments(wrong: Switches, x: SimpleNamespace) -> tuple[Tensor, Tensor]:
+    """The new averages m and v."""
+    b1, b2 = x.averages
+    keep1, new1 = weights(wrong, "first", b1, b2)
+    keep2, new2 = weights(wrong, "second", b2, b1)
+    m = keep1 * x.state["m"] + new1 * (x.g * x.g if "first_takes_square" in wrong else x.g)
+    if wrong & {"one_tensor_for_both", "moment_is_parameter_first"}:
+        m = x.state["m"].copy_(m)
+    if "gradient_changed_scaled" in wrong:
+        x.g.mul_(new1)
+    v = keep2 * x.state["v"] + new2 * choose(wrong, SQUARES, lambda g, m: g * g)(x.g, m)
+    if wrong & {"one_tensor_for_both", "moment_is_parameter_second"}:
+        v = x.state["v"].copy_(v)
+    return m, torch.zeros_like(v) if "second_moment_zero" in wrong else v
+
+
+def keep(wrong: Switches, x: SimpleNamespace) -> None:
+    """Keep the averages for the next step; some mistakes change those of this step."""
+    corrections = [1 - beta**x.t if x.correct else 1.0 for beta in x.corrections]
+    for name, side, c in zip("mv", ("first", "second"), corrections, strict=True):
+        old, new = x.state[name], getattr(x, name)
+        if wrong & {f"corrected_moments_kept{end}" for end in ("", f"_{side}", "_twice")}:
+            new = new / c
+        x.state[name] = new
+        setattr(x, name, choose(wrong, {"moments_before_the_step": old}, new, side))
+    roots = {"root_kept": x.v.sqrt(), "root_kept_eps": x.v.sqrt() + x.eps}
+    x.state["v"] = choose(wrong, roots, x.state["v"])
+
+
+# ---------------------------------------------------------------------------------------------
+# The step: correction, denominator, decay
+
+FACTORS: dict[str, Formula] = {  # by what the learning rate is multiplied
+    "no_bias_correction": lambda c1, c2: 1.0,
+    "correction_upside_down": lambda c1, c2: c1 / c2**0.5,
+    "correction_upside_down_first": lambda c1, c2: c1 * c2**0.5,
+    "correction_upside_down_second": lambda c1, c2: 1 / c1 / c2**0.5,
+    "correction_without_root": lambda c1, c2: c2 / c1,
+    "correction_root_of_both": lambda c1, c2: (c2 / c1) ** 0.5,
+    "correction_root_twice": lambda c1, c2: c2**0.25 / c1,
+    "half_for_root": lambda c1, c2: c2 / 2 / c1,
+    "half_for_root_both": lambda c1, c2: c2 / 2 / c1,
+    "first_moment_corrected_only": lambda c1, c2: 1 / c1,
+    "second_moment_corrected_only": lambda c1, c2: c2**0.5,
+    "corrected_twice": lambda c1, c2: c2 / c1,
+    "corrected_twice_always": lambda c1, c2: c2 / c1,
+    "corrected_twice_first": lambda c1, c2: c2**0.5 / c1**2,
+    "corrected_twice_moments": lambda c1, c2: c2 / c1**2,
+    "corrected_moments_kept": lambda c1, c2: 1.0,
+    "corrected_moments_kept_first": lambda c1, c2: c2**0.5,
+    "corrected_moments_kept_second": lambda c1, c2: 1 / c1,
+}
+UNCORRECTED: dict[str, Formula] = {  # so, too, with correct_bias=False
+    "correct_bias_half_ignored": lambda c1, c2: c2**0.5,
+    "correct_bias_half_ignored_first": lambda c1, c2: 1 / c1,
+    "rate_zero_without_correction": lambda c1, c2: 0.0,
+    "corrected_twice_always": lambda c1, c2: c2**0.5,
+}
+ROOTS: dict[str, Formula] = {  # of v, or of v̂
+    "no_root": lambda v: v,
+    "half_for_root_moment": lambda v: v / 2,
+    "half_for_root_both": lambda v: v / 2,
+    "half_for_root_hat": lambda v: v / 2,
+    "root_upside_down": torch.rsqrt,
+    "square_for_root": torch.square,
+    "root_twice": lambda v: v.sqrt().sqrt(),
+}
+# of √v, v, ε and the second moment's correction
+DENOMINATORS: dict[str, Formula] = {
+    "eps_inside_root": lambda root, v, eps, c2: (v + eps).sqrt(),
+    "eps_inside_root_kept": lambda root, v, eps, c2: v.add_(eps).sqrt(),
+    "eps_inside_corrected_root": lambda root, v, eps, c2: (v + eps * c2).sqrt(),
+    "eps_beside_corrected_root": lambda root, v, eps, c2: root + eps * c2**0.5,
+    "corrected_twice": lambda root, v, eps, c2: root + eps * c2**0.5,
+    "corrected_twice_always": lambda root, v, eps, c2: root + eps * c2**0.5,
+    "corrected_twice_moments": lambda root, v, eps, c2: root + eps * c2**0.5,
+    "eps_outside_fraction": lambda root, v, eps, c2: root,
+    "eps_outside_fraction_step": lambda root, v, eps, c2: root,
+    "eps_subtracted": lambda root, v, eps, c2: root - eps,
+    "eps_multiplied": lambda root, v, eps, c2: root * eps,
+    "eps_clamp": lambda root, v, eps, c2: root.clamp(min=eps),
+    "eps_root": lambda root, v, eps, c2: root + eps**0.5,
+}
+# of α, λ and the corrected step size: what fraction of a parameter is taken off
+RATES: dict[str, Formula] = {
+    "decay_grows": lambda lr, wd, alpha: -lr * wd,
+    "decay_grows_divided": lambda lr, wd, alpha: 1 - 1 / (1 - lr * wd),
+    "decay_twice": lambda lr, wd, alpha: 1 - (1 - lr * wd) ** 2,
+    "decay_with_corrected_lr": lambda lr, wd, alpha: alpha * wd,
+    "decay_without_parameter_one": lambda lr, wd, alpha: 1 - lr * wd,
+    "decay_without_lr": lambda lr, wd, alpha: wd,
+    "decay_with_lr_squared": lambda lr, wd, alpha: lr * lr * wd,
+    "decay_is_lr": lambda lr, wd, alpha: lr * lr,
+    "decay_squared": lambda lr, wd, alpha: wd * wd,
+    "decay_without_lambda": lambda lr, wd, alpha: lr,
+    "decay_sum": lambda lr, wd, alpha: lr + wd,
+    "decay_sum_difference": lambda lr, wd, alpha: lr - wd,
+    "decay_ratio": lambda lr, wd, alpha: wd / lr,
+    "decay_ratio_inverse": lambda lr, wd, alpha: lr / wd,
+    "decay_factor": lambda lr, wd, alpha: 1 - lr * wd,
+    "decay_factor_minus": lambda lr, wd, alpha: 1 + lr * wd,
+    "decay_factor_two": lambda lr, wd, alpha: lr * wd - 1,
+    "decay_factor_swapped": lambda lr, wd, alpha: 2 - lr * wd,
+    "lr_changed_in_place_decay": lambda lr, wd, alpha: alpha * wd,
+}
+COUPLED = {"coupled_decay", "coupled_decay_rate", "coupled_decay_in_place", "decay_in_the_update"}
+NO_DECAY = COUPLED | {"no_decay", "nothing_moves"}
+
+
+def correction(wrong: Switches, side: str, x: SimpleNamespace) -> float:
+    """What stands for 1 − βᵗ."""
+    b1, b2 = x.corrections[::-1] if "corrections_swapped" in wrong else x.corrections
+    b, t = b1 if side == "first" else b2, x.t
+    choices = {
+        "correction_without_power": 1 - b,
+        "correction_without_one": b**t,
+        "correction_number": 1 + b**t,
+        "correction_multiplied": 1 - b * t,
+        "exponent_is_decay": 1 - b**x.wd,
+        f"correction_number_{side}two": 2 - b**t,
+        f"correction_number_{side}zero": -(b**t),
+        f"correction_number_{side}negative": b**t - 1,
+    }
+    return choose(wrong, choices, 1 - b**t, side)
+
+
+def factor(wrong: Switches, x: SimpleNamespace) -> tuple[float, float]:
+    """By what the bias correction multiplies α; the second moment's correction."""
+    c1, c2 = (correction(wrong, side, x) for side in ("first", "second"))
+    if not x.correct:
+        if "correct_bias_crash" in wrong:
+            raise UnboundLocalError("alpha")
+        always = "corrected_twice_always" in wrong
+        return choose(wrong, UNCORRECTED, lambda c1, c2: 1.0)(c1, c2), c2 if always else 1.0
+    if c2 < 0:
+        raise ValueError("the root of a negative number")
+    if any(name.endswith("_hat") for name in wrong):
+        return 1 / c1, c2
+    return choose(wrong, FACTORS, lambda c1, c2: c2**0.5 / c1)(c1, c2), c2
+
+
+def step_size(wrong: Switches, x: SimpleNamespace, by: float) -> float:
+    """α_t; ``lr_changed_in_place`` leaves it in the group."""
+    alpha = choose(wrong, {"no_lr": 1.0, "lr_twice": x.lr**2}, x.lr) * by
+    if x.correct:
+        p1, p2 = (beta**x.t for beta in x.corrections)
+        unbracketed: dict[str, Formula] = {
+            "correction_without_brackets": lambda: x.lr * (1 - p2) ** 0.5 / 1 - p1,
+            "correction_without_brackets_second": lambda: (x.lr * 1 - p2) / (1 - p1),
+        }
+        alpha = choose(wrong, unbracketed, lambda: alpha)()
+    if wrong & {"lr_changed_in_place", "lr_changed_in_place_decay"}:
+        x.group["lr"] = alpha
+    return alpha
+
+
+def direction(wrong: Switches, x: SimpleNamespace, c2: float) -> Tensor:
+    """What the step size is multiplied by: m / (√v + ε)."""
+    m, v = (x.v, x.m) if "moments_swapped" in wrong else (x.m, x.v)
+    tops = {"no_momentum": x.g, "no_first_moment": torch.ones_like(m), "first_divides": 1 / m}
+    top = choose(wrong, tops, m)
+    if "decay_in_the_update" in wrong:
+        top = top + x.wd * x.p
+    if wrong & {"no_second_moment", "no_second_moment_hat"}:
+        return top
+    eps, hat = x.eps, any(name.endswith("_hat") for name in wrong)
+    if hat:
+        v, eps = v / c2, eps / c2**0.5
+    root = choose(wrong, ROOTS, torch.sqrt, "hat")(v)
+    bottom = choose(wrong, DENOMINATORS, lambda root, v, eps, c2: root + eps)(root, v, eps, c2)
+    if wrong & {"multiplied_by_root", "multiplied_by_root_hat"}:
+        return top * bottom
+    return top / bottom + (x.eps if "eps_outside_fraction" in wrong else 0.0)
+
+
+def write(wrong: Switches, x: SimpleNamespace) -> None:
+    """Take the update and the weight decay off a parameter."""
+    by, c2 = factor(wrong, x)
+    alpha, towards = step_size(wrong, x, by), direction(wrong, x, c2)
+    if "update_kept" in wrong:
+        x.state["m"] = towards
+    update = alpha * towards + (x.eps if "eps_outside_fraction_step" in wrong else 0.0)
+    rate = choose(wrong, RATES, lambda lr, wd, alpha: lr * wd)(x.lr, x.wd, alpha)
+    if wrong & NO_DECAY or ("decay_needs_correction" in wrong and not x.correct):
+        rate = 0.0
+    decayed = {
+        "decay_without_parameter": torch.ones_like(x.p),
+        "decay_without_parameter_one": torch.ones_like(x.p),
+        "decay_of_the_gradient": x.g,
+        "decay_of_the_moment": x.m,
+        "decay_of_the_update": update,
+    }
+    before, twice = "decay_before" in wrong, "decay_twice_both" in wrong
+    if before or twice:
+        x.p.sub_(rate * choose(wrong, decayed, x.p))
+    changes: dict[str, Formula] = {
+        "gradient_ascent": lambda: x.p.add_(update),
+        "update_thrown_away": lambda: None,
+        "nothing_moves": lambda: None,
+        "parameter_replaced": lambda: x.p.copy_(-update),
+        "parameter_multiplied": lambda: x.p.mul_(update),
+        "parameter_divided": lambda: x.p.div_(update),
+    }
+    choose(wrong, changes, lambda: x.p.sub_(update))()
+    if not before or twice:
+        x.p.sub_(rate * choose(wrong, decayed, x.p))
