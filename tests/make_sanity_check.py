@@ -5,8 +5,8 @@
 
 Every result comes from Hugging Face's BertForSequenceClassification and its parts, with eager
 attention, in float64; ours is only the table that translates the weights' names, and
-FixedDropout, under which both sides run. The fingerprints of known mistakes are not made here:
-course/fingerprints.py adds them afterwards. The same seed on the same machine gives the same bytes.
+FixedDropout, under which both sides run. The tables of known mistakes are kept;
+course/make_tables.py makes them. The same seed on the same machine gives the same bytes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from torch import Tensor, nn
 
 from base_bert import weight_names
 from checks.fixed_dropout import FixedDropout
-from checks.part1.references import (
+from checks.references import (
     CLASSIFIER_DROPOUT,
     DATA,
     NUM_LABELS,
+    TABLES,
     TINY,
     load_references,
     metadata,
+    read_data,
 )
 from training.cli import flags, scripts
 from training.files import writing as files
@@ -295,7 +297,6 @@ def classifier_tensors(model, ids: Tensor, real: Tensor, noise, put) -> None:
             "input_ids": ids,
             "attention_mask": real.long(),
             "last_hidden_state": encoded.last_hidden_state,
-            "pooler_output": encoded.pooler_output,
             "cotangent": cotangent,
         },
     )
@@ -307,7 +308,7 @@ def classifier_tensors(model, ids: Tensor, real: Tensor, noise, put) -> None:
     }
     put("classifier.forward", "values", values)
     sources = {
-        "pooler_output": encoded.pooler_output,
+        "last_hidden_state": encoded.last_hidden_state,
         "Linear's weight": model.classifier.weight,
         "Linear's bias": model.classifier.bias,
     }
@@ -346,11 +347,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=DATA)
     args = parser.parse_args()
     name = args.model or OFFLINE_NAME
-    tensors, sums = tiny_tensors(args.seed), {}
+    tensors, known = tiny_tensors(args.seed), {"pretrained": {}, "mistakes": {}}
     if DATA.exists():
-        sums = metadata()["pretrained"]
-        kept = load_references().items()
-        tensors |= {key: tensor for key, tensor in kept if key.startswith("pretrained/")}
+        known = metadata()
+        kept = (load_references() | read_data(TABLES)).items()
+        tensors |= {key: tensor for key, tensor in kept if key.startswith(("pretrained/", TABLES))}
     os.environ.pop("MINBERT_MODEL", None)  # the name must mean the model itself
     folder = find_model(name)
     tensors |= pretrained_tensors(folder, name)
@@ -359,14 +360,16 @@ def main() -> None:
         "seed": args.seed,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "pretrained": dict(sorted((sums | {name: files.sha256_of(weights)}).items())),
+        "pretrained": dict(
+            sorted((known["pretrained"] | {name: files.sha256_of(weights)}).items())
+        ),
+        "mistakes": known["mistakes"],
     }
     # One entry, since the order of several is not fixed in the file
     header = {"about": json.dumps(facts)}
     with files.atomic_write(args.out, "wb") as file:
         file.write(save({key: tensors[key] for key in sorted(tensors)}, metadata=header))
     print(f"wrote {args.out}: {len(tensors)} tensors, {args.out.stat().st_size:,} bytes")
-    print("next: python course/fingerprints.py puts the known mistakes in")
 
 
 if __name__ == "__main__":

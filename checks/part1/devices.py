@@ -21,8 +21,8 @@ from torch._subclasses import FakeTensorMode, fake_tensor
 from torch.overrides import TorchFunctionMode
 
 from checks.errors import attempt
-from checks.part1 import runners
-from checks.part1.references import load_references
+from checks.part1 import runs
+from checks.references import load_references
 from checks.traces import Place, place_of, quoted
 
 OTHER = "meta"  # stands for the GPU
@@ -41,12 +41,9 @@ class SameDevice(TorchFunctionMode):
 def two_devices(task_id: str) -> str:
     """Where a function of part 1 meets tensors of two devices, in words; "" if it does not."""
     references = load_references(torch.float32)
-    there = {
-        name: on_other(vars(runners)[name]) for name in ("student_model", "student_classifier")
-    }
-    there["change"] = lambda before, *_: before  # how much padding changes cannot be computed
+    there = {name: on_other(vars(runs)[name]) for name in ("student_model", "student_classifier")}
     copies = {name: tensor.to(OTHER) for name, tensor in references.items()}
-    with mock.patch.multiple(runners, **there):
+    with mock.patch.multiple(runs, **there):
         return meeting(lambda: RUNS[task_id](copies))
 
 
@@ -83,7 +80,7 @@ def run_step(_: dict[str, Tensor]) -> None:
     importlib.import_module("optimizer").AdamW([parameter], weight_decay=0.01).step()
 
 
-RUNS = runners.RUNS | {"optimizer.step": run_step}
+RUNS = {task_id: task.run for task_id, task in runs.TASKS.items()} | {"optimizer.step": run_step}
 
 
 def sentence(place: Place) -> str:

@@ -1,34 +1,51 @@
-"""The checks of part 1: bert.py, optimizer.py and classifier.py, one function at a time.
+"""The checks of parts 1 and 3, one function at a time: what is wrong, and what it probably is.
 
-``check(task)`` gives the findings. The other files here say which step they are: references.py
-(stored results), runners.py (run), stand_ins.py (replay), compare.py (judge), explain.py and the
-probes (explain); those of AdamW begin with adamw_. None knows how any task is solved.
+Functions are run as their tasks say (runs.py), what they compute is compared with the references
+(checks/compare.py) and looked up among the known mistakes (checks/known.py). Where none is known,
+only facts are said.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from checks import known
+from checks.compare import check as check_outputs
+from checks.compare import compare, is_close
 from checks.errors import attempt, describe
-from checks.findings import Finding
+from checks.findings import Finding, named
+from checks.first_nan import FirstNaN
 from checks.graded_tasks import GradedTask, graded_task
-from checks.part1 import adamw_checks, adamw_mistakes, devices, ready_made
-from checks.part1.compare import check_model, run_and_compare
-from checks.part1.explain import explain
+from checks.part1 import adamw_checks, adamw_mistakes, devices
+from checks.task import ERROR, Outputs, outputs_of
 
+VALUES = "values, gradients, padding, dropout"
 CHECKED = {
-    "bert.attention": "values, gradients, padding, dropout",
+    "bert.attention": VALUES,
     "bert.add_norm": "values, gradients, dropout",
     "bert.layer": "values, gradients, mask, dropout",
-    "bert.embed": "values, gradients, padding, dropout",
+    "bert.embed": VALUES,
     "optimizer.step": f"all of its {len(adamw_checks.CHECKS) + 1} checks",  # and the order of decay
     "classifier.init": "the Linear, dropout's probability, a frozen or trainable encoder",
     "classifier.forward": "values, gradients, dropout",
+    "modern.rotary": "values, gradients, type",
+    "modern.local_mask": "four lengths and windows",
+    "modern.geglu": "values, gradients, dropout",
 }
+LAYER, LAYER_WHOLE = "bert.layer", "bert.layer, whole"
+LOST_DIGITS = (
+    "all of this is right in float64, but in float32, in which models are trained, digits get "
+    "lost: is a large number added to small ones?"
+)
+RANDOM = (
+    "the same inputs give other results in every run{}: random numbers are in it that are not "
+    "those of nn.Dropout, as the initial weights of a layer that you have added"
+)
 
 
 def check(entry: GradedTask) -> list[Finding]:
@@ -40,11 +57,8 @@ def check(entry: GradedTask) -> list[Finding]:
         if not forward_begun():
             return [Finding("not started", "")]
         return [Finding("waits", f"for Task {graded_task('classifier.init').number}")]
-    if entry.id == "classifier.init":
-        findings = run_and_compare(entry.id, torch.float32)
-    else:
-        findings = check_model(entry.id)
-    if entry.id == "bert.layer" and findings and not check_model(entry.id, alone=False):
+    findings = check_outputs(entry.id)
+    if entry.id == LAYER and findings and not check_outputs(LAYER_WHOLE):
         return []  # it reaches the correct result in another way
     if findings and findings[0].kind == "not started":
         return [of_another(entry, findings[0])]
@@ -52,9 +66,9 @@ def check(entry: GradedTask) -> list[Finding]:
 
 
 def warnings_of(entry: GradedTask) -> list[Finding]:
-    """What costs no points but matters: ready-made functions, and what would fail on a GPU."""
-    texts = [*ready_made.warnings_of(entry), devices.two_devices(entry.id)]
-    return [Finding("warning", text) for text in texts if text]
+    """What costs no points but matters: what would fail on a GPU."""
+    text = devices.two_devices(entry.id) if entry.part == 1 else ""
+    return [Finding("warning", text)] if text else []
 
 
 def of_another(entry: GradedTask, finding: Finding) -> Finding:
@@ -63,6 +77,59 @@ def of_another(entry: GradedTask, finding: Finding) -> Finding:
     if stub is None or stub[1] == entry.number:
         return finding
     return Finding("waits", f"for Task {stub[1]}, a stub that it calls")
+
+
+def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
+    """The known mistakes that a wrong function makes, and facts on what they leave unexplained.
+
+    Args:
+        findings: what is wrong with it. Some need no further explanation; of results that are not
+            numbers only where they arise is said.
+    """
+    if all(finding.name for finding in findings):
+        return []
+    with FirstNaN() as nan:
+        outputs = outputs_of(task_id)
+    mistakes, left = known.find(task_id, outputs) if compare(task_id, outputs) else ([], [])
+    if task_id == LAYER and (left or not mistakes):  # it may not call what has stand-ins
+        others, left_there = known.find(LAYER_WHOLE, outputs_of(LAYER_WHOLE))
+        if others and not left_there:
+            mistakes, left = others, []
+    if mistakes:
+        return named(mistakes) + [Finding("fact", text) for text in unexplained(outputs, left)]
+    if nan.text:
+        return [Finding("fact", nan.text)]
+    if text := random_numbers(task_id, outputs):
+        return [Finding("fact", text)]
+    lost = not compare(task_id, outputs) and findings[0].kind != "error"
+    return [Finding("fact", LOST_DIGITS)] if lost else []
+
+
+def unexplained(outputs: Outputs, left: Sequence[str]) -> list[str]:
+    """What known mistakes do not explain."""
+    if not left:
+        return []
+    pairs = [name.split("/", 1) for name in left if name != ERROR]
+    what = [f"{kind} of {name}" for kind, name in pairs[:3]] + ["the error"] * (ERROR in left)
+    texts = [f"that is not all: it does not explain {', '.join(what)}"]
+    cut = [n for kind, n in pairs if kind == "gradients" and outputs[f"{kind}/{n}"] is None]
+    if cut:
+        texts.append(f"no gradient arrives at {', '.join(cut)} (detached, or under no_grad?)")
+    return texts
+
+
+def random_numbers(task_id: str, outputs: Outputs) -> str:
+    """What is said where a second run gives other results: the checks leave dropout no chance."""
+    again = outputs_of(task_id)
+    if ERROR in outputs or ERROR in again:
+        return ""
+    changed = {
+        name.split("/")[0]
+        for name, output in outputs.items()
+        if isinstance(output, Tensor) and not is_close(output, again.get(name), 1e-6)
+    }
+    when = "" if "values" in changed else " in training mode"
+    return RANDOM.format(when) if changed & {"values", "dropout"} else ""
 
 
 def check_optimizer() -> list[Finding]:

@@ -15,7 +15,7 @@ from unittest import mock
 import torch
 from torch import nn
 
-from checks.part1.references import CLASSIFIER_DROPOUT
+from checks.references import CLASSIFIER_DROPOUT
 from config import BertConfig
 
 TINY = {  # a width that many numbers of heads divide; ids of [CLS] and [SEP] as they really are

@@ -12,8 +12,8 @@ from dataclasses import replace
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import devices
-from checks.part1.compare import check_model
-from checks.part1.runners import WHOLE
+from checks.compare import check as check_model
+from checks.task import WHOLE
 from checks.part2.arrays import NOT_BEGUN, Stopped, error_of, loud_rows, seen_in
 from checks.part2.batches import LENGTHS, batch_for
 from checks.part2.calls import Measured, call, measure

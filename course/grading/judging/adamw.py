@@ -15,7 +15,7 @@ from torch import Tensor
 from checks.graded_tasks import GradedTask
 from checks.part1 import adamw_mistakes
 from checks.part1.adamw_cases import TOLERANCE, make_cases
-from checks.part1.references import under
+from checks.references import under
 from course.grading.judging import judge
 from course.grading.judging.judge import DECAY, OPTIMIZER_ROWS, PUBLIC
 from course.grading.sandbox.runs import without_decay

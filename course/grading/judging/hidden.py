@@ -8,82 +8,50 @@ made.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from checks.fixed_dropout import FixedDropout, default_dtype
+from checks.compare import OTHERS
 from checks.graded_tasks import GRADED_TASKS, GradedTask
-from checks.hunt.random_inputs import LAYER, make_inputs
-from checks.part1 import adamw_cases, adamw_mistakes, runners
+from checks.inputs import make_inputs
+from checks.part1 import adamw_cases, adamw_mistakes
 from checks.part1.adamw_cases import make_cases
-from checks.part1.references import load_references, under
-from checks.part3 import runners as part3
+from checks.task import outputs_of
 from course.grading.sandbox.runs import without_decay
 from optimizer import AdamW
 
-ALONE, TOGETHER = "alone", "together"  # bert.layer with stand-ins for what it calls, and all else
-SOLVED = "solved"  # the classifier's forward with our __init__
+OWN, SOLVED = "own", "solved"  # the latter is the classifier's forward with our __init__
+LAYER, ATTENTION = "bert.layer", "bert.attention"
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """Inputs by name, and what a right function makes of them: ``task id/kind/output``."""
+    """Inputs by name, and what a correct function makes of them: ``task id/kind/output``."""
 
     inputs: dict[str, Tensor]
     expected: dict[str, Tensor]
 
 
-def make(seed: int, part: int = 1) -> dict[str, Hidden]:
-    """The sets "alone" and "together" of one seed; part 3 has the latter only."""
-    if part == 3:
-        return {TOGETHER: make_part_3(seed)}
-    sets = {}
-    for shift, name in enumerate((ALONE, TOGETHER)):
-        inputs = make_inputs(2 * seed + shift, stand_ins=name == ALONE)
-        tasks = [LAYER] if name == ALONE else [t for t in runners.RUNS if t != runners.WHOLE]
-        expected: dict[str, Tensor] = {}
-        for task_id in tasks:
-            options = {"alone": name == ALONE} if task_id == LAYER else {}
-            outputs = solve(task_id, inputs, options)
-            if task_id == "bert.attention":
-                keys_first = solve(task_id, inputs, options, axis=-2).items()
-                outputs |= {f"{k} (keys first)": t for k, t in keys_first if k[:7] == "dropout"}
+def make(seed: int, part: int = 1) -> Hidden:
+    """The inputs of one seed, and what our own functions of a part make of them."""
+    inputs = make_inputs(seed)
+    expected: dict[str, Tensor] = {}
+    for entry in (e for e in GRADED_TASKS if e.part == part and e.file != "optimizer.py"):
+        for task_id in runs_of(entry).values():
+            outputs = outputs_of(task_id, inputs)
+            if task_id == ATTENTION:  # where scores are (B, H, keys, queries), dropout falls so
+                along_queries = outputs_of(task_id, inputs, axis=-2)
+                name = "dropout/context"
+                outputs[name + OTHERS[0]] = along_queries[name]
             expected |= {f"{task_id}/{key}": value for key, value in outputs.items()}
-        sets[name] = Hidden(inputs, expected)
-    return sets
-
-
-def make_part_3(seed: int) -> Hidden:
-    """Inputs of the public ones' shapes, and what our functions make of them."""
-    generator = torch.Generator().manual_seed(seed)
-    inputs: dict[str, Tensor] = {}
-    for task in (task for task in GRADED_TASKS if task.part == 3):
-        for name, stored in under(f"{task.id}/inputs/", load_references()).items():
-            if name == "theta":
-                made = stored * (0.5 + torch.rand((), generator=generator))
-            elif name == "sizes":  # windows even and odd, (8, 2)
-                lengths = torch.randint(6, 13, (8,), generator=generator)
-                made = torch.stack((lengths, torch.arange(1, 9)), dim=1)
-            else:
-                made = stored.std() * torch.randn(stored.shape, generator=generator).double()
-            inputs[f"{task.id}/inputs/{name}"] = made
-    expected = {
-        f"{task_id}/{name}": output
-        for task_id in part3.RUNS
-        for name, output in solve(task_id, inputs, {}).items()
-    }
     return Hidden(inputs, expected)
 
 
-def solve(
-    task_id: str, inputs: dict[str, Tensor], options: dict[str, Any], axis: int = -1
-) -> dict[str, Tensor]:
-    """What our own function makes of the inputs, in float64."""
-    with default_dtype(torch.float64), FixedDropout(axis=axis):
-        outputs = runners.run_of(task_id)(inputs, **options)
-    return {name: output.detach() for name, output in outputs.items()}
+def runs_of(entry: GradedTask) -> dict[str, str]:
+    """The ways in which a task is run: name → the id of the run, see checks/task.py."""
+    if entry.id == LAYER:
+        return {"alone": LAYER, "whole": f"{LAYER}, whole"}
+    return {OWN: entry.id} | ({SOLVED: entry.id} if entry.id == "classifier.forward" else {})
 
 
 # ---------------------------------------------------------------------------------------------
@@ -119,12 +87,3 @@ def trajectories(seed: int) -> dict[str, dict[str, Tensor]]:
         }
         for order, opt_class in (("after", AdamW), ("before", DecayBefore))
     }
-
-
-def runs_of(entry: GradedTask) -> dict[str, tuple[str, dict[str, Any]]]:
-    """The ways in which a task is run: name → set of inputs, options of runs.part_1."""
-    if entry.id == LAYER:
-        return {ALONE: (ALONE, {"alone": True}), TOGETHER: (TOGETHER, {"alone": False})}
-    if entry.id == "classifier.forward":
-        return {TOGETHER: (TOGETHER, {}), SOLVED: (TOGETHER, {})}
-    return {TOGETHER: (TOGETHER, {})}

@@ -13,19 +13,17 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from checks import compare, known
 from checks.findings import ROOT, Finding, Mistake
-from checks.fingerprints import Fingerprint, fingerprint_of
 from checks.graded_tasks import GRADED_TASKS, GradedTask
-from checks.part1 import compare, runners
-from checks.part1.references import known_mistakes, load_references, under
-from checks.part3 import tasks as part3_tasks
+from checks.references import under
+from checks.task import ERROR, KINDS
 from course.grading.judging.hidden import SOLVED, Hidden, runs_of
 from course.grading.sandbox.runs import DTYPES
 from course.grading.types import NOT_COUNTED, RIGHT, STATUSES, WRONG, Verdict
 
-PUBLIC = "public"
+PUBLIC, HIDDEN = "public", "hidden"  # sets of inputs
 INIT, OPTIMIZER = "classifier.init", "optimizer.step"
-KEYS_FIRST = " (keys first)"  # dropout as it falls where scores are (B, H, keys, queries)
 OPTIONAL = "values/embeddings with token_type_ids"  # an argument that embed may have
 DECAY = "weight decay"
 # The optimizer's rows: what each is about, and the cases that show it, all but DECAY without decay
@@ -38,20 +36,22 @@ OPTIMIZER_ROWS = {
     "resuming": ("resume",),
     "gradients left as they are": ("gradient",),
 }
-WITHOUT_PADDING = tuple(kind for kind in compare.KINDS if kind != "padding")  # nothing is masked
+WITHOUT_PADDING = tuple(kind for kind in KINDS if kind != "padding")  # nothing is masked
 ROWS = {
     "bert.add_norm": WITHOUT_PADDING,
     "classifier.forward": WITHOUT_PADDING,
     OPTIMIZER: tuple(OPTIMIZER_ROWS),
     INIT: ("values",),
-    **part3_tasks.KINDS,
+    "modern.rotary": ("values", "gradients", "inputs"),
+    "modern.local_mask": ("values",),
+    "modern.geglu": WITHOUT_PADDING,
 }
 CAN_BE_FORGED = (INIT,)  # sizes and flags of layers are read in the process of the student's code
 
 
 def rows_of(entry: GradedTask) -> tuple[str, ...]:
     """The names of a task's rows; the others depend on the first one."""
-    return ROWS.get(entry.id, compare.KINDS)
+    return ROWS.get(entry.id, KINDS)
 
 
 @functools.cache
@@ -108,7 +108,7 @@ def stopped(entry: GradedTask, error: Finding) -> Verdict | None:
 def judge_part_1(
     entry: GradedTask,
     outputs: Mapping[str, Any],
-    hidden: Mapping[str, Hidden],
+    hidden: Hidden,
     init_is_right: bool = True,
 ) -> Verdict:
     """A task of bert.py, classifier.py or modern_bert.py.
@@ -117,12 +117,12 @@ def judge_part_1(
 
     Args:
         outputs: of runs.part_1.
-        hidden: sets of inputs by name.
+        hidden: the inputs, and the correct outputs.
         init_is_right: if not, the classifier's forward is judged with our __init__.
     """
     by_run = {
-        name: findings_of(entry, outputs, name, hidden[inputs])
-        for name, (inputs, _) in runs_of(entry).items()
+        name: findings_of(task_id, under(f"{name} ", outputs), hidden)
+        for name, task_id in runs_of(entry).items()
         if name != SOLVED or not init_is_right
     }
     if not all(by_run.values()):
@@ -132,54 +132,44 @@ def judge_part_1(
         return verdict
     kinds = {finding.kind for finding in findings}
     is_right = {row: row not in kinds for row in rows_of(entry)}
-    is_right["values"] = kinds <= {*compare.KINDS[1:]}
-    mistakes = mistakes_in(entry, outputs, f"{PUBLIC} {SOLVED}" if SOLVED in by_run else PUBLIC)
+    is_right["values"] = kinds <= {*KINDS[1:]}
+    mistakes = mistakes_in(entry, outputs, [SOLVED] if SOLVED in by_run else [*by_run])
     return verdict_of(entry, is_right, [finding.text for finding in findings], mistakes)
 
 
-def findings_of(
-    entry: GradedTask, outputs: Mapping[str, Any], name: str, inputs: Hidden
-) -> list[Finding]:
-    """What is wrong with a run: sharply in float64, then as it will be used, in float32.
-
-    There it has ten times the tolerance of the students' check, whose inputs do not change.
-    """
-    right = under(f"{entry.id}/", inputs.expected)
-    names = [n for n in right if not n.endswith(KEYS_FIRST)]
+def findings_of(task_id: str, outputs: Mapping[str, Any], hidden: Hidden) -> list[Finding]:
+    """What is wrong with a run: sharply in float64, then as it will be used, in float32."""
+    names = [*under(f"{task_id}/", hidden.expected)]
+    names = [name for name in names if not name.endswith(compare.OTHERS)]
     findings: list[Finding] = []
-    for dtype, slack in zip(DTYPES, (1, 10), strict=True):
-        got = under(f"{name} {dtype}|", outputs)
-        wanted = {n: got.get(n) for n in names if n in got or n != OPTIONAL}
+    for dtype in DTYPES:
+        got = under(f"{dtype}|", outputs)
+        wanted = {n: got.get(n) for n in names if n in got or known.OPTIONAL not in n}
         if error := error_in(got):
-            findings = [error]
-        else:
-            try:
-                findings = compare.compare(
-                    entry.id, wanted, DTYPES[dtype], inputs.inputs | inputs.expected, False, slack
-                )
-            except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
-                return [Finding("values", STATUSES["invalid answer"])]
+            wanted = {ERROR: error}
+        try:
+            references = hidden.inputs | hidden.expected
+            findings = compare.compare(task_id, wanted, DTYPES[dtype], references, reveal=False)
+        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+            return [Finding("values", STATUSES["invalid answer"])]
         if any(not finding.slight for finding in findings):
             return findings
     return findings
 
 
-def mistakes_in(entry: GradedTask, outputs: Mapping[str, Any], public: str) -> list[Mistake]:
+def mistakes_in(
+    entry: GradedTask, outputs: Mapping[str, Any], runs: Sequence[str]
+) -> list[Mistake]:
     """The known mistakes, by what the function makes of the published inputs.
 
     Args:
-        public: the runs on these, without the name of the group of fingerprints.
+        runs: the names of the runs to look at, one after the other.
     """
-    for group in runners.groups_of(entry.id):
-        got = under(f"{public} {group}|", outputs)
-        shown = str(got.get("error", "")) if "error kind" in got else got
-        mistakes, _ = known_mistakes(group).find(shown, "values", right_fingerprint(entry.id))
-        if mistakes:
+    for name in runs:
+        got = under(f"{PUBLIC} {name}|", outputs)
+        shown = {n: output for n, output in got.items() if "error" not in n}
+        if error := error_in(got):
+            shown[ERROR] = error
+        if mistakes := known.find(runs_of(entry)[name], shown)[0]:
             return mistakes
     return []
-
-
-@functools.cache
-def right_fingerprint(task_id: str) -> Fingerprint:
-    """That of the right outputs: a mistake that changes one which is right is not made."""
-    return fingerprint_of(under(f"{task_id}/", load_references()))

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from torch import Tensor
 
 from checks.graded_tasks import GradedTask
-from checks.part1.references import load_references
-from checks.part1.runners import groups_of
-from checks.part1.stand_ins import STAND_INS
+from checks.inputs import is_given
+from checks.references import load_references
 from course.grading.judging import adamw, hidden, judge
 from course.grading.judging.hidden import SOLVED
-from course.grading.judging.judge import INIT, OPTIMIZER, PUBLIC
+from course.grading.judging.judge import HIDDEN, INIT, OPTIMIZER, PUBLIC
 from course.grading.sandbox import protocol
 from course.grading.sandbox.context import GradingContext
 from course.grading.sandbox.protocol import Reply
@@ -23,14 +22,7 @@ from prepare_submit import CODE
 
 def public_inputs() -> dict[str, Tensor]:
     """Of the references, what a student's function is run on, without the right results."""
-    stand_ins = {f"bert.layer/{k}/{n}" for k in ("values", "dropout") for n in STAND_INS}
-    return {
-        name: tensor
-        for name, tensor in load_references().items()
-        if name.startswith(("weights/", "bert.layer/replay/"))
-        or name.split("/")[1] == "inputs"
-        or name in stand_ins
-    }
+    return {name: tensor for name, tensor in load_references().items() if is_given(name)}
 
 
 def job_for(entry: GradedTask, submission: Submission, optimizer_seed: int) -> protocol.Job:
@@ -45,14 +37,10 @@ def job_for(entry: GradedTask, submission: Submission, optimizer_seed: int) -> p
 
 def runs_for(entry: GradedTask) -> Iterator[list]:
     """The runs of a task, see runs.part_1: on hidden inputs, and on the published ones."""
-    ways = hidden.runs_of(entry)
-    for name, (inputs, options) in ways.items():
+    for name, task_id in hidden.runs_of(entry).items():
         for dtype in DTYPES:
-            yield [f"{name} {dtype}", inputs, dtype, options, name == SOLVED]
-    for group, options in groups_of(entry.id).items():
-        yield [f"{PUBLIC} {group}", PUBLIC, "float64", options, False]
-        if SOLVED in ways:
-            yield [f"{PUBLIC} {SOLVED} {group}", PUBLIC, "float64", options, True]
+            yield [f"{name} {dtype}", HIDDEN, dtype, task_id, name == SOLVED]
+        yield [f"{PUBLIC} {name}", PUBLIC, "float64", task_id, name == SOLVED]
 
 
 def grade(
@@ -64,14 +52,14 @@ def grade(
     optimizer_seed = context.seed(*whose, "optimizer")  # the sandbox knows this one
     entries = [entry for entry in context.tasks if entry.file in submission.files]
     ids = {entry.id for entry in entries}
-    sets, expected, tensors = {}, {}, {}
+    made, expected, tensors = None, {}, {}
     with context.lock:
         if OPTIMIZER in ids:
             expected = hidden.trajectories(optimizer_seed)
         if ids - {OPTIMIZER}:
-            sets = hidden.make(seed, context.part)
+            made = hidden.make(seed, context.part)
             tensors = {f"{PUBLIC}/{k}": t for k, t in public_inputs().items()}
-    tensors |= {f"{name}/{k}": t for name, inputs in sets.items() for k, t in inputs.inputs.items()}
+            tensors |= {f"{HIDDEN}/{k}": t for k, t in made.inputs.items()}
     jobs = [job_for(entry, submission, optimizer_seed) for entry in entries]
     replies = protocol.ask(context, jobs, tensors)
     verdicts: dict[str, Verdict] = {}
@@ -84,5 +72,5 @@ def grade(
             verdicts[entry.id] = verdict
         else:
             init_is_right = INIT not in verdicts or verdicts[INIT].status == "right"
-            verdicts[entry.id] = judge.judge_part_1(entry, reply.outputs, sets, init_is_right)
+            verdicts[entry.id] = judge.judge_part_1(entry, reply.outputs, made, init_is_right)
     return verdicts, replies

@@ -24,8 +24,9 @@ from torch.optim import Optimizer
 from checks.errors import describe
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import graded_task
-from checks.part1 import adamw_cases, adamw_checks, adamw_mistakes, runners
-from checks.part1.references import in_dtype, under
+from checks.part1 import adamw_cases, adamw_checks, adamw_mistakes
+from checks.references import in_dtype, under
+from checks.task import task_of
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 MOST_TEXT = 20_000  # bytes of what the checks print about one task
@@ -87,19 +88,19 @@ def caught(results: dict[str, Any], run: str, task_id: str) -> Iterator[None]:
 
 
 def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[str, Any]:
-    """A task of part 1 or 3, as checks/part1/runners.py or checks/part3/runners.py runs it.
+    """A task of part 1 or 3, run as checks/task.py has it.
 
-    Tensors are named ``set/name``. A run is its name, set of inputs, floating-point type, options
-    of the runner, and whether the classifier's __init__ is ours.
+    Tensors are named ``set/name``. A run is its name, set of inputs, floating-point type, the id
+    of the task's run, and whether the classifier's __init__ is ours.
     """
     results: dict[str, Any] = {}
     with recorded(results):
-        for name, inputs, dtype, options, solved in runs:
+        for name, inputs, dtype, run_id, solved in runs:
             values = in_dtype(under(f"{inputs}/", tensors), DTYPES[dtype])
             init = solved_init() if solved else contextlib.nullcontext()
             with caught(results, name, task_id), default_dtype(DTYPES[dtype]), FixedDropout(), init:
-                outputs = runners.run_of(task_id)(values, **options)
-                results |= {f"{name}|{output}": value for output, value in outputs.items()}
+                for outputs in task_of(run_id).steps(values):
+                    results |= {f"{name}|{output}": value for output, value in outputs.items()}
     return results
 
 

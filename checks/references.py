@@ -1,8 +1,8 @@
-"""The references of part 1: stored inputs and correct results, and a model with their weights.
+"""The references: stored inputs and correct results, and a model with their weights.
 
-sanity_check.data was computed by Hugging Face's transformers; the fingerprints of known mistakes in
-it are numbers that wrong functions compute. A later part may bring such a file, too. This file does
-not know how any task is solved. The order of axes is B, L, D as in bert.py.
+sanity_check.data was computed by Hugging Face's transformers; the tables of known mistakes in it
+are numbers that wrong functions compute (checks/known.py). A later part may bring such a file, too.
+The order of axes is B, L, D as in bert.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from checks.findings import ROOT
-from checks.fingerprints import KnownMistakes, load_known
 from config import BertConfig
 from training.files.errors import InputError
 
@@ -40,12 +39,11 @@ TINY = {
 }
 NUM_LABELS = 9  # not the five of SST, so that a 5 in the code is noticed
 CLASSIFIER_DROPOUT = 0.3
-FINGERPRINTS = "fingerprints/"
-OPTIONAL = "values/embeddings with token_type_ids"  # an argument that embed may do without
+TABLES = "mistakes/"  # what the names of tables of known mistakes begin with
 
 
 def read_data(prefix: str) -> dict[str, Tensor]:
-    """The tensors of all files with that prefix; fingerprints only if the prefix says so.
+    """The tensors of all files with that prefix; tables of mistakes only if the prefix says so.
 
     Raises InputError where a file is missing or damaged.
     """
@@ -54,7 +52,7 @@ def read_data(prefix: str) -> dict[str, Tensor]:
         try:
             with safe_open(path, framework="pt") as file:
                 for name in file.keys():
-                    if name.startswith(prefix) and (prefix or not name.startswith(FINGERPRINTS)):
+                    if name.startswith(prefix) and (prefix or not name.startswith(TABLES)):
                         tensors[name] = file.get_tensor(name)
         except (OSError, SafetensorError) as error:
             raise InputError(
@@ -91,16 +89,6 @@ def metadata(path: Path = DATA) -> dict[str, Any]:
     """What a file of references says about itself: versions, seed, pretrained models' sha256."""
     with safe_open(path, framework="pt") as file:
         return json.loads(file.metadata()["about"])
-
-
-@cache
-def known_mistakes(group: str) -> KnownMistakes:
-    """The fingerprints of a task's known mistakes; ``group``: its id, or more (see GROUPS)."""
-    prefix = f"{FINGERPRINTS}{group}/"
-    words = {}
-    for path in DATA_FILES:
-        words |= metadata(path).get("mistakes", {}).get(group, {})
-    return load_known(words, under(prefix, read_data(prefix)), OPTIONAL)
 
 
 def inputs_of(task_id: str, references: dict[str, Tensor]) -> SimpleNamespace:

@@ -1,4 +1,4 @@
-"""Runs of the student's functions of lessons/modern_bert.py, as checks/part1/runners.py has them.
+"""Runs of the student's functions of lessons/modern_bert.py, as checks/part1/runs.py has them.
 
 The inputs are those of checks/part3/references.data, or a grader's of the same names. The names of
 outputs are those of the references. Nothing is judged here.
@@ -7,15 +7,16 @@ outputs are those of the references. Nothing is judged here.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 
 import torch
 from torch import Tensor
 
 from checks.graded_tasks import graded_task
-from checks.part1.references import inputs_of
-from checks.part1.runners import Outputs, afterwards, gradients, leaves
+from checks.part1.runs import afterwards, gradients, leaves
+from checks.references import inputs_of
+from checks.task import Inputs, Outputs, Task
 
 # No two sizes in the stored inputs are the same: a wrong one tells where it was read.
 BATCH, HEADS, LENGTH, WIDTH = 2, 3, 9, 14  # of Task 3.1
@@ -29,36 +30,34 @@ def student_module() -> ModuleType:
     return importlib.import_module(graded_task("3.1").module)
 
 
-def run_rotary(references: dict[str, Tensor]) -> Outputs:
-    """Task 3.1 on stored queries (B, H, L, W)."""
-    stored = inputs_of("modern.rotary", references)
+def rotary(inputs: Inputs) -> Iterator[Outputs]:
+    """Task 3.1 on queries (B, H, L, W)."""
+    stored = inputs_of("modern.rotary", inputs)
     apply_rotary = student_module().apply_rotary
     theta = stored.theta.item()
     (source,), (handed,) = leaves(stored.x)
     result = apply_rotary(handed, theta)
-    outputs = {"values/turned": result} | afterwards(x=handed)
-    outputs |= gradients(result, stored.cotangent, {"x": source})
+    yield {"values/turned": result} | afterwards(x=handed)
+    yield gradients(result, stored.cotangent, {"x": source})
     half = apply_rotary(stored.x.bfloat16(), theta)
     keeps = isinstance(half, Tensor) and half.dtype == torch.bfloat16
-    outputs["values/whether a result of half precision stays so"] = torch.tensor([keeps])
-    return outputs
+    yield {"values/whether a result of half precision stays so": torch.tensor([keeps])}
 
 
-def run_local_mask(references: dict[str, Tensor]) -> Outputs:
-    """Task 3.2 on stored lengths and windows (K, 2), narrower and wider than the text."""
-    stored = inputs_of("modern.local_mask", references)
-    local_mask = student_module().local_mask
-    outputs: Outputs = {}
+def local_mask(inputs: Inputs) -> Iterator[Outputs]:
+    """Task 3.2 on lengths and windows (K, 2), narrower and wider than the text."""
+    stored = inputs_of("modern.local_mask", inputs)
+    mask_of = student_module().local_mask
     for length, window in stored.sizes.tolist():
-        mask = local_mask(length, window)
-        outputs[f"values/mask of {length} tokens, window {window}"] = mask
+        mask = mask_of(length, window)
+        yield {f"values/mask of {length} tokens, window {window}": mask}
     is_bool = isinstance(mask, Tensor) and mask.dtype == torch.bool
-    return outputs | {"values/whether masks are of bool": torch.tensor([is_bool])}
+    yield {"values/whether masks are of bool": torch.tensor([is_bool])}
 
 
-def run_geglu(references: dict[str, Tensor]) -> Outputs:
-    """Task 3.3 on stored hidden states (B, L, D), with stored weights."""
-    stored = inputs_of("modern.geglu", references)
+def geglu(inputs: Inputs) -> Iterator[Outputs]:
+    """Task 3.3 on hidden states (B, L, D), with given weights."""
+    stored = inputs_of("modern.geglu", inputs)
     sizes = {"hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE}
     config = SimpleNamespace(**sizes, mlp_dropout=DROPOUT)
     module = student_module().GeGLU(config).to(stored.hidden.dtype).eval()
@@ -66,15 +65,18 @@ def run_geglu(references: dict[str, Tensor]) -> Outputs:
     module.load_state_dict(weights)
     (source,), (handed,) = leaves(stored.hidden)
     result = module(handed)
-    outputs = {"values/result": result} | afterwards(hidden=handed)
+    yield {"values/result": result} | afterwards(hidden=handed)
     sources = {"hidden_states": source} | dict(module.named_parameters())
-    outputs |= gradients(result, stored.cotangent, sources)
+    yield gradients(result, stored.cotangent, sources)
     module.train()
-    return outputs | {"dropout/result": module(stored.hidden.clone())}
+    yield {"dropout/result": module(stored.hidden.clone())}
 
 
-RUNS: dict[str, Callable[[dict[str, Tensor]], Outputs]] = {
-    "modern.rotary": run_rotary,
-    "modern.local_mask": run_local_mask,
-    "modern.geglu": run_geglu,
+TASKS = {
+    task.id: task
+    for task in (
+        Task("modern.rotary", rotary),
+        Task("modern.local_mask", local_mask),
+        Task("modern.geglu", geglu),
+    )
 }

@@ -1,0 +1,186 @@
+"""The comparison of outputs, by name, with what they should be: what is wrong, in words.
+
+There is one tolerance for each floating-point type. In float64 it is what computing in float32
+inside may cost, which is no mistake; a result of that type is compared in float32 as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from checks.errors import describe
+from checks.findings import CHANGED_IN_PLACE, Finding
+from checks.references import in_dtype, under
+from checks.task import ERROR, KINDS, Inputs, Outputs, outputs_of, task_of
+
+TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-3}  # relative where the right value is above 1
+OTHERS = (" (keys first)", " (decay before)")  # ends of names of outputs that are as right
+OTHER_MODE = {  # kind → the kind with which it may be mistaken, and what to say then
+    "values": ("dropout", "dropout was applied in evaluation mode"),
+    "dropout": ("values", "no dropout was applied in training mode"),
+}
+
+
+def check(task_id: str) -> list[Finding]:
+    """What is wrong with the function that is installed: in float64, then as it will be used."""
+    findings = compare(task_id, outputs_of(task_id))
+    if any(not finding.slight for finding in findings):
+        return findings
+    return compare(task_id, outputs_of(task_id, dtype=torch.float32), torch.float32)
+
+
+def compare(
+    task_id: str,
+    outputs: Outputs,
+    dtype: torch.dtype = torch.float64,
+    references: Inputs | None = None,
+    reveal: bool = True,
+) -> list[Finding]:
+    """Findings about a student's outputs, in the order of KINDS; none if they are correct.
+
+    Args:
+        references: the correct outputs, if they are not those that are stored.
+        reveal: whether findings may say what is correct.
+    """
+    task = task_of(task_id)
+    references = task.load(dtype) if references is None else in_dtype(references, dtype)
+    if ERROR in outputs:
+        error = outputs[ERROR]
+        return [describe(error) if isinstance(error, BaseException) else error]
+    if task.judge:
+        return task.judge(outputs, references)
+    ways = expected_of(task_id, references)
+    return min((list(differences(outputs, right, dtype, reveal)) for right in ways), key=len)
+
+
+def expected_of(task_id: str, references: Inputs) -> list[Outputs]:
+    """The correct outputs of a task by name: in each way in which they are correct."""
+    stored = under(f"{task_id}/", references) or under(f"{task_id.partition(',')[0]}/", references)
+    first = {name: output for name, output in stored.items() if not name.endswith(OTHERS)}
+    ways = [
+        {name.removesuffix(end): output for name, output in stored.items() if name.endswith(end)}
+        for end in OTHERS
+    ]
+    return [first, *(first | way for way in ways if way)]
+
+
+def differences(
+    outputs: Outputs, right: Outputs, dtype: torch.dtype, reveal: bool
+) -> Iterator[Finding]:
+    """A finding for each output that is not as it should be; of one mode if that follows."""
+    values_are_right = True
+    for name in sorted(outputs, key=lambda name: KINDS.index(name.split("/")[0])):
+        kind, _, what = name.partition("/")
+        if kind in ("gradients", "dropout") and not values_are_right:
+            continue  # they cannot be correct either
+        finding = difference(kind, what, outputs[name], right.get(name), TOLERANCES[dtype], reveal)
+        if finding is None:
+            continue
+        values_are_right &= kind != "values"
+        other, text = OTHER_MODE.get(kind, ("", ""))
+        alike = right.get(f"{other}/{what}")
+        if alike is not None and is_close(outputs[name], alike, TOLERANCES[dtype]):
+            finding = Finding(kind, f"{kind} of {what}: {text}")
+        yield finding
+
+
+def same(outputs: Outputs, others: Outputs, dtype: torch.dtype = torch.float64) -> bool:
+    """Whether two functions have computed the same, up to rounding.
+
+    Args:
+        outputs: of one function, as ``outputs_of`` gives them.
+        others: of the other one, on the same inputs.
+    """
+    if outputs.keys() != others.keys():
+        return False
+    return all(
+        is_close(output, others[name], TOLERANCES[dtype]) for name, output in outputs.items()
+    )
+
+
+def is_close(got: Any, expected: Any, tolerance: float) -> bool:
+    """Whether both are the same tensor up to rounding, or neither is a tensor and they are equal.
+
+    Two exceptions are the same if they are of one type and say the same.
+    """
+    if not isinstance(got, Tensor) or not isinstance(expected, Tensor):
+        return type(got) is type(expected) and str(got) == str(expected)
+    if got.shape != expected.shape or got.is_floating_point() != expected.is_floating_point():
+        return False
+    return not differing(got, expected, tolerance).any()
+
+
+def differing(got: Tensor, expected: Tensor, tolerance: float) -> Tensor:
+    """Which numbers of a tensor are not those expected; NaN never is."""
+    off = (got.double() - expected.double()).abs()
+    return ~(off <= tolerance * expected.double().abs().clamp(min=1))
+
+
+def difference(
+    kind: str, what: str, got: Any, expected: Any, tolerance: float, reveal: bool = True
+) -> Finding | None:
+    """The first number of one output that is not what it should be, in words.
+
+    Right values are said only if ``reveal``.
+    """
+    label = f"{kind} of {what}"
+    if kind == "inputs":
+        if not torch.equal(got, expected):
+            return Finding(kind, CHANGED_IN_PLACE.format(what), name="input_changed")
+        return None
+    if got is None and kind == "gradients":
+        return Finding(kind, f"{label}: no gradient arrives (detached, or under no_grad?)")
+    if got is None:
+        text = f"{label}: None instead of a tensor: did you forget `return`?"
+        return Finding(kind, text, name="nothing_returned")
+    if not isinstance(got, Tensor):
+        text = f"{label}: a {type(got).__name__} instead of a tensor"
+        if isinstance(got, tuple | dict):
+            text += ": return the one tensor that the docstring names, and nothing else"
+        return Finding(kind, text, name="no_tensor_returned")
+    if kind == "padding":
+        return changed_by_padding(label, got, tolerance)
+    if got.shape != expected.shape:
+        shapes = f"shape {tuple(got.shape)} instead of {tuple(expected.shape)}"
+        return Finding(kind, f"{label}: {shapes}")
+    is_right_type = got.dtype == expected.dtype or (
+        got.is_floating_point() and expected.dtype == torch.float64  # it was computed in float32
+    )
+    if not is_right_type:
+        return Finding(kind, f"{label}: type {got.dtype} instead of {expected.dtype}")
+    wrong = differing(got, expected, tolerance)
+    return (
+        Finding(kind, f"{label}: {in_words(got, expected, wrong, reveal)}") if wrong.any() else None
+    )
+
+
+def changed_by_padding(label: str, changes: Tensor, tolerance: float) -> Finding | None:
+    """What is said where a change of padded tokens changes the results of real ones."""
+    if (changes.abs() <= tolerance).all():  # NaN is a change, too
+        return None
+    if changes.isnan().any():
+        return Finding("padding", f"{label}: nan, whatever is changed")
+    most = changes.abs().max().item()
+    return Finding(
+        "padding", f"{label}: a change of padded tokens changes real ones by up to {most:.1e}"
+    )
+
+
+def in_words(got: Tensor, expected: Tensor, wrong: Tensor, reveal: bool) -> str:
+    """Where a tensor first differs, and by how much at most; that all of it is a multiple."""
+    odd = ~got.isfinite()
+    index = (odd if odd.any() else wrong).nonzero()[0].tolist()
+    value, wanted = got[tuple(index)].item(), expected[tuple(index)].item()
+    if expected.dtype == torch.bool:
+        return f"first difference at {index}: got {bool(value)}" + (
+            f", expected {bool(wanted)}" if reveal else ""
+        )
+    right = f", expected {wanted:.6g}" if reveal else ""
+    if odd.any():
+        return f"{value} at {index}{right}"
+    off = (got.double() - expected.double()).abs().max()
+    return f"first difference at {index}: got {value:.6g}{right} (off by up to {off:.1e})"

@@ -1,0 +1,205 @@
+"""Known mistakes: which of them, or which two, compute what a student's function computes.
+
+A table has a row for every known mistake and for two that come together: the fingerprints of what
+they compute on the stored inputs, a few numbers for each output. Two functions that compute the
+same have the same fingerprints however they are written. course/make_tables.py makes the tables.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from checks.compare import TOLERANCES
+from checks.errors import describe
+from checks.findings import Finding, Mistake
+from checks.references import DATA_FILES, TABLES, metadata, read_data
+from checks.task import ERROR, Outputs
+
+WIDTH = 5  # numbers of a fingerprint: the shape, the norm of the values, three projections
+TOLERANCE = TOLERANCES[torch.float64]
+HUGE = 1e30  # for all that float32 could not hold, and for outputs without a finite number
+NO_TENSOR, FAILED = -1.0, -2.0  # in place of a shape: of None and the like; of an exception
+OPTIONAL = "with token_type_ids"  # of outputs that a function need not have
+NO_DROPOUT = "no_dropout"  # is named next to any other mistake
+
+
+@dataclass(frozen=True)
+class Table:
+    """The known mistakes of a task and what they compute.
+
+    Attributes:
+        outputs: names of outputs, the columns.
+        names: of each row the mistakes' names; none of a correct function.
+        rows: fingerprints (rows, columns, WIDTH); NaN where a row has no such output.
+        base: of each row the row of the correct function to which the mistakes were added.
+    """
+
+    outputs: list[str]
+    names: list[tuple[str, ...]]
+    rows: Tensor
+    base: Tensor
+    mistakes: dict[str, Mistake]
+
+
+def fingerprint(output: Any) -> Tensor:
+    """A few numbers that tell outputs apart: (WIDTH,) in float64."""
+    if isinstance(output, BaseException):
+        output = describe(output)
+    if isinstance(output, Finding):
+        halves = divmod(zlib.crc32(digest(output.text).encode()), 2**16)  # float32 holds them
+        return torch.tensor([FAILED, *halves, 0, 0], dtype=torch.float64)
+    if not isinstance(output, Tensor):
+        return torch.full((WIDTH,), NO_TENSOR, dtype=torch.float64)
+    flat, shape = output.detach().double().flatten(), shape_code(output)
+    if flat.numel() and not flat.isfinite().any():  # as of many mistakes: it tells of none
+        return torch.tensor([shape, *[HUGE] * (WIDTH - 1)], dtype=torch.float64)
+    flat = flat.nan_to_num(nan=7e3, posinf=8e3, neginf=9e3)  # their places tell mistakes apart
+    place = torch.arange(1, flat.numel() + 1, dtype=torch.float64)
+    weights = torch.stack([torch.cos(place * step) for step in (0.7, 1.9, 3.1)])  # (3, numbers)
+    numbers = torch.cat([flat.norm()[None], weights @ flat]).clamp(-HUGE, HUGE)
+    return torch.cat([torch.tensor([shape]).double(), numbers])
+
+
+def shape_code(tensor: Tensor) -> float:
+    """A whole number for a shape, which float32 holds exactly; other shapes have others."""
+    code = tensor.dim()
+    for size in tensor.shape:
+        code = (1009 * code + size) % 16_777_213
+    return float(code)
+
+
+def digest(error: str) -> str:
+    """An error's type and message: without its place, addresses, and what is said about it.
+
+    Nor with the name of a local variable, which is the student's own.
+    """
+    bare = re.split(r" \(\S+:\d+\)", error)[0]
+    return re.sub(r"\b0x[0-9a-f]+|(?<=local variable )'\w+'", "…", bare)
+
+
+def alike(rows: Tensor, others: Tensor) -> Tensor:
+    """Where fingerprints (…, WIDTH) are the same up to rounding; both missing is the same, too."""
+    norms = torch.maximum(rows[..., 1].abs(), others[..., 1].abs())
+    limit = TOLERANCE * norms.clamp(min=1e-2)
+    near = ((rows - others).abs() <= limit[..., None]).all(-1)
+    near &= (rows[..., 0] == others[..., 0]) & (norms < HUGE)
+    return near | (rows[..., 0].isnan() & others[..., 0].isnan())
+
+
+def fingerprints(outputs: Outputs, columns: list[str]) -> Tensor:
+    """The row of some outputs: (columns, WIDTH), NaN where there is none of that name."""
+    nothing = torch.full((WIDTH,), torch.nan, dtype=torch.float64)
+    rows = [fingerprint(outputs[name]) if name in outputs else nothing for name in columns]
+    return torch.stack(rows)
+
+
+def has_fingerprint(name: str) -> bool:
+    """Whether an output tells mistakes apart: not numbers for people, nor what was given."""
+    return name == ERROR or ("/" in name and not name.startswith("inputs/"))
+
+
+def find(task_id: str, outputs: Outputs) -> tuple[list[Mistake], list[str]]:
+    """The mistakes that compute what was computed, and the names of outputs they don't explain.
+
+    If none computes exactly that, those that explain most of the wrong values: every value that
+    they change is as they change it. No mistake without.
+    """
+    table = load_table(task_id)
+    if not table.names:
+        return [], []
+    mine = fingerprints(outputs, table.outputs).expand_as(table.rows)
+    fits = alike(table.rows, mine)  # (rows, columns)
+    exact = fits.clone()
+    if ERROR not in outputs:
+        exact |= torch.tensor([name not in outputs and OPTIONAL in name for name in table.outputs])
+    if rows := exact.all(1).nonzero().flatten().tolist():
+        row = min(rows, key=lambda i: len(table.names[i]))
+        return [table.mistakes[name] for name in table.names[row]], []
+    return partly(table, fits, outputs)
+
+
+def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake], list[str]]:
+    """The mistakes that explain most of the wrong values, and what they leave unexplained."""
+    changes = ~alike(table.rows, table.rows[table.base])  # (rows, columns): what mistakes change
+    wrong = ~fits[table.base]
+    looked_at = torch.tensor([name.startswith("values/") for name in table.outputs])
+    if not (wrong & looked_at).any(1).all():  # the values are right: then all else counts
+        looked_at = torch.ones_like(looked_at)
+    decisive = changes & looked_at
+    seen = decisive.any(1) & (fits | ~decisive).all(1)
+    best = None
+    for row in seen.nonzero().flatten().tolist():
+        columns = (wrong & ~fits)[row].nonzero().flatten().tolist()
+        left = [n for n in (table.outputs[c] for c in columns) if is_unexplained(n, outputs)]
+        rank = (-int(decisive[row].sum()), len(left), len(table.names[row]))
+        if best is None or rank < best[0]:
+            best = rank, table.names[row], left
+    if best is None:
+        return [], []
+    _, names, left = best
+    if NO_DROPOUT in table.mistakes and NO_DROPOUT not in names and never_drops(outputs, left):
+        names = (*names, NO_DROPOUT)
+        left = [name for name in left if not name.startswith("dropout/")]
+    return [table.mistakes[name] for name in names], left
+
+
+def is_unexplained(name: str, outputs: Outputs) -> bool:
+    """Whether an output shows that there is another mistake; other gradients follow from values."""
+    if name.startswith("gradients/"):
+        return name in outputs and outputs[name] is None
+    return name in outputs
+
+
+def never_drops(outputs: Outputs, left: list[str]) -> bool:
+    """Whether results in training mode, left unexplained, are those of evaluation mode."""
+    pairs = [
+        (outputs.get(name), outputs.get(name.replace("dropout/", "values/", 1)))
+        for name in left
+        if name.startswith("dropout/")
+    ]
+    return bool(pairs) and all(alike(fingerprint(a), fingerprint(b)) for a, b in pairs)
+
+
+# ---------------------------------------------------------------------------------------------
+# As they are stored
+
+
+@cache
+def load_table(task_id: str) -> Table:
+    """The table of a task; an empty one where none is stored."""
+    for path in DATA_FILES:
+        words = metadata(path).get("mistakes", {}).get(task_id)
+        if words:
+            stored = read_data(f"{TABLES}{task_id}/")
+            return unpacked(
+                words, stored[f"{TABLES}{task_id}/rows"], stored[f"{TABLES}{task_id}/names"]
+            )
+    return Table([], [], torch.zeros(0, 0, WIDTH), torch.zeros(0, dtype=torch.int64), {})
+
+
+def packed(table: Table) -> tuple[dict[str, Any], Tensor, Tensor]:
+    """A table as words for JSON, its rows, and the rows' bases and mistakes as numbers."""
+    order = {name: index for index, name in enumerate(table.mistakes)}
+    most = max(map(len, table.names))
+    numbers = [
+        [int(base), *(order[name] for name in names), *[-1] * (most - len(names))]
+        for base, names in zip(table.base, table.names, strict=True)
+    ]
+    mistakes = [[m.name, m.says, m.hint, m.read] for m in table.mistakes.values()]
+    words = {"outputs": table.outputs, "mistakes": mistakes}
+    return words, table.rows.float(), torch.tensor(numbers, dtype=torch.int16)
+
+
+def unpacked(words: dict[str, Any], rows: Tensor, numbers: Tensor) -> Table:
+    """The table that ``packed`` has packed."""
+    mistakes = {fields[0]: Mistake(*fields) for fields in words["mistakes"]}
+    order = list(mistakes)
+    names = [tuple(order[i] for i in row if i >= 0) for row in numbers[:, 1:].tolist()]
+    return Table(words["outputs"], names, rows.double(), numbers[:, 0].long(), mistakes)

@@ -1,0 +1,331 @@
+"""How the functions of bert.py and classifier.py are run on given inputs, each alone.
+
+What a function is given, and what the functions it calls return, comes from the inputs, which are
+named as in sanity_check.data.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+
+from checks.findings import Finding
+from checks.part1.stand_ins import LayerStandIns
+from checks.references import (
+    CLASSIFIER_DROPOUT,
+    TINY,
+    add_norm_modules,
+    inputs_of,
+    student_model,
+)
+from checks.task import WHOLE, Inputs, Outputs, Task
+
+INIT_DROPOUT = 0.45  # not the default of classifier.py, so that it is noticed in the code
+RATES = {"it": INIT_DROPOUT, "1 - it": 1 - INIT_DROPOUT, "BERT's": TINY["hidden_dropout_prob"]}
+ADD_NORM_INPUTS = {"attention": "attended", "feed-forward": "expanded"}  # stored, by place
+
+
+def leaves(*tensors: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Tensors that take gradients, and copies to hand out: those may be changed in place."""
+    sources = [tensor.clone().requires_grad_() for tensor in tensors]
+    return sources, [source.clone() for source in sources]
+
+
+def gradients(result: Any, cotangent: Tensor, sources: dict[str, Tensor]) -> Outputs:
+    """d(result · cotangent) for every source, None where no gradient arrives."""
+    if not isinstance(result, Tensor) or result.shape != cotangent.shape:
+        return {}
+    grads = [None] * len(sources)
+    if result.requires_grad:
+        given = list(sources.values())
+        like = cotangent.to(result)
+        grads = torch.autograd.grad(result, given, like, retain_graph=True, allow_unused=True)
+    return {f"gradients/{name}": grad for name, grad in zip(sources, grads, strict=True)}
+
+
+def afterwards(**inputs: Tensor) -> Outputs:
+    """What was given to the student's function, as it is after the call."""
+    return {f"inputs/{name}": tensor.detach().clone() for name, tensor in inputs.items()}
+
+
+def change(before: Any, after: Any, real: Tensor) -> Any:
+    """How much the results of real tokens, real (B, L), changed: the padding must not matter."""
+    if not isinstance(before, Tensor) or before.shape[:2] != real.shape or before.is_meta:
+        return torch.zeros(())  # the values' own check says what is wrong
+    return (after - before)[real]
+
+
+def attention(inputs: Inputs) -> Iterator[Outputs]:
+    """Task 1.1 on keys, queries, values (B, H, L, W) and a mask (B, 1, 1, L)."""
+    stored = inputs_of("bert.attention", inputs)
+    module = student_model(inputs).bert_layers[0].self_attention
+    sources, (key, query, value) = leaves(stored.key, stored.query, stored.value)
+    mask = stored.mask.clone()
+    result = module.attention(key, query, value, mask)
+    yield {"values/context": result}
+    yield afterwards(key=key, query=query, value=value, mask=mask)
+    names = dict(zip(("key", "query", "value"), sources, strict=True))
+    yield gradients(result, stored.cotangent, names)
+    padded = (stored.mask < 0).transpose(-1, -2)  # (B, 1, L, 1)
+    changed = [torch.where(padded, 3 - tensor, tensor) for tensor in sources]
+    after = module.attention(*changed, stored.mask.clone())
+    yield {"padding/context": change(result, after, stored.mask[:, 0, 0] == 0)}
+    module.train()
+    yield {"dropout/context": module.attention(*leaves(*sources)[1], stored.mask.clone())}
+
+
+def add_norm(inputs: Inputs) -> Iterator[Outputs]:
+    """Task 1.2 on random tensors, with the modules of the two places where a layer uses it."""
+    stored = inputs_of("bert.add_norm", inputs)
+    layer = student_model(inputs).bert_layers[0]
+    for place, name in ADD_NORM_INPUTS.items():
+        layer.eval()
+        modules = add_norm_modules(layer, place)
+        # not one of the layer's own, whose results would be others
+        modules["dropout"] = nn.Dropout(TINY["hidden_dropout_prob"]).eval()
+        layer.attention_dropout.p = layer.out_dropout.p = 0.75
+        sources, handed = leaves(stored.input, getattr(stored, name))
+        result = layer.add_norm(*handed, *modules.values())
+        yield {f"values/result (after {place})": result}
+        yield afterwards(**{"input": handed[0], name: handed[1]})
+        names = {"input": sources[0], "output": sources[1]}
+        for label in ("dense_layer", "ln_layer"):
+            for kind, parameter in modules[label].named_parameters():
+                names[f"{label}.{kind}"] = parameter
+        names = {f"{label} (after {place})": source for label, source in names.items()}
+        yield gradients(result, stored.cotangent, names)
+        layer.train()
+        modules["dropout"].train()
+        again = layer.add_norm(*leaves(*sources)[1], *modules.values())
+        yield {f"dropout/result (after {place})": again}
+
+
+def layer_alone(inputs: Inputs) -> Iterator[Outputs]:
+    """Task 1.3 on hidden states (B, L, D), with stand-ins for attention and add_norm."""
+    stored = inputs_of("bert.layer", inputs)
+    layer = student_model(inputs).bert_layers[0]
+    stand_ins = LayerStandIns(layer, inputs, "values")
+    (source,), (hidden,) = leaves(stored.hidden)
+    mask = stored.mask.clone()
+    result = layer(hidden, mask)
+    yield stand_ins.seen | {"values/result": result} | afterwards(hidden=hidden, mask=mask)
+    yield gradients(result, stored.cotangent, layer_sources(layer, source) | stand_ins.normed)
+    layer.train()
+    stand_ins = LayerStandIns(layer, inputs, "dropout")
+    result = layer(source.clone(), stored.mask.clone())
+    yield stand_ins.seen | {"dropout/result": result}
+
+
+def layer_whole(inputs: Inputs) -> Iterator[Outputs]:
+    """Task 1.3 with the student's own attention and add_norm, which it need not call."""
+    stored = inputs_of("bert.layer", inputs)
+    layer = student_model(inputs).bert_layers[0]
+    (source,), (hidden,) = leaves(stored.hidden)
+    mask = stored.mask.clone()
+    result = layer(hidden, mask)
+    yield {"values/result": result} | afterwards(hidden=hidden, mask=mask)
+    yield gradients(result, stored.cotangent, layer_sources(layer, source))
+    padded = (stored.mask < 0)[:, 0, 0, :, None]  # (B, L, 1)
+    after = layer(torch.where(padded, 3 - source, source), stored.mask.clone())
+    yield {"padding/result": change(result, after, stored.mask[:, 0, 0] == 0)}
+    layer.train()
+    yield {"dropout/result": layer(source.clone(), stored.mask.clone())}
+
+
+def layer_sources(layer: nn.Module, hidden: Tensor) -> dict[str, Tensor]:
+    """The input and the weights of a layer whose gradients are looked at."""
+    linears = {name: getattr(layer.self_attention, name) for name in ("query", "key", "value")}
+    linears["interm_dense"] = layer.interm_dense
+    weights = {f"{name}.weight": linear.weight for name, linear in linears.items()}
+    return {"hidden_states": hidden} | weights
+
+
+def embed(inputs: Inputs) -> Iterator[Outputs]:
+    """Task 1.4 on ids (B, L)."""
+    stored = inputs_of("bert.embed", inputs)
+    model = student_model(inputs)
+    ids = stored.ids.clone()
+    result = model.embed(ids)
+    yield {"values/embeddings": result} | afterwards(ids=ids)
+    yield {"values/embeddings of 3 pieces": model.embed(stored.ids[:, :3].clone())}
+    if "token_type_ids" in inspect.signature(model.embed).parameters:
+        result_of_pairs = model.embed(stored.ids.clone(), stored.segments.clone())
+        yield {"values/embeddings with token_type_ids": result_of_pairs}
+    tables = {name: table for name, table in model.named_parameters() if "embed" in name}
+    yield gradients(result, stored.cotangent, tables)
+    after = model.embed(torch.where(stored.real, stored.ids, 99 - stored.ids))
+    yield {"padding/embeddings": change(result, after, stored.real)}
+    model.train()
+    yield {"dropout/embeddings": model.embed(stored.ids.clone())}
+
+
+def whole(inputs: Inputs) -> Iterator[Outputs]:
+    """BertModel.forward on the ids of task 1.4: everything together."""
+    stored = inputs_of("bert.embed", inputs)
+    real = stored.real.long()  # (B, L)
+    model = student_model(inputs)
+    results = model(stored.ids.clone(), real)
+    yield {
+        "values/last_hidden_state": results["last_hidden_state"] * real[..., None],
+        "values/pooler_output": results["pooler_output"],
+    }
+    parameters = dict(model.named_parameters())
+    yield gradients(results["pooler_output"], stored.pooler_cotangent, parameters)
+    other_padding = torch.where(stored.real, stored.ids, 99 - stored.ids)
+    after = model(other_padding, real)["last_hidden_state"]
+    before = results["last_hidden_state"]
+    yield {"padding/last_hidden_state": change(before, after, stored.real)}
+    model.train()
+    yield {"dropout/pooler_output": model(stored.ids, real)["pooler_output"]}
+
+
+# ---------------------------------------------------------------------------------------------
+# classifier.py
+
+
+def student_classifier(
+    inputs: Inputs, option: str, dropout: float = CLASSIFIER_DROPOUT
+) -> tuple[nn.Module, nn.Module, list[nn.Module]]:
+    """The student's classifier, the tiny encoder inside it, and the modules that are not in it."""
+    encoder = student_model(inputs)
+    config = SimpleNamespace(
+        num_labels=len(inputs["weights/head.bias"]),
+        hidden_size=TINY["hidden_size"],
+        hidden_dropout_prob=dropout,
+        option=option,
+        data_dir=".",
+    )
+    module = importlib.import_module("classifier")
+    bert = importlib.import_module("bert")
+    with mock.patch.object(bert.BertModel, "from_pretrained", return_value=encoder):
+        model = module.BertSentimentClassifier(config).to(inputs["weights/head.weight"].dtype)
+    inside = {id(part) for part in encoder.modules()}
+    own = [part for part in model.modules() if id(part) not in inside]
+    return model.eval(), encoder, own
+
+
+def trains(modules: list[nn.Module]) -> Tensor:
+    """Whether parameters of some modules train: [False], [True], both, or nothing without any."""
+    flags = {p.requires_grad for module in modules for p in module.parameters()}
+    return torch.tensor(sorted(flags))
+
+
+def classifier_init(inputs: Inputs) -> Iterator[Outputs]:
+    """Task 1.6: the sizes and settings of what __init__ makes, and whether they are as asked.
+
+    The latter reveal a mistake whatever number is in the code.
+    """
+    for option in ("pretrain", "finetune"):
+        model, encoder, own = student_classifier(inputs, option, INIT_DROPOUT)
+        linears = [part for part in own if isinstance(part, nn.Linear)]
+        yield {f"values/option {option}: the encoder trains": trains([encoder])}
+        yield {f"values/option {option}: the Linear trains": trains(linears)}
+    sizes = torch.tensor([[part.in_features, part.out_features] for part in linears])
+    sizes = sizes.reshape(-1, 2)  # (N, 2), also where there are none
+    rates = torch.tensor([part.p for part in own if isinstance(part, nn.Dropout)])  # (M,)
+    num_labels = len(inputs["weights/head.bias"])
+    for name, size in (("hidden_size", TINY["hidden_size"]), ("num_labels", num_labels)):
+        yield {f"values/Linear layers: sizes that are {name}": sizes == size}
+    for name, rate in RATES.items():
+        yield {f"values/dropout probabilities that are {name}": (rates - rate).abs() < 1e-6}
+    # who keeps the probability, or the configuration, may use F.dropout in forward
+    kept = [getattr(value, "hidden_dropout_prob", value) for value in vars(model).values()]
+    made = bool(len(rates)) or any(v == INIT_DROPOUT for v in kept if isinstance(v, float))
+    yield {"values/dropout: made, or its probability kept": torch.tensor([made])}
+    biases = torch.tensor([part.bias is not None for part in linears])  # (N,)
+    yield {"values/Linear layers: with a bias": biases, "sizes": sizes, "rates": rates}
+
+
+def judge_init(outputs: Outputs, inputs: Inputs) -> list[Finding]:
+    """One Linear of the right size, dropout as configured, the encoder frozen as asked."""
+    texts = []
+    sizes, biases = outputs["sizes"].tolist(), outputs["values/Linear layers: with a bias"].tolist()
+    expected = [TINY["hidden_size"], len(inputs["weights/head.bias"])]
+    if (sizes, biases) != ([expected], [True]):
+        pairs = zip(sizes, biases, strict=True)
+        layers = [f"{a} → {b}" + ("" if bias else " without bias") for (a, b), bias in pairs]
+        texts.append(
+            f"expected one Linear {expected[0]} → {expected[1]} (config.hidden_size → "
+            f"config.num_labels) besides self.bert, found {', '.join(layers) or 'none'}"
+        )
+    as_configured = outputs["values/dropout probabilities that are it"].tolist()
+    texts += [
+        f"dropout probability {p:.6g} instead of config.hidden_dropout_prob, here {INIT_DROPOUT}"
+        for p, fits in zip(outputs["rates"].tolist(), as_configured, strict=True)
+        if not fits
+    ]
+    if not outputs["values/dropout: made, or its probability kept"].all():
+        texts.append(
+            "no dropout is an attribute of the model, and config.hidden_dropout_prob is not kept "
+            "for forward"
+        )
+    for option, wanted in (("pretrain", False), ("finetune", True)):
+        if outputs[f"values/option {option}: the encoder trains"].tolist() != [wanted]:
+            state = "trainable" if wanted else "frozen"
+            texts.append(f"option {option}: self.bert's parameters are not all {state}")
+        if sizes and outputs[f"values/option {option}: the Linear trains"].tolist() != [True]:
+            texts.append(f"option {option}: the Linear's parameters are frozen")
+    return [Finding("values", text) for text in texts]
+
+
+def whole_mask(mask: Any) -> Any:
+    """A mask of 0. and 1. as whole numbers: to BERT it is the same."""
+    if isinstance(mask, Tensor) and mask.is_floating_point() and mask.eq(mask.bool()).all():
+        return mask.long()
+    return mask
+
+
+def classifier_forward(inputs: Inputs) -> Iterator[Outputs]:
+    """Task 1.7 with given last hidden states (B, L, D) and head; the pooler is the model's."""
+    stored = inputs_of("classifier.forward", inputs)
+    model, encoder, own = student_classifier(inputs, "finetune")
+    head = next(part for part in own if isinstance(part, nn.Linear))
+    head.load_state_dict({name: inputs[f"weights/head.{name}"] for name in ("weight", "bias")})
+    seen: Outputs = {}
+    (states,), (handed,) = leaves(stored.last_hidden_state)
+
+    def stored_encoder(input_ids, attention_mask, *_, **__):
+        seen["values/input_ids given to self.bert"] = input_ids
+        seen["values/attention_mask given to self.bert"] = whole_mask(attention_mask)
+        rows = len(input_ids) if isinstance(input_ids, Tensor) else None
+        hidden = handed[:rows].clone()  # here, where no_grad would be seen
+        pooled = encoder.pooler_af(encoder.pooler_dense(hidden[:, 0]))
+        return {"last_hidden_state": hidden, "pooler_output": pooled}
+
+    stored_encoder.__qualname__ = "BertModel.forward"  # in Python's complaint about arguments
+    encoder.forward = stored_encoder
+    ids, mask = stored.input_ids.clone(), stored.attention_mask.clone()
+    result = model(ids, mask)
+    yield seen | {"values/logits": result} | afterwards(input_ids=ids, attention_mask=mask)
+    names = {
+        "last_hidden_state": states,
+        "Linear's weight": head.weight,
+        "Linear's bias": head.bias,
+    }
+    yield gradients(result, stored.cotangent, names)
+    of_one = model(stored.input_ids[:1].clone(), stored.attention_mask[:1].clone())
+    yield {"values/logits of one sentence": of_one}
+    model.train()
+    yield {"dropout/logits": model(stored.input_ids.clone(), stored.attention_mask.clone())}
+
+
+TASKS = {
+    task.id: task
+    for task in (
+        Task("bert.attention", attention),
+        Task("bert.add_norm", add_norm),
+        Task("bert.layer", layer_alone),
+        Task("bert.layer, whole", layer_whole),
+        Task("bert.embed", embed),
+        Task("classifier.init", classifier_init, judge=judge_init),
+        Task("classifier.forward", classifier_forward),
+        Task(WHOLE, whole),
+    )
+}

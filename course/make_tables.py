@@ -1,0 +1,206 @@
+"""Run the mistakes of course/switches/ and store what they compute, so that checks can name them.
+
+    python course/make_tables.py                minutes; again whenever a switch or a sentence changes
+    python course/make_tables.py --task 1.1     one task, the other tables stay
+
+A table (checks/known.py) has a row for each switch and for two of different slots. Left out are
+those that compute the same as an earlier row, or that cannot be together. A single switch that
+computes what is correct, or the same as another one, is an error. What the switches say is in
+course/switches/mistakes.toml.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import itertools
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+from tqdm import tqdm
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
+
+from checks import known, references
+
+from checks.findings import Mistake
+from checks.graded_tasks import graded_task
+from checks.known import Table
+from checks.task import Outputs, outputs_of
+from training.cli.flags import OneLineParser
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.writing import write_whole
+
+WORDS = ROOT / "course" / "switches" / "mistakes.toml"
+Switches = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function with switches.
+
+    Attributes:
+        run: the function; its first argument are the names of the mistakes that it makes.
+        slots: slot → names of switches, of which a wrong function makes one at most.
+        neutral: switches that are as right: all mistakes are run with each and without.
+        apart: pairs of slots whose switches are not run together.
+    """
+
+    task_id: str
+    run: Callable[..., Any]
+    slots: dict[str, str]
+    neutral: tuple[str, ...] = ()
+
+    def names(self) -> list[str]:
+        """All switches that are mistakes, in order."""
+        return [name for names in self.slots.values() for name in names.split()]
+
+
+def functions() -> dict[str, Function]:
+    """All functions with switches, by the names of tables."""
+    module = functools.partial(importlib.import_module, package="course.switches")
+    attention = module(".attention")
+    made = [Function("bert.attention", attention.attention, attention.SLOTS)]
+    return {function.task_id: function for function in made}
+
+
+# ---------------------------------------------------------------------------------------------
+# Running them
+
+
+@contextlib.contextmanager
+def installed(function: Function, wrong: Switches) -> Iterator[None]:
+    """While active, the task's function is the one with switches."""
+    entry = graded_task(function.task_id.partition(",")[0])
+    *owner, name = entry.function.split(".")
+    place = importlib.import_module(entry.module)
+    place = getattr(place, owner[0]) if owner else place
+
+    def changed(*arguments: Any, **options: Any) -> Any:
+        return function.run(wrong, *arguments, **options)
+
+    with mock.patch.object(place, name, changed):
+        yield
+
+
+def run(function: Function, wrong: Switches) -> Outputs:
+    """What the function computes with these mistakes."""
+    with installed(function, wrong):
+        return outputs_of(function.task_id)
+
+
+def combinations(function: Function) -> Iterator[Switches]:
+    """Each switch, then two of different slots."""
+    slots = [names.split() for names in function.slots.values()]
+    for name in function.names():
+        yield frozenset([name])
+    for first, second in itertools.combinations(slots, 2):
+        yield from map(frozenset, itertools.product(first, second))
+
+
+def table_of(function: Function, mistakes: dict[str, Mistake]) -> Table:
+    """The table of a task.
+
+    Raises:
+        InputError: a single switch computes what is correct, or the same as another one.
+    """
+    order = {name: index for index, name in enumerate(function.names())}
+    ways = [frozenset(), *(frozenset([name]) for name in function.neutral)]
+    right = [run(function, way) for way in ways]
+    columns = sorted({name for outputs in right for name in outputs if known.has_fingerprint(name)})
+    columns.append(known.ERROR)
+    rows = [known.fingerprints(outputs, columns) for outputs in right]
+    names: list[tuple[str, ...]] = [()] * len(ways)
+    base = list(range(len(ways)))
+    every = [(wrong, i) for wrong in combinations(function) for i in range(len(ways))]
+    stored = torch.stack(rows)
+    for wrong, way in tqdm(every, desc=f"{function.task_id:20}", disable=None):
+        row = known.fingerprints(run(function, wrong | ways[way]), columns)
+        same = known.alike(stored, row.expand_as(stored)).all(1).nonzero().flatten().tolist()
+        switches = tuple(sorted(wrong, key=order.__getitem__))
+        if same and len(wrong) == 1 and way == 0:
+            what = ", ".join(names[same[0]]) or "what is correct"
+            raise InputError(f"{function.task_id}: {switches[0]} computes the same as {what}")
+        if same:
+            continue
+        names.append(tuple(dict.fromkeys(entry_of(name, mistakes) for name in switches)))
+        base.append(way)
+        stored = torch.cat((stored, row[None]))
+    used = {name for row in names for name in row}
+    kept = {name: mistake for name, mistake in mistakes.items() if name in used}
+    return Table(columns, names, stored, torch.tensor(base), kept)
+
+
+def entry_of(switch: str, mistakes: dict[str, Mistake]) -> str:
+    """The name of a switch's sentence: its own, or without its last word."""
+    name = switch if switch in mistakes else switch.rpartition("_")[0]
+    if name not in mistakes:
+        raise InputError(f"{WORDS.name} has no entry for {switch}")
+    return name
+
+
+@functools.cache
+def sentences() -> dict[str, dict[str, Mistake]]:
+    """What is said about mistakes: task → name → words."""
+    tables = tomllib.loads(WORDS.read_text(encoding="utf-8"))
+    return {
+        task_id: {name: Mistake(name, **words) for name, words in entries.items()}
+        for task_id, entries in tables.items()
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# The files
+
+
+def data_with(tables: dict[str, Table], path: Path) -> bytes:
+    """A file of references with these tables in place of those that it has."""
+    about = references.metadata(path)
+    with safe_open(path, framework="pt") as file:
+        tensors = {n: file.get_tensor(n) for n in file.keys() if not n.startswith("fingerprints/")}
+    mistakes = about.setdefault("mistakes", {})
+    mistakes = about["mistakes"] = {k: v for k, v in mistakes.items() if "outputs" in v}
+    for task_id, table in tables.items():
+        prefix = f"{references.TABLES}{task_id}"
+        mistakes[task_id], rows, numbers = known.packed(table)
+        tensors |= {f"{prefix}/rows": rows, f"{prefix}/names": numbers}
+    return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
+
+
+def path_of(task_id: str) -> Path:
+    """The file that has a task's references."""
+    part = graded_task(task_id.partition(",")[0]).part
+    return references.DATA if part == 1 else ROOT / "checks" / f"part{part}" / "references.data"
+
+
+def main() -> None:
+    """Make the tables and write them into the files of references."""
+    parser = OneLineParser(description="Store what known mistakes compute.")
+    parser.add_argument("--task", help="number or id of one task")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    wanted = graded_task(args.task).id if args.task else ""
+    made: dict[Path, dict[str, Table]] = {}
+    for task_id, function in functions().items():
+        entry = task_id.partition(",")[0]
+        if wanted in ("", entry):
+            table = table_of(function, sentences()[entry])
+            made.setdefault(path_of(task_id), {})[task_id] = table
+    for path, tables in made.items():
+        write_whole(path, data_with(tables, path))
+
+
+if __name__ == "__main__":
+    run_script(main)
