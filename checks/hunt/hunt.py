@@ -40,11 +40,12 @@ class Worthless(Exception):
 
 @dataclass(frozen=True)
 class Bug:
-    """An edit, the file with it, and the inputs that show it: name → what differs there."""
+    """An edit, the file's source with it, and what it changes first: where, and how."""
 
     edit: Edit
     source: str
-    shown: dict[str, str]
+    where: str
+    text: str
 
 
 def hunt(tasks: Sequence[GradedTask], seed: int, limit: float | None = None) -> int:
@@ -92,7 +93,7 @@ class Hunt:
             survivors += [bug] * (not self.failure(bug.source))
             if number in (len(bugs) // 2, len(bugs)):
                 self.try_on_right("your own function at a later run: by chance, or by memory")
-        return [*summary(self.test, len(bugs), survivors), *lines, *listed(function, survivors)]
+        return [*self.summary(bugs, survivors), *lines, *self.listed(function, survivors)]
 
     def ask(self, do: str, task: str = "", source: str = "") -> Outcome:
         """What comes of a job (jobs.py); without a source, of the student's own file."""
@@ -100,14 +101,13 @@ class Hunt:
         return self.child.run(json.dumps(job), self.task.title)
 
     def bugs_in(self, function: Function, seed: int) -> list[Bug]:
-        """The first bugs, of each subject in turns."""
+        """The first bugs, those about each subject in turns."""
         bugs: list[Bug] = []
         for edit in in_turns(function.edits(), random.Random(seed)):
             source = "\n".join(edit.of(function.lines))
             outcome = self.ask("compare", source=source)
             if outcome.status == "differs":
-                shown = {finding.name: finding.text for finding in outcome.findings}
-                bugs.append(Bug(edit, source, shown))
+                bugs.append(Bug(edit, source, outcome.about, outcome.findings[0].text))
             if len(bugs) == MOST:
                 break
         return bugs
@@ -128,30 +128,27 @@ class Hunt:
             raise Worthless(f"{self.test} on {on}: {finding.text}")
         return finding
 
+    def summary(self, bugs: Sequence[Bug], survivors: Sequence[Bug]) -> list[str]:
+        """How many were caught, what survived by subject, and an input that the test lacks."""
+        caught = f"caught {len(bugs) - len(survivors)} of {len(bugs)}"
+        if not survivors:
+            return [caught]
+        kinds = Counter(bug.edit.about for bug in survivors).most_common()
+        grouped = f"{len(survivors)} survived: {', '.join(f'{n} {about}' for about, n in kinds)}"
+        never = f": {self.test} never fails" * (len(survivors) == len(bugs))
+        every, left = (Counter(bug.where for bug in group) for group in (bugs, survivors))
+        where = max(left, key=lambda where: (left[where] / every[where], left[where]))
+        worth = f"worth a test: {where}: {left[where]} of {every[where]} bugs there survived"
+        return [f"{caught}{never}; {grouped}", *wrapped(worth)]
 
-def summary(test: str, count: int, survivors: Sequence[Bug]) -> list[str]:
-    """How many bugs were caught, what survived by subject, and the input that shows most of it."""
-    caught = f"caught {count - len(survivors)} of {count}"
-    if not survivors:
-        return [caught]
-    kinds = Counter(bug.edit.about for bug in survivors).most_common()
-    survived = f"{len(survivors)} survived: {', '.join(f'{n} {about}' for about, n in kinds)}"
-    never = f"; {test} never fails" * (len(survivors) == count)
-    ((shown, most),) = Counter(name for bug in survivors for name in bug.shown).most_common(1)
-    worth = f"worth a test: {shown}, which shows {most} of them"
-    return [f"{caught}; {survived}{never}", *wrapped(worth)]
-
-
-def listed(function: Function, survivors: Sequence[Bug]) -> list[str]:
-    """Each survivor with its line, before and after, and the first input that shows it."""
-    lines = []
-    for edit, shown in ((bug.edit, bug.shown) for bug in survivors):
-        before = function.lines[edit.first - 1 : edit.last]
-        code = (line.partition("  #")[0].strip() for line in before)
-        name, text = next(iter(shown.items()))
-        lines += [
-            f"{INDENT}survived  {function.task.file}:{edit.first}  {' '.join(code)}",
-            f"{INDENT} becomes  {edit.text.strip() or '(nothing)'}",
-            *wrapped(f"{name}: {text}"),
-        ]
-    return lines
+    def listed(self, function: Function, survivors: Sequence[Bug]) -> list[str]:
+        """Each survivor with its line, before and after, and what shows it."""
+        lines = []
+        for edit, text in ((bug.edit, bug.text) for bug in survivors):
+            code = [x.partition("  #")[0] for x in function.lines[edit.first - 1 : edit.last]]
+            lines += [
+                f"{INDENT}survived  {self.task.file}:{edit.first}  {' '.join(' '.join(code).split())}",
+                f"{INDENT} becomes  {edit.text.strip() or '(nothing)'}",
+                *wrapped(text),
+            ]
+        return lines

@@ -1,4 +1,4 @@
-"""What the process of the hunt does, one job at a time: check, compare with a mutant, test.
+"""What the process of the hunt does, one job at a time: check, compare with a bug, run a test.
 
 A job is a line of JSON, see ``ask`` in hunt.py. A test is read again for each run, with ``bert`` or
 ``optimizer`` as a source makes it: whatever it imports from there is what it has to test.
@@ -10,31 +10,32 @@ import importlib
 import json
 import random
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from checks import jobs
+from checks.compare import differences, same
 from checks.errors import attempt, describe
 from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.adapter import outputs_of, same
+from checks.hunt.hunt import TESTS
 from checks.hunt.installed import installed_source
+from checks.inputs import in_words, make_inputs
+from checks.task import ERROR, Outputs, outputs_of
 from training.files.texts import read_text
 
-SEED = 11711
-TESTS = ROOT / "my_tests.py"
-WORDS = {  # where outputs of a kind come from
-    "values": "in evaluation mode",
-    "gradients": "the gradient",
-    "padding": "with other numbers in the padding",
-    "dropout": "in training mode",
-    "inputs": "what is given, after the call",
+SEED = 11711  # of a test
+INPUTS = 101  # the seed of the inputs on which functions are compared
+WHERE = {  # an input worth a test, by the kind of the first output that differs
+    "values": "{} in evaluation mode",
+    "gradients": "the gradients of {}",
+    "padding": "{}, with other numbers in the padding",
+    "dropout": "{} in training mode",
+    "inputs": "{}, looked at after the call",
 }
-SEEN: dict[str, list] = {}  # by task: what the student's function and the bugs so far compute
+SEEN: dict[str, list[Outputs]] = {}  # by task: of the student's function, of each bug so far
 
 
 def run(job: str) -> Outcome:
@@ -43,14 +44,14 @@ def run(job: str) -> Outcome:
     task = graded_task(asked["task"])
     if asked["do"] == "check":
         return jobs.run(task.id)
-    source = asked["source"] or read_text(ROOT / task.file, plain=True)
+    right = read_text(ROOT / task.file, plain=True)
     with warnings.catch_warnings(action="ignore"):
         if asked["do"] == "compare":
-            return compare(task, source)
+            return compared(task, asked["source"], right)
         torch.set_default_dtype(torch.float32)
         for seed in (torch.manual_seed, random.seed, np.random.seed):
             seed(SEED)
-        with torch.enable_grad(), installed_source(task.file, source):
+        with torch.enable_grad(), installed_source(task.file, asked["source"] or right):
             error = attempt(run_test, task, asked["test"])
     if not isinstance(error, BaseException):
         return Outcome(task.title, "passed")
@@ -60,52 +61,36 @@ def run(job: str) -> Outcome:
     return Outcome(task.title, "failed", findings=(finding,))
 
 
-def compare(task: GradedTask, source: str) -> Outcome:
-    """Whether a mutant is a bug of its own: "differs" from the function and all bugs before it.
+def compared(task: GradedTask, source: str, right: str) -> Outcome:
+    """Whether a source "differs" from the student's and from all before that did.
 
-    Of a bug there is a finding for each input that shows it; its name says which input.
+    There is a finding for each way in which it does, by name: where, and what is computed there.
     """
     if task.id not in SEEN:
-        SEEN[task.id] = [outputs_of(task, read_text(ROOT / task.file, plain=True))]
-    outputs = attempt(outputs_of, task, source)
-    if isinstance(outputs, BaseException):
-        return Outcome(task.title, "broken")  # any call shows it
-    found = [unlike(seen, outputs) for seen in SEEN[task.id]]
-    if not all(found):
+        SEEN[task.id] = [computed(task, right)]
+    outputs, wanted = computed(task, source), SEEN[task.id][0]
+    if ERROR in outputs:  # any call shows it
+        return Outcome(task.title, "broken")
+    if any(same(outputs, seen) for seen in SEEN[task.id]):
         return Outcome(task.title, "same")
     SEEN[task.id].append(outputs)
-    findings = tuple(Finding("fact", text, name=name) for name, text in found[0].items())
-    return Outcome(task.title, "differs", findings=findings)
+    findings = tuple(differences(outputs, wanted, torch.float64, reveal=True))
+    where = WHERE[findings[0].kind].format(in_words(task.id, INPUTS) or "a run") if findings else ""
+    return Outcome(task.title, "differs", where, findings)
 
 
-def unlike(wanted: Mapping[str, Any], outputs: Mapping[str, Any]) -> dict[str, str]:
-    """On which inputs outputs differ, with the first number that does."""
-    found = {}
-    for name, right in wanted.items():
-        if same(right, outputs.get(name)):
-            continue
-        seed, kind, what = name.split("/", 2)
-        words = WORDS.get(kind, f"the {kind}").format(what)
-        found[f"input {seed}, {words}"] = numbers(what, right, outputs.get(name))
-    return found
-
-
-def numbers(what: str, right: Any, output: Any) -> str:
-    """Where two outputs differ, and what yours and the mutant have there."""
-    if not isinstance(right, Tensor) or not isinstance(output, Tensor):
-        return f"{what}: no tensor, where there was one" if right is not None else f"{what}"
-    if right.shape != output.shape:
-        return f"{what} is {tuple(right.shape)} and becomes {tuple(output.shape)}"
-    off = (right.double() - output.double()).abs().nan_to_num(torch.inf)
-    place = np.unravel_index(int(off.argmax()), off.shape)
-    at = [*map(int, place)]
-    return f"{what}{at} is {right[place].item():.4g} and becomes {output[place].item():.4g}"
+def computed(task: GradedTask, source: str) -> Outputs:
+    """What a source's function computes on random inputs; AdamW on the cases of its check."""
+    inputs = None if task.id == "optimizer.step" else make_inputs(INPUTS)
+    way = "bert.layer, whole" if task.id == "bert.layer" else task.id
+    with installed_source(task.file, source):
+        return outputs_of(way, inputs)
 
 
 def run_test(task: GradedTask, test: str) -> None:
     """Run a test of my_tests.py on what the module of the task's file has."""
-    names: dict[str, Any] = {"__name__": TESTS.stem}
-    exec(compile(read_text(TESTS, plain=True), str(TESTS), "exec"), names)
+    names: dict[str, Any] = {"__name__": TESTS.removesuffix(".py")}
+    exec(compile(read_text(ROOT / TESTS, plain=True), str(ROOT / TESTS), "exec"), names)
     if test not in names:
         raise NotImplementedError
     owner, method = task.function.split(".")

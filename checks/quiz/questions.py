@@ -1,255 +1,267 @@
-"""The quiz in three steps: what may be asked, from a function's text alone; numbers, from runs.py
-in the process that runs the student's code; questions, from both. Only the second runs code.
+"""Questions about a student's function, in three steps of which only the second runs its code.
 
-There are three kinds of questions: what shape a value has, where an edit changes the result, and
-what has a gradient. Of four options exactly one is true.
+``subject_of`` says what may be asked, from the text alone; runs.py makes numbers of that;
+``questions_of`` puts both into words. Of four options exactly one is true.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import itertools
 import random
 import re
 import tokenize
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from checks.graded_tasks import GradedTask, graded_task
+from checks.compare import TOLERANCES, is_close
+from checks.graded_tasks import GradedTask
 from checks.hunt.edits import Edit, Function, in_turns
-from checks.quiz.facts import SAME, differ, reason, traced
+from checks.inputs import in_words, inputs_of, make_inputs
+from checks.known import find, load_table
+from checks.part1.adamw_cases import CASES
+from checks.quiz.reasons import reason, variables
+from checks.quiz.runs import ways_of
+from checks.references import load_references
 
-MOST_EDITS = 14  # of a function
-MODES = {"in evaluation mode": {}, "in training mode": {"training": True}}
-PADDED = {"where the last token of each sentence is padding": {"padding": 1}}
-ONE_TOKEN = {"for sentences of one token": {"length": 1}}
-SITUATIONS: dict[str, dict[str, dict[str, Any]]] = {  # in words, and what the run gets
-    "bert.attention": MODES
-    | PADDED
-    | ONE_TOKEN
-    | {f"where all {names} are 0": {"zero": name} for name, names in (("key", "keys"), ("query", "queries"))}
-    | {"for heads of width 1": {"width": 1}},
-    "bert.add_norm": MODES | {f"where `{name}` is 0": {"zero": name} for name in ("input", "output")},
-    "bert.layer": MODES | PADDED | ONE_TOKEN,
-    "bert.embed": MODES
-    | ONE_TOKEN
-    | {"where the ids come in reverse order": {"reverse": True}}
-    | {"where all `token_type_ids` are 1": {"segments": True}},
-    "classifier.forward": MODES | PADDED | ONE_TOKEN,
-    "classifier.init": {f"with option='{o}'": {"option": o} for o in ("finetune", "pretrain")},
-    "optimizer.step": {
-        "after two steps": {},
-        "after the first step": {"gradients": (2.0,)},
-        "with weight_decay=0.5": {"weight_decay": 0.5},
-        "with correct_bias=False": {"correct_bias": False},
-        "with betas=(0, 0)": {"betas": (0.0, 0.0)},
-        "with eps=0": {"eps": 0.0},
-        "with lr=0": {"lr": 0.0},
-        "where both gradients are 0": {"gradients": (0.0, 0.0)},
+MOST_EDITS, MOST_OF_ADAMW = 10, 20  # of a function: most edits change all of AdamW's runs
+ZEROS = {  # variations of the inputs: in words, and which input is 0
+    "bert.attention": {
+        "where all keys are 0": "key",
+        "where all queries are 0": "query",
+        "without padding": "mask",
     },
+    "bert.add_norm": {"where `input` is 0": "input", "where `output` is 0": "attended"},
+    "bert.layer": {"where `hidden_states` is 0": "hidden", "without padding": "mask"},
+    "classifier.forward": {"where BERT's last hidden states are 0": "last_hidden_state"},
 }
-RESULT = "the result"
-HEADS = ("predict_sentiment", "predict_paraphrase", "predict_similarity")
-USUAL = {"padding": 0, "training": False, "option": "finetune", "zero": "", "reverse": False}
-USUAL |= {"segments": False, "settings": {}}
+WORDS = {  # an output as an option, by its kind
+    "values": "{} in evaluation mode",
+    "dropout": "{} in training mode",
+    "padding": "how much the padding influences {}",
+}
+OURS = re.compile(r"^(context|result|embeddings|logits)\b")  # what the checks call the result
+PLACE = " (after attention)"  # of add_norm, where it is also run after the feed-forward network
+GIVEN = "There is padding in the batch, and weights and biases are random, unless said otherwise."
+OF_ADAMW = "A run has ten steps with lr=0.05 and no weight decay, unless said otherwise."
+CLEAR = 1e-6  # what a gradient is above that is not 0 by rounding only
+Numbers = Mapping[str, Tensor]
+Claims = Mapping[str, tuple[bool, str]]  # option → whether it is true, and why
+Asked = Iterator[tuple[str, str, Claims]]  # what it is about, the question, what may be options
 
 
 @dataclass(frozen=True)
 class Question:
-    """Four options, of which exactly one is true, and what came out for each."""
+    """Four options, of which exactly one is true, and why, where that can be said."""
 
     task: str  # its id
-    kind: str
+    about: str
     text: str
     options: tuple[str, ...]
     reasons: tuple[str, ...]
     key: int
-    why: str = ""
-
-
-# ---------------------------------------------------------------------------------------------
-# What may be asked, from a function's text
 
 
 def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, Any]:
-    """What may be asked about a function, as JSON has it; InputError where there is none."""
-    function = Function(task, source)
-    heads, length, width = rng.sample((3, 4, 5, 6), 3)
-    inner, labels = rng.sample([n for n in range(7, 14) if n != heads * width], 2)
-    ids = [rng.sample(range(1, 10), length) for _ in range(2)]
-    sizes = {"heads": heads, "length": length, "width": width, "inner": inner, "labels": labels}
-    situations = situations_of(task.id)
+    """What may be asked about a function, as JSON has it; InputError where it is not there."""
+    function, seed = Function(task, source), rng.randrange(10_000)
+    inputs, most = in_words(task.id, seed), MOST_OF_ADAMW if "step" in task.id else MOST_EDITS
+    lead = f"{inputs}. {GIVEN}" if inputs else OF_ADAMW * (task.id == "optimizer.step")
     return {
         "task": task.id,
         "source": source,
-        "sizes": USUAL | sizes | {"ids": ids},
-        "situations": situations,
-        "edits": [asdict(edit) for edit in in_turns(function.edits(), rng)[:MOST_EDITS]],
+        "seed": seed,
+        "zeros": ZEROS.get(task.id, {}),
+        "edits": [asdict(edit) for edit in in_turns(function.edits(), rng)[:most]],
         "range": (function.first, function.node.end_lineno),
-        "names": function.names,
+        "names": sorted({part.id for part in ast.walk(function.node) if isinstance(part, ast.Name)}),
+        "layers": re.findall(r"self\.(\w+) *[:=]", source),
         "code": shown(function),
-        "given": given(task, heads, length, width, inner, labels, ids),
+        "given": lead,
     }
-
-
-def situations_of(task_id: str) -> dict[str, dict[str, Any]]:
-    """In which situations a task's function is run."""
-    made = SITUATIONS.get(task_id, {})
-    if task_id == "optimizer.step":
-        return {text: {"settings": settings} for text, settings in made.items()}
-    if task_id.startswith("multitask"):
-        name = task_id.partition(".")[2]
-        methods = HEADS if name == "init" else (name,)
-        pairs = itertools.product(methods, ("finetune", "pretrain"))
-        return {f"of `{m}`, with option='{o}'": {"method": m, "option": o} for m, o in pairs}
-    return made
 
 
 def shown(function: Function) -> list[tuple[int, str]]:
     """The function's lines with their numbers, without docstring, comments and empty lines."""
-    lines = list(function.lines)
-    text = io.StringIO("\n".join(lines)).readline
-    for token in tokenize.generate_tokens(text):
+    lines, top = list(function.lines), function.node.body[0]
+    for token in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
-    first, last, top = function.first, function.node.end_lineno, function.node.body[0]
-    hidden = range(0)
-    if ast.get_docstring(function.node) is not None:
-        hidden = range(top.lineno, top.end_lineno + 1)
-    numbers = (n for n in range(first, last + 1) if n not in hidden)
-    return [(n, lines[n - 1]) for n in numbers if lines[n - 1].strip()]
+    is_docstring = ast.get_docstring(function.node) is not None
+    hidden = range(top.lineno, top.end_lineno + 1) if is_docstring else ()
+    numbers = range(function.first, function.node.end_lineno + 1)
+    return [(n, lines[n - 1]) for n in numbers if n not in hidden and lines[n - 1].strip()]
 
 
-def given(
-    task: GradedTask, heads: int, length: int, width: int, inner: int, labels: int, ids: list
-) -> str:
-    """What the function gets, in a sentence or two."""
-    tokens, hidden = f"(2, {length}", heads * width
-    mask = f"`attention_mask` of shape (2, 1, 1, {length})"
-    modes = "It runs in evaluation mode and without padding, unless said otherwise; dropout is 0.5."
-    gets = {
-        "bert.attention": f"`key`, `query` and `value` of shape (2, {heads}, {length}, {width}), "
-        f"and {mask}",
-        "bert.add_norm": f"`input` of shape {tokens}, {hidden}) and `output` of shape {tokens}, "
-        f"{inner}); `dense_layer` makes {hidden} numbers of {inner}, its biases are 0",
-        "bert.layer": f"`hidden_states` of shape {tokens}, {hidden}) and {mask}; there are {heads} "
-        f"heads, and the intermediate size is {inner}",
-        "bert.embed": f"`input_ids` = {ids}; the hidden size is {hidden}",
-        "classifier.init": f"num_labels={labels} and hidden_size={hidden}, among others",
-        "classifier.forward": f"`input_ids` and `attention_mask` of shape {tokens}); the hidden "
-        f"size is {hidden}, and there are {labels} classes",
-        "optimizer.step": "one parameter that is 1, with lr=0.1, betas=(0.5, 0.75), eps=0.1, "
-        "weight_decay=0, and gradients of 2 and then −1.5, unless said otherwise",
-    }
-    if task.id not in gets:
-        return f"`{task.function}` is in evaluation mode."
-    return f"`{task.function}` gets {gets[task.id]}. " + modes * task.id.startswith(("bert", "classifier.f"))
+def questions_of(
+    subject: Mapping[str, Any], numbers: Numbers, rng: random.Random
+) -> Iterator[Question]:
+    """All questions about a function, the kinds in turns."""
+    kinds = [kind(subject, numbers, rng) for kind in (mistakes, changes, shapes, gradients)]
+    for about, text, claims in (q for row in itertools.zip_longest(*kinds) for q in row if q):
+        true = [option for option, (holds, _) in claims.items() if holds]
+        false = [option for option, (holds, _) in claims.items() if not holds]
+        if true and len(false) >= 3:
+            right = rng.choice(true)
+            options = rng.sample([right, *rng.sample(false, 3)], 4)
+            reasons = tuple(claims[option][1] for option in options)
+            key = options.index(right)
+            yield Question(subject["task"], about, text, tuple(options), reasons, key)
+
+
+def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
+    """So many questions, of two or more for each function, each about another edit and subject.
+
+    Args:
+        groups: of each function its questions; the first functions are asked about first.
+    """
+    chosen: list[Question] = []
+    for group in (g for size in (2, count) for g in groups for _ in range(size)):
+        edits, abouts = {q.text.split(". ")[0] for q in chosen}, {q.about for q in chosen}
+        new = [q for q in group if q.text.split(". ")[0] not in edits and q not in chosen]
+        new = [q for q in new if q.about not in abouts] or new
+        chosen += new[:1] * (len(chosen) < count)
+    return sorted(chosen, key=lambda question: [q for g in groups for q in g].index(question))
 
 
 # ---------------------------------------------------------------------------------------------
-# Questions, from numbers
-
-Numbers = Mapping[str, Tensor]
-Claims = Mapping[str, tuple[bool, str]]  # option → whether it is true, and the reason
+# The kinds
 
 
-def choose(
-    subject: Mapping, kind: str, text: str, claims: Claims, rng: random.Random, why: str = ""
-) -> Question | None:
-    """The question with one true claim and three others; None where there are too few."""
-    true = [option for option, (holds, _) in claims.items() if holds]
-    false = [option for option, (holds, _) in claims.items() if not holds]
-    if not true or len(false) < 3:
-        return None
-    right = rng.choice(true)
-    options = rng.sample([right, *rng.sample(false, 3)], 4)
-    reasons = tuple(claims[option][1] for option in options)
-    return Question(subject["task"], kind, text, tuple(options), reasons, options.index(right), why)
+def mistakes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
+    """Which of the known mistakes the function makes."""
+    outputs = {k.partition("|")[2]: v for k, v in numbers.items() if k.startswith("stored|")}
+    found = {mistake.name for mistake in find(subject["task"], outputs)[0]} if outputs else set()
+    known = load_table(subject["task"]).mistakes.values() if found else ()
+    text = "The function does not compute what the task asks. What is true of it?"
+    yield "mistake", text, {m.says: (m.name in found, m.hint) for m in known}
 
 
-def shapes(subject: Mapping, numbers: Numbers, rng: random.Random) -> Iterator[Question | None]:
-    """What shape a variable has after a line."""
-    values = traced(subject, numbers, 0, 0)
-    values[1, subject["range"][1], RESULT] = numbers["0/0/result"]
-    code = dict(map(tuple, subject["code"]))
-    for place in rng.sample([*values], len(values)):
-        size, (time, line, name) = tuple(values[place].shape), place
-        earlier = {k[2]: tuple(v.shape) for k, v in values.items() if k[1] < line}
-        used = {n: s for n, s in earlier.items() if re.search(rf"\b{n}\b", code.get(line, ""))}
-        if len(size) < 2 or time != 1 or size in used.values() or str(size) in subject["given"]:
-            continue
-        near = {tuple(v.shape): f"`{k[2]}` has it" for k, v in values.items()}
-        for version, edit in enumerate(subject["edits"], start=1):
-            other = traced(subject, numbers, version, 0).get(place)
-            if other is not None:
-                near.setdefault(tuple(other.shape), f"so it is if {Edit(**edit)}")
-        for other in itertools.permutations(size):
-            near.setdefault(other, "its axes are in another order")
-        claims = {str(s): (False, why) for s, why in near.items() if len(s) > 1}
-        before = ", ".join(f"`{n}` {s}" for n, s in used.items())
-        claims[str(size)] = True, f"line {line} makes it of {before}"
-        where = name if name == RESULT else f"`{name}` after line {line}"
-        text = f"What is the shape of {where}?"
-        yield choose(subject, f"shape {name}", text, claims, rng)
-
-
-def changes(subject: Mapping, numbers: Numbers, rng: random.Random) -> Iterator[Question | None]:
-    """Where an edit changes the result, or where it does not."""
+def changes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
+    """What an edit changes, or what it does not change."""
+    variations = ["", *subject["zeros"]]
     for version, edit in enumerate(subject["edits"], start=1):
         claims = {}
-        for n, situation in enumerate(subject["situations"]):
-            pair = [numbers.get(f"{v}/{n}/result") for v in (0, version)]
-            if pair[0] is None:
+        for key, before in numbers.items():
+            head, _, output = key.partition("|")
+            after = numbers.get(key.replace("0/", f"{version}/", 1))
+            if not head.startswith("0/") or after is None or before is None:
                 continue
-            is_other = differ(*pair) if pair[1] is not None else None
-            if is_other is None:
-                break
-            claims[situation] = is_other, reason(subject, numbers, version, n)
-        else:
-            for changes in rng.sample((True, False), 2):
-                words = "does the result change" if changes else "is the result the same as before"
-                asked = {o: (holds is changes, why) for o, (holds, why) in claims.items()}
-                text = f"Suppose {Edit(**edit)}. Where {words}?"
-                yield choose(subject, edit["about"], text, asked, rng)
+            if option := option_of(subject["task"], output, variations[int(head[2:])]):
+                is_same = is_close(after, before, TOLERANCES[torch.float64])
+                claims[option] = is_same, reason(subject, numbers, key, version, is_same)
+        for wanted, verb in rng.sample([(False, "changes"), (True, "stays the same")], 2):
+            asked = {option: (same is wanted, why) for option, (same, why) in claims.items()}
+            yield edit["about"], f"Suppose {Edit(**edit)}. Which of these {verb}?", asked
 
 
-def gradients(subject: Mapping, numbers: Numbers, rng: random.Random) -> Iterator[Question | None]:
-    """What gets a gradient, as the function is or after an edit that matters."""
-    situations = [n for n, s in enumerate(subject["situations"].values()) if not s or "option" in s]
-    versions = [(0, None), *enumerate(subject["edits"], start=1)]
-    for (version, edit), n in itertools.product(versions, situations):
-        plain, has = (largest(numbers, f"{v}/{n}/gradient/") for v in (0, version))
-        changed = [k for k in has if edit and (has[k] > SAME) != (plain.get(k, 0) > SAME)]
-        if edit and not changed:
+def option_of(task_id: str, output: str, variation: str) -> str:
+    """An output as an option; "" where it is none."""
+    kind, _, what = output.partition("/")
+    if task_id == "optimizer.step":
+        abouts = {case.output: f"the parameters: {case.about}" for case in CASES}
+        return abouts.get(output, "")
+    if kind not in WORDS or "|" in what or not OURS.match(what) or "feed-forward" in what:
+        return ""
+    result = OURS.sub("the result", what.replace(PLACE, "").replace("pieces", "tokens"))
+    return f"{WORDS[kind].format(result)} {variation}".strip() * (not variation or kind == "values")
+
+
+def shapes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
+    """What shape a variable has after a line."""
+    key = next(iter(numbers), "")  # of the result in evaluation mode
+    values, code = variables(subject, numbers, key), dict(map(tuple, subject["code"]))
+    for time, line, name in rng.sample([*values], len(values)):
+        size, used = tuple(values[time, line, name].shape), {}
+        for (_, earlier, other), value in values.items():
+            if earlier < line and re.search(rf"\b{other}\b", code.get(line, "")):
+                used[other] = tuple(value.shape)
+        if time != 1 or len(size) < 2 or size in used.values() or str(size) in subject["given"]:
             continue
-        for wanted in rng.sample((True, False), 2):
-            claims = {
-                f"`{name}`": ((size > SAME) is wanted, f"its largest number is {size:.2g}" if size > SAME else "it has none")
-                for name, size in has.items()
-                if not SAME / 1000 < size < 10 * SAME
-                and (name in changed or not edit or (size > SAME) is not wanted)
-            }
-            suppose = f"Suppose {Edit(**edit)}. " if edit else ""
-            text = (
-                f"{suppose}A loss is computed from the result {[*subject['situations']][n]}. Which of "
-                f"these has {'a' if wanted else 'no'} gradient other than 0 after `loss.backward()`?"
-            )
-            yield choose(subject, "gradient", text, claims, rng, "")
+        near = {tuple(v.shape): f"`{other}` has it" for (*_, other), v in values.items()}
+        for version, edit in enumerate(subject["edits"], start=1):
+            edited = variables(subject, numbers, key.replace("0/", f"{version}/", 1))
+            if (other := edited.get((time, line, name))) is not None:
+                near.setdefault(tuple(other.shape), f"so it would be if {Edit(**edit)}")
+        near = dict.fromkeys(itertools.permutations(size), "its axes are in another order") | near
+        claims = {str(other): (False, why) for other, why in near.items() if len(other) > 1}
+        of = ", ".join(f"`{other}` {shape}" for other, shape in used.items())
+        claims[str(size)] = True, f"line {line} makes it{' of ' * bool(of)}{of}"
+        yield f"shape {size}", f"What is the shape of `{name}` after line {line}?", claims
 
 
-def largest(numbers: Numbers, prefix: str) -> dict[str, float]:
-    """The largest number of each gradient, by name; the rows of a table each for itself."""
-    made = {}
+def gradients(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
+    """Which of three inputs or parameters get a gradient, as it is or after an edit that matters."""
+    plain = largest(subject, numbers, 0)
+    for version, edit in enumerate([None, *subject["edits"]]):
+        for way, has in largest(subject, numbers, version).items():
+            clear = {n: size > CLEAR for n, size in has.items() if size > CLEAR or size == 0}
+            before = {n: size > CLEAR if edit else True for n, size in plain.get(way, {}).items()}
+            told = [n for n, gets in clear.items() if n in before and gets != before[n]]
+            others = [n for n, gets in clear.items() if n not in told and gets]
+            if not told or not others:
+                continue
+            names = rng.sample(told, min(len(told), rng.choice((1, 2))))
+            names += rng.sample(others, min(len(others), 3 - len(names)))
+            names = rng.sample(names, len(names))
+            sets = [s for n in range(len(names) + 1) for s in itertools.combinations(names, n)]
+            right = tuple(name for name in names if clear[name])
+            sizes = f"the largest numbers: {', '.join(f'`{n}` {has[n]:.2g}' for n in names)}"
+            claims = {listed(s): (s == right, sizes * (s == right)) for s in sets}
+            text = f"{f'Suppose {Edit(**edit)}. ' if edit else ''}A loss is computed of {way}. "
+            yield "gradient", f"{text}Which of {listed(names)} get a gradient that is not 0?", claims
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a list in words."""
+    *first, last = [f"`{name}`" for name in names] or ["none"]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def largest(
+    subject: Mapping[str, Any], numbers: Numbers, version: int
+) -> dict[str, dict[str, float]]:
+    """The largest number of each gradient of a version: of which loss → name → number."""
+    made: dict[str, dict[str, float]] = {}
+    ways = {str(n): way for n, way in enumerate(ways_words(subject))}
     for key, value in numbers.items():
-        name = key.removeprefix(prefix)
-        if key.startswith(prefix) and value.dim():
-            made |= {f"{name}[{row}]": float(size) for row, size in enumerate(value.tolist())}
-        elif key.startswith(prefix):
-            made[name] = float(value)
+        head, output, *names = key.split("|")
+        name = names[0] if names else output.removeprefix("gradients/").removesuffix(PLACE)
+        if head != f"{version}/0" or not is_known(subject, name):
+            continue
+        if output in ways and value.dim():
+            rows = {f"{name}[{row}]": size for row, size in enumerate(value.tolist())}
+            made.setdefault(ways[output], {}).update(rows)
+        elif output in ways or (output.startswith("gradients/") and not ways):
+            made.setdefault(ways.get(output, "the result"), {})[name] = value.item()
     return made
+
+
+def ways_words(subject: Mapping[str, Any]) -> list[str]:
+    """The losses of ``ways_of`` in words."""
+    if subject["task"] == "bert.embed":
+        ids = inputs_of("bert.embed", make_inputs(subject["seed"])).ids[:1].tolist()
+        return [f"the result for `input_ids` = {ids}"]
+    return [f"what `{m}` returns, with option={o!r}" for o, m in ways_of(subject["task"])]
+
+
+def is_known(subject: Mapping[str, Any], name: str) -> bool:
+    """Whether a name is one of ours, or of a layer in the source: no process gives other text."""
+    layer, _, rest = name.partition(".")
+    is_own = layer in subject["layers"] and re.fullmatch(r"(\d+\.)*(weight|bias)", rest)
+    is_ours = "(" not in name and name.removeprefix("bert.") in our_names()
+    return bool(is_own) or (is_ours and ("embed" in name or subject["task"] != "bert.embed"))
+
+
+@functools.cache
+def our_names() -> frozenset[str]:
+    """Inputs and parameters that the checks make."""
+    names = (re.split("^weights/|/gradients/", key) for key in load_references())
+    return frozenset(name[1].removesuffix(PLACE) for name in names if len(name) > 1)
