@@ -73,6 +73,8 @@ def functions() -> dict[str, Function]:
     module = functools.partial(importlib.import_module, package="course.switches")
     attention = module(".attention")
     made = [Function("bert.attention", attention.attention, attention.SLOTS)]
+    adamw = module(".adamw")
+    made.append(Function("optimizer.step", adamw.step, adamw.SLOTS, ("decay_before",)))
     return {function.task_id: function for function in made}
 
 

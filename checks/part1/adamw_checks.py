@@ -1,32 +1,44 @@
-"""The checks of AdamW, Task 1.5: trajectories against those of a NumPy program, and properties.
+"""Task 1.5: trajectories of AdamW against those of a NumPy program, its properties, what explains.
 
-This file does not know how AdamW is computed; optimizer_test.py is its command line.
+optimizer_test.py is the command line.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+import contextlib
+import importlib
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from checks import known
+from checks.compare import TOLERANCES, differing, is_close
 from checks.errors import attempt, describe
+from checks.findings import Finding, named
+from checks.first_nan import FirstNaN
 from checks.part1.adamw_cases import (
     CASES,
     ORDERS,
     Case,
     CheckFailed,
-    Group,
-    first_difference,
     gradient,
+    group,
+    make_cases,
     reference,
+    right_path,
     run_case,
     start_value,
 )
+from checks.task import Inputs, Outputs, Task
+
+SEED = "optimizer.step/inputs/seed"  # an input: of other hyper-parameters and gradients
+NO_NUMBER = torch.full((1,), 9.0)  # in place of a trajectory without a finite number
+TOLERANCE = TOLERANCES[torch.float64]
 
 
-def test_optimizer(opt_class: type) -> torch.Tensor:
+def test_optimizer(opt_class: type) -> Tensor:
     """The weight (2, 3) of a linear layer after 1000 steps on a small regression, in float32."""
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
@@ -41,32 +53,18 @@ def test_optimizer(opt_class: type) -> torch.Tensor:
     return model.weight.detach()
 
 
-def check_trajectory(case: Case, opt_class: type) -> str | None:
-    """θ after every step is the reference's, for one order of decay, which is returned."""
-    got, expected = run_case(opt_class, case), reference()[case.name]
-    places = {order: first_difference(got, expected[order]) for order in ORDERS}
-    matching = [order for order in ORDERS if places[order] is None]
-    if matching:
-        return matching[0] if len(matching) == 1 else None  # both: the case has no decay
-    order = max(ORDERS, key=lambda name: places[name][0])  # the order that agrees for longer
-    row, column = places[order]
-    text = (
-        f"first differs at step {row + 1}, {case.position(column)}: got {got[row, column]:.9g}, "
-        f"wanted {expected[order][row, column]:.9g}\n"
-        f"(off by {abs(got[row, column] - expected[order][row, column]):.2g})"
-    )
-    decays = any(group.settings.get("weight_decay") for group in case.groups)
-    raise CheckFailed(text + (f", compared with {ORDERS[order]}" if decays else ""))
+# ---------------------------------------------------------------------------------------------
+# Properties
 
 
 def check_published(opt_class: type) -> None:
     """The course's own protocol; its bounds leave room for 1000 roundings in float32."""
-    got, expected = test_optimizer(opt_class).double().numpy(), reference()["published"]["after"]
-    off = np.nan_to_num(np.abs(got - expected) / (1e-6 + 1e-4 * np.abs(expected)), nan=np.inf)
-    if off.max() > 1:  # at this lr and decay the two orders differ by a 300th of the bound
-        i, j = np.unravel_index(off.argmax(), off.shape)
+    got, right = test_optimizer(opt_class).double(), reference()["published"]["after"]
+    off = (got - torch.from_numpy(right.copy())).abs() / (1e-6 + 1e-4 * np.abs(right))
+    if not off.max() <= 1:  # at this lr and decay the two orders differ by a 300th of the bound
+        i, j = np.unravel_index(int(off.nan_to_num(nan=torch.inf).argmax()), right.shape)
         raise CheckFailed(
-            f"after 1000 steps weight[{i}, {j}] is {got[i, j]:.7g}, wanted {expected[i, j]:.7g}"
+            f"after 1000 steps weight[{i}, {j}] is {got[i, j]:.7g}, wanted {right[i, j]:.7g}"
         )
 
 
@@ -92,73 +90,101 @@ def check_closure(opt_class: type) -> None:
         raise CheckFailed("step(closure) did not use the gradient which the closure made")
 
 
+def after_a_step(opt_class: type) -> tuple[Tensor, Tensor | None]:
+    """A gradient, and what is left of it after a step."""
+    parameter = torch.nn.Parameter(torch.as_tensor(start_value(0, (2, 3))))
+    given = torch.as_tensor(gradient(CASES[0], 1, 0))
+    parameter.grad = given.clone()
+    opt_class([parameter], lr=0.1, weight_decay=0.5).step()
+    return given, parameter.grad
+
+
 def check_gradient_kept(opt_class: type) -> None:
     """p.grad belongs to the caller: it is read, not written."""
-    parameter = torch.nn.Parameter(torch.as_tensor(start_value(0, (2, 3))))
-    optimizer = opt_class([parameter], lr=0.1, weight_decay=0.5)
-    for step in (1, 2):
-        grad = torch.as_tensor(gradient(CASES[0], step, 0))
-        parameter.grad = grad.clone()
-        optimizer.step()
-        if parameter.grad is None or not torch.equal(parameter.grad, grad):
-            now = None if parameter.grad is None else parameter.grad.flatten().tolist()
-            raise CheckFailed(
-                f"step {step} changed p.grad in place:\n"
-                f"it was {grad.flatten().tolist()},\nit is  {now}"
-            )
-
-
-def check_scalar(opt_class: type) -> None:
-    """A parameter without axes, such as a temperature, moves as a vector of one number does."""
-    scalar, vector = (
-        Case("", "", (Group((shape,), {"lr": 0.05, "weight_decay": 0.5}),)) for shape in ((), (1,))
-    )
-    expected, got = run_case(opt_class, vector), run_case(opt_class, scalar)
-    if (place := first_difference(got, expected)) is not None:
+    given, kept = after_a_step(opt_class)
+    if kept is None or not torch.equal(kept, given):
+        now = None if kept is None else kept.flatten().tolist()
         raise CheckFailed(
-            f"a parameter without axes is {got[place]:.9g} after step {place[0] + 1}, one of shape "
-            f"(1,) {expected[place]:.9g}"
+            f"step() changed p.grad in place: it was {given.flatten().tolist()}, it is {now}"
         )
 
 
 def check_sparse(opt_class: type) -> None:
     """A sparse gradient is refused, by a RuntimeError of the optimizer's own."""
     parameter = torch.nn.Parameter(torch.zeros(3))
-    optimizer = opt_class([parameter])
     parameter.grad = torch.tensor([0.0, 1.0, 0.0]).to_sparse()
-    try:
-        optimizer.step()
-    except RuntimeError as error:
-        if not isinstance(error, NotImplementedError):  # which torch's own operations raise
-            return
-    raise CheckFailed("step() with a sparse gradient raised no RuntimeError")
+    error = attempt(opt_class([parameter]).step)
+    # NotImplementedError, which is a RuntimeError, is what torch's own operations raise
+    if not isinstance(error, RuntimeError) or isinstance(error, NotImplementedError):
+        raise CheckFailed("step() with a sparse gradient raised no RuntimeError")
 
 
-CHECKS: dict[str, Callable[[type], str | None]] = {
-    **{f"trajectory {case.name}": functools.partial(check_trajectory, case) for case in CASES},
+def check_scalar(opt_class: type) -> None:
+    """A parameter without axes, such as a temperature, moves as a vector of one number does."""
+    scalar, vector = (
+        run_case(opt_class, Case("", "", (group(shape, lr=0.05, weight_decay=0.5),)))
+        for shape in ((), (1,))
+    )
+    if not is_close(scalar, vector, TOLERANCE):
+        raise CheckFailed(
+            f"a parameter without axes is {scalar[-1].item():.9g} after {len(scalar)} steps, one "
+            f"of shape (1,) {vector[-1].item():.9g}"
+        )
+
+
+PROPERTIES = {
     "published protocol": check_published,
     "closure": check_closure,
     "gradient kept": check_gradient_kept,
     "sparse gradients": check_sparse,
     "parameter without axes": check_scalar,
 }
-TITLES = {f"trajectory {case.name}": f"trajectory ({case.about})" for case in CASES}  # for people
+
+
+# ---------------------------------------------------------------------------------------------
+# Trajectories
+
+
+def trajectories(opt_class: type, cases: Iterable[Case] = CASES, seed: int = 0) -> Outputs:
+    """run_case of each case, by the names of outputs; or the exception with which it ended."""
+    return {c.output: attempt(run_case, opt_class, c, torch.float64, seed) for c in cases}
+
+
+def compare_case(case: Case, got: Tensor) -> tuple[str, str]:
+    """The order of decay in which a trajectory is correct, "" if in both or none; what is wrong."""
+    wrong = {order: differing(got, right_path(case, order), TOLERANCE) for order in ORDERS}
+    matching = [order for order in ORDERS if not wrong[order].any()]
+    if matching:
+        return matching[0] if len(matching) == 1 else "", ""
+    places = {order: wrong[order].nonzero()[0].tolist() for order in ORDERS}
+    order = max(ORDERS, key=lambda name: places[name])  # the order that agrees for longer
+    step, column = places[order]
+    right = right_path(case, order)[step, column]
+    text = (
+        f"first differs at step {step + 1}, {case.position(column)}: got "
+        f"{got[step, column]:.9g}, wanted {right:.9g} (off by {abs(got[step, column] - right):.2g})"
+    )
+    return "", text + (f", compared with {ORDERS[order]}" if case.decays else "")
 
 
 def failures(opt_class: type) -> dict[str, str]:
     """What is wrong, by the name of the check; every check runs, also after one has failed."""
     failed, orders = {}, {}
-    for name, check in CHECKS.items():
-        result = attempt(check, opt_class)
+    paths = trajectories(opt_class)
+    results = {f"trajectory ({case.about})": paths[case.output] for case in CASES}
+    for (title, path), case in zip(results.items(), CASES, strict=True):
+        if isinstance(path, Tensor):
+            order, text = compare_case(case, path)
+            orders |= {order: title} if order else {}
+            failed |= {title: text} if text else {}
+    results |= {name: attempt(check, opt_class) for name, check in PROPERTIES.items()}
+    for name, result in results.items():
         if isinstance(result, CheckFailed):
             failed[name] = str(result)
         elif isinstance(result, BaseException):
             failed[name] = describe(result).text
-        elif result:
-            orders[result] = name
     if len(orders) > 1:
-        texts = [f"{order} the update in {TITLES[name]}" for order, name in orders.items()]
-        failed["order of decay"] = ", ".join(texts)
+        failed["order of decay"] = ", ".join(f"{o} the update in {t}" for o, t in orders.items())
     return failed
 
 
@@ -166,3 +192,90 @@ def is_started(opt_class: type) -> bool:
     """False where step() is still its stub."""
     result = attempt(run_case, opt_class, CASES[0])  # of other errors the checks say what they are
     return not isinstance(result, BaseException) or describe(result).kind != "not started"
+
+
+# ---------------------------------------------------------------------------------------------
+# The task, as the engine sees it
+
+
+def not_a_number(path: Tensor | BaseException) -> bool:
+    """Whether a trajectory has no finite number."""
+    return isinstance(path, Tensor) and not path.isfinite().any()
+
+
+def steps(inputs: Inputs) -> Iterator[Outputs]:
+    """Trajectories (steps, numbers), case by case, None after an exception; a gradient, used.
+
+    A division by zero is the same whether Python refuses it or torch makes NaN of it.
+    """
+    opt_class = importlib.import_module("optimizer").AdamW
+    seed = int(inputs.get(SEED, 0))
+    for name, path in trajectories(opt_class, make_cases(seed) if seed else CASES, seed).items():
+        if isinstance(path, ZeroDivisionError) or not_a_number(path):
+            yield {name: NO_NUMBER}
+        else:  # where single NaNs are tells mistakes apart
+            yield {name: path.nan_to_num(9.0, 8.0, 7.0) if isinstance(path, Tensor) else None}
+    with contextlib.suppress(Exception, SystemExit):
+        yield {"gradient/kept": after_a_step(opt_class)[1]}
+
+
+def load(dtype: torch.dtype) -> Inputs:
+    """The correct trajectories, in both orders of decay; always in float64."""
+    ends = {"after": "", "before": " (decay before)"}
+    return {
+        f"optimizer.step/{case.output}{end}": right_path(case, order)
+        for case in CASES
+        for order, end in ends.items()
+    }
+
+
+TASK = Task("optimizer.step", steps, load)
+CHECKED = f"all of its {len(CASES) + len(PROPERTIES) + 1} checks"  # and the order of decay
+
+
+def check() -> list[Finding]:
+    """What is wrong with the student's AdamW, and what explains it; nothing if it is correct."""
+    opt_class = importlib.import_module("optimizer").AdamW
+    if not is_started(opt_class):
+        return [Finding("not started", "")]
+    titles: dict[str, list[str]] = {}  # by text: many checks may fail with one and the same error
+    for title, text in failures(opt_class).items():
+        titles.setdefault(text, []).append(title)
+    findings = [
+        Finding("values", f"{first}{f' and {len(more)} more' if more else ''}: {text}")
+        for text, (first, *more) in titles.items()
+    ]
+    return findings + explain() if findings else []
+
+
+def explain() -> list[Finding]:
+    """The known mistakes that a wrong optimizer makes and what they leave unexplained; or facts."""
+    with FirstNaN() as nan:
+        outputs = TASK.run({})
+    if not isinstance(outputs[CASES[0].output], Tensor):
+        return []  # the exception says what is wrong
+    mistakes, left = known.find(TASK.id, outputs)
+    if mistakes:
+        cases = ", ".join(name.partition("/")[2] for name in left)
+        more = [Finding("fact", f"that is not all: it does not explain {cases}")] if left else []
+        return named(mistakes) + more
+    return [Finding("fact", text) for text in ([nan.text] if nan.text else facts(outputs))]
+
+
+def facts(outputs: Outputs) -> Iterator[str]:
+    """Which parameters never change, and by what factor all updates are off, if it is one."""
+    for case in CASES:
+        path = outputs[case.output]
+        if path is None or path is NO_NUMBER or len(case.shapes) == 1:
+            continue
+        starts = [torch.from_numpy(start_value(*each)).flatten() for each in enumerate(case.shapes)]
+        parts = path.split([len(start) for start in starts], dim=1)  # (steps, numbers) each
+        still = [i for i, part in enumerate(parts) if (part == starts[i]).all()]
+        if 0 < len(still) < len(starts):
+            numbers = ", ".join(map(str, still))
+            yield f"{case.about}: of {len(starts)} parameters these never change: {numbers}"
+            break
+    path, right = outputs[CASES[0].output], right_path(CASES[0], "after")
+    ratio = path.diff(dim=0) / right.diff(dim=0) if path.shape == right.shape else torch.zeros(1)
+    if ratio.numel() > 1 and (ratio - ratio[0, 0]).abs().max() < 1e-4:
+        yield f"{CASES[0].about}: every update is {ratio[0, 0]:.4g} times what it should be"

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from checks.findings import Finding
+from checks.part1 import adamw_checks
 from checks.part1.stand_ins import LayerStandIns
 from checks.references import (
     CLASSIFIER_DROPOUT,
@@ -327,5 +328,6 @@ TASKS = {
         Task("classifier.init", classifier_init, judge=judge_init),
         Task("classifier.forward", classifier_forward),
         Task(WHOLE, whole),
+        adamw_checks.TASK,
     )
 }

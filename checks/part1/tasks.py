@@ -21,7 +21,7 @@ from checks.errors import attempt, describe
 from checks.findings import Finding, named
 from checks.first_nan import FirstNaN
 from checks.graded_tasks import GradedTask, graded_task
-from checks.part1 import adamw_checks, adamw_mistakes, devices
+from checks.part1 import adamw_checks, devices
 from checks.task import ERROR, Outputs, outputs_of
 
 VALUES = "values, gradients, padding, dropout"
@@ -30,7 +30,7 @@ CHECKED = {
     "bert.add_norm": "values, gradients, dropout",
     "bert.layer": "values, gradients, mask, dropout",
     "bert.embed": VALUES,
-    "optimizer.step": f"all of its {len(adamw_checks.CHECKS) + 1} checks",  # and the order of decay
+    "optimizer.step": adamw_checks.CHECKED,
     "classifier.init": "the Linear, dropout's probability, a frozen or trainable encoder",
     "classifier.forward": "values, gradients, dropout",
     "modern.rotary": "values, gradients, type",
@@ -51,7 +51,7 @@ RANDOM = (
 def check(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task; nothing if it is correct."""
     if entry.id == "optimizer.step":
-        findings = attempt(check_optimizer)
+        findings = attempt(adamw_checks.check)
         return [describe(findings)] if isinstance(findings, BaseException) else findings
     if entry.id == "classifier.forward" and check(graded_task("classifier.init")):
         if not forward_begun():
@@ -130,23 +130,6 @@ def random_numbers(task_id: str, outputs: Outputs) -> str:
     }
     when = "" if "values" in changed else " in training mode"
     return RANDOM.format(when) if changed & {"values", "dropout"} else ""
-
-
-def check_optimizer() -> list[Finding]:
-    """Task 1.5: all checks of the optimizer, and what explains those that fail."""
-    opt_class = importlib.import_module("optimizer").AdamW
-    if not adamw_checks.is_started(opt_class):
-        return [Finding("not started", "")]
-    names_by_text: dict[str, list[str]] = {}  # many checks may fail with one and the same error
-    for name, text in adamw_checks.failures(opt_class).items():
-        title = adamw_checks.TITLES.get(name, name)
-        names_by_text.setdefault(" ".join(text.split()), []).append(title)
-    texts = [
-        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {text}"
-        for text, names in names_by_text.items()
-    ]
-    explanations = adamw_mistakes.explain(opt_class) if texts else []
-    return [*(Finding("values", text) for text in texts), *explanations]
 
 
 def forward_begun() -> bool:
