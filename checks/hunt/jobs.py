@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from checks import jobs
-from checks.compare import differences, same
+from checks.compare import TOLERANCES, difference, same
 from checks.errors import attempt, describe
 from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
@@ -62,21 +62,22 @@ def run(job: str) -> Outcome:
 
 
 def compared(task: GradedTask, source: str, right: str) -> Outcome:
-    """Whether a source "differs" from the student's and from all before that did.
-
-    There is a finding for each way in which it does, by name: where, and what is computed there.
-    """
+    """Whether a source "differs" from the student's and from all before that did, and where."""
     if task.id not in SEEN:
         SEEN[task.id] = [computed(task, right)]
     outputs, wanted = computed(task, source), SEEN[task.id][0]
-    if ERROR in outputs:  # any call shows it
-        return Outcome(task.title, "broken")
+    if ERROR in outputs or any(outputs[n] is None for n in outputs if not n.startswith("gradients")):
+        return Outcome(task.title, "broken")  # any call shows it
     if any(same(outputs, seen) for seen in SEEN[task.id]):
         return Outcome(task.title, "same")
     SEEN[task.id].append(outputs)
-    findings = tuple(differences(outputs, wanted, torch.float64, reveal=True))
-    where = WHERE[findings[0].kind].format(in_words(task.id, INPUTS) or "a run") if findings else ""
-    return Outcome(task.title, "differs", where, findings)
+    for name, output in outputs.items():
+        (kind, _, what), tolerance = name.partition("/"), TOLERANCES[torch.float64]
+        if finding := difference(kind, what, output, wanted.get(name), tolerance):
+            inputs, case = in_words(task.id, INPUTS), f"case {what!r} of checks/part1/adamw_cases.py"
+            where = WHERE.get(kind, case).format(inputs) if inputs else case
+            return Outcome(task.title, "differs", where, (finding,))
+    return Outcome(task.title, "same")
 
 
 def computed(task: GradedTask, source: str) -> Outputs:

@@ -71,6 +71,8 @@ class Question:
 def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, Any]:
     """What may be asked about a function, as JSON has it; InputError where it is not there."""
     function, seed = Function(task, source), rng.randrange(10_000)
+    while make_inputs(seed)["bert.attention/inputs/mask"].shape[-1] in (3, 6, 7):
+        seed += 1  # until the length of the sentences is not another size, too
     inputs, most = in_words(task.id, seed), MOST_OF_ADAMW if "step" in task.id else MOST_EDITS
     lead = f"{inputs}. {GIVEN}" if inputs else OF_ADAMW * (task.id == "optimizer.step")
     return {

@@ -48,7 +48,9 @@ def reason(
     key = output.replace("0/", f"{version}/", 1)
     if "|padding/" in output:
         most, without = (numbers[name].abs().max().item() for name in (key, output))
-        return f"by up to {most:.2g}" + (f" instead of {without:.2g}" if not is_same else "")
+        if is_same:
+            return f"{f'by up to {most:.2g}' if most > TOLERANCE else 'not at all'}, as without the edit"
+        return f"by up to {most:.2g} instead of {without:.2g}"
     before, after = (variables(subject, numbers, name) for name in (output, key))
     changed = {
         f"{'in step 2, ' * (time > 1)}after line {line}, `{name}": (value, after[time, line, name])

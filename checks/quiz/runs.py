@@ -29,6 +29,7 @@ from checks.graded_tasks import graded_task
 from checks.hunt.edits import Edit
 from checks.hunt.installed import installed_source
 from checks.inputs import make_inputs
+from checks.part1.adamw_cases import CASES, run_case
 from checks.references import inputs_of, student_model
 from checks.task import MODULES, outputs_of, task_of
 
@@ -63,8 +64,10 @@ def run(
     subject: Mapping[str, Any], inputs: Mapping[str, Tensor], head: str, since: int
 ) -> dict[str, Tensor]:
     """The outputs of a task, and the variables of the calls that were made for each."""
-    steps = task_of(WHOLE_LAYER.get(subject["task"], subject["task"])).steps(inputs)
-    made = {}
+    steps, made = task_of(WHOLE_LAYER.get(subject["task"], subject["task"])).steps(inputs), {}
+    if subject["task"] == "optimizer.step":  # case by case
+        adamw = importlib.import_module("optimizer").AdamW
+        steps = ({case.output: torch.from_numpy(run_case(adamw, case))} for case in CASES)
     while True:
         values: dict[str, Tensor] = {}
         with watched(subject, values, since):
@@ -75,7 +78,7 @@ def run(
             if output.startswith("gradients/"):
                 made[f"{head}|{output}"] = torch.zeros(()) if value is None else value.abs().max()
             else:
-                made[f"{head}|{output}"] = value.detach()  # None where AdamW has raised: it ends here
+                made[f"{head}|{output}"] = value.detach()
             if output.startswith(TRACED):
                 made |= {f"{head}|{output}|{place}": number for place, number in values.items()}
 
