@@ -1,7 +1,7 @@
 """Run the mistakes of course/switches/ and store what they compute, so that checks can name them.
 
-    python course/make_tables.py                minutes; again whenever a switch or a sentence changes
-    python course/make_tables.py --task 1.1     one task, the other tables stay
+    python course/make_tables.py                minutes; after a change of a switch or a sentence
+    python course/make_tables.py --task 1.1     one task; the other tables stay
 
 A table (checks/known.py) has a row for each switch and for two of different slots. Left out are
 those that compute the same as an earlier row, or that cannot be together. A single switch that
@@ -33,7 +33,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks import known, references
-
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task
 from checks.known import Table
@@ -43,7 +42,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_whole
 
-WORDS = ROOT / "course" / "switches" / "mistakes.toml"
+WORDS = sorted((ROOT / "course" / "switches").glob("*.toml"))
 Switches = frozenset[str]
 
 
@@ -55,13 +54,14 @@ class Function:
         run: the function; its first argument are the names of the mistakes that it makes.
         slots: slot → names of switches, of which a wrong function makes one at most.
         neutral: switches that are as right: all mistakes are run with each and without.
-        apart: pairs of slots whose switches are not run together.
+        chosen: which combinations are run, if not each switch and two of different slots.
     """
 
     task_id: str
     run: Callable[..., Any]
     slots: dict[str, str]
     neutral: tuple[str, ...] = ()
+    chosen: Callable[[], Iterator[Switches]] | None = None
 
     def names(self) -> list[str]:
         """All switches that are mistakes, in order."""
@@ -74,7 +74,8 @@ def functions() -> dict[str, Function]:
     attention = module(".attention")
     made = [Function("bert.attention", attention.attention, attention.SLOTS)]
     adamw = module(".adamw")
-    made.append(Function("optimizer.step", adamw.step, adamw.SLOTS, ("decay_before",)))
+    neutral = ("decay_before",)
+    made.append(Function("optimizer.step", adamw.step, adamw.SLOTS, neutral, adamw.combinations))
     return {function.task_id: function for function in made}
 
 
@@ -104,7 +105,10 @@ def run(function: Function, wrong: Switches) -> Outputs:
 
 
 def combinations(function: Function) -> Iterator[Switches]:
-    """Each switch, then two of different slots."""
+    """Each switch, then two of different slots, if not others are chosen."""
+    if function.chosen:
+        yield from function.chosen()
+        return
     slots = [names.split() for names in function.slots.values()]
     for name in function.names():
         yield frozenset([name])
@@ -149,17 +153,17 @@ def entry_of(switch: str, mistakes: dict[str, Mistake]) -> str:
     """The name of a switch's sentence: its own, or without its last word."""
     name = switch if switch in mistakes else switch.rpartition("_")[0]
     if name not in mistakes:
-        raise InputError(f"{WORDS.name} has no entry for {switch}")
+        raise InputError(f"course/switches/*.toml have no entry for {switch}")
     return name
 
 
 @functools.cache
 def sentences() -> dict[str, dict[str, Mistake]]:
     """What is said about mistakes: task → name → words."""
-    tables = tomllib.loads(WORDS.read_text(encoding="utf-8"))
     return {
         task_id: {name: Mistake(name, **words) for name, words in entries.items()}
-        for task_id, entries in tables.items()
+        for path in WORDS
+        for task_id, entries in tomllib.loads(path.read_text(encoding="utf-8")).items()
     }
 
 

@@ -107,7 +107,7 @@ CASES = (
     Case(
         "decay",
         "weight decay 0.5, parameters of four shapes",
-        (group(MATRIX, (4,), (1,), (1, 2, 2), lr=0.05, weight_decay=0.5),),
+        (group(MATRIX, (4,), (), (1, 2, 2), lr=0.05, weight_decay=0.5),),
     ),
     Case(
         "decay_of_groups",

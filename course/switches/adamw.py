@@ -1,53 +1,57 @@
-"""AdamW.step once, with each known mistake as a switch in it. Staff only.
+"""AdamW.step, Task 1.5, with each known mistake as a switch.
 
-A switch without a sentence of its own in adamw.toml is the mistake that its name without the last
-word says, written in another way that computes other numbers. ``decay_before`` is no mistake.
-"Hat" is a mistake in an AdamW that corrects the moments, m̂ and v̂, instead of the step size.
+A switch without a sentence of its own in adamw.toml is another form of the mistake that its name
+without the last word says; it computes other numbers. ``…_first`` and ``…_second`` are mistakes in
+one moment only, ``…_hat`` those in an AdamW that corrects the moments, m̂ and v̂, instead of the step
+size. ``decay_before`` is no mistake.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-# slot: its switches, of which a wrong function has one at most
+
+def sides(names: str) -> str:
+    """Switches that may be on for both moments, or for the first or the second one only."""
+    return " ".join(f"{name} {name}_first {name}_second" for name in names.split())
+
+
+WEIGHTS = "plus two minus decayed lerp lerptwo"
 SLOTS = {
     "order": "decay_before",
-    "loop": "return_in_the_loop return_in_the_loop_group return_in_the_loop_first "
+    "loop": "return_in_the_loop return_in_the_loop_group return_in_the_loop_break "
     "update_behind_the_loop update_behind_both_loops first_parameter_of_the_group",
     "missing": "missing_gradient_is_zero missing_gradient_resets missing_gradient_crashes "
-    "missing_gradient_ends missing_gradient_decays",
+    "missing_gradient_ends missing_gradient_decays missing_gradient_inverted",
     "keys": "first_group_for_all hyper_parameters_from_defaults lr_from_defaults eps_is_lr "
     "eps_is_decay decay_is_eps lr_is_decay lr_is_eps lr_and_decay_swapped condition_is_decay",
     "betas": "betas_in_code betas_swapped one_beta_for_both one_beta_for_both_everywhere "
     "one_beta_for_both_averages one_beta_for_both_second one_beta_for_both_secondaverages "
-    "one_beta_for_both_secondcorrections betas_mixed betas_mixed_new betas_mixed_second "
-    "betas_mixed_secondnew",
+    "one_beta_for_both_secondcorrections betas_mixed_first betas_mixed_second "
+    "betas_mixed_firstnew betas_mixed_secondnew",
     "gradient": "parameter_for_gradient gradient_normalised gradient_clipped "
     "gradient_clipped_norm gradient_changed gradient_changed_zeroed gradient_changed_scaled",
     "state": "moments_shared nothing_kept state_not_saved one_tensor_for_both first_step_skipped "
-    "begins_with_gradient begins_with_gradient_first begins_with_gradient_second "
-    "begins_with_parameter begins_with_parameter_second moment_is_parameter "
-    "moment_is_parameter_second begins_with_ones begins_with_ones_first begins_with_ones_second",
-    "kept": "moments_not_kept moments_not_kept_first moments_not_kept_second "
-    "moments_of_the_first_step moments_before_the_step moments_before_the_step_first "
-    "moments_before_the_step_second corrected_moments_kept corrected_moments_kept_first "
-    "corrected_moments_kept_second corrected_moments_kept_twice root_kept root_kept_eps "
+    "moment_is_parameter_first moment_is_parameter_second begins_with_parameter_first "
+    "begins_with_parameter_second " + sides("begins_with_gradient begins_with_ones"),
+    "kept": sides("moments_not_kept moments_before_the_step corrected_moments_kept")
+    + " moments_of_the_first_step corrected_moments_kept_twice root_kept root_kept_eps "
     "update_kept second_moment_zero",
     "count": "step_from_zero steps_from_two step_count_shared step_count_shared_all "
     "step_count_of_the_group step_count_of_the_group_all counted_twice",
-    "first": "first_is_sum first_weights_swapped first_weight first_weight_plus "
-    "first_weight_two first_weight_minus first_weight_decayed first_weight_lerp "
-    "first_weight_lerptwo first_weight_lerpminus first_not_decayed first_takes_square no_momentum",
-    "second": "second_is_sum second_weights_swapped second_weight second_weight_plus "
-    "second_weight_two second_weight_minus second_weight_decayed second_weight_lerp "
-    "second_weight_lerptwo second_not_decayed no_square no_square_doubled value_for_square "
-    "square_of_the_moment square_averaged square_averaged_sum product_of_both",
-    "both": "moments_are_sums average_weights_swapped new_weights_beta moments_swapped",
+    "average": sides("moments_are_sums average_weights_swapped average_weight average_not_decayed")
+    + "".join(
+        f" average_weight_{side}{w}" for side in ("first", "second") for w in WEIGHTS.split()
+    ),
+    "first": "first_takes_square no_momentum no_first_moment moments_swapped",
+    "second": "no_square no_square_doubled value_for_square square_of_the_moment square_averaged "
+    "square_averaged_sum product_of_both",
     "root": "no_root no_root_hat half_for_root_moment half_for_root_hat root_upside_down "
     "root_upside_down_hat square_for_root square_for_root_hat root_twice root_twice_hat "
     "no_second_moment no_second_moment_hat multiplied_by_root multiplied_by_root_hat",
@@ -56,18 +60,17 @@ SLOTS = {
     "eps_outside_fraction_step eps_subtracted eps_multiplied eps_clamp eps_root",
     "condition": "correct_bias_ignored correct_bias_inverted correct_bias_crash "
     "correct_bias_half_ignored correct_bias_half_ignored_first rate_zero_without_correction",
-    "correction": "no_bias_correction correction_upside_down correction_upside_down_first "
-    "correction_upside_down_second correction_without_power correction_without_power_first "
-    "correction_without_power_second correction_without_root half_for_root half_for_root_both "
+    "correction": sides(
+        "correction_upside_down correction_without_power correction_without_one "
+        "correction_number exponent_is_decay"
+    )
+    + " no_bias_correction correction_without_root half_for_root half_for_root_both "
     "first_moment_corrected_only second_moment_corrected_only corrections_swapped "
     "correction_without_brackets correction_without_brackets_second corrected_twice "
     "corrected_twice_always corrected_twice_first corrected_twice_moments "
-    "correction_without_one correction_without_one_first correction_without_one_second "
-    "correction_number correction_number_first correction_number_second "
-    "correction_number_two correction_number_secondtwo correction_number_zero "
-    "correction_multiplied correction_multiplied_first correction_root_of_both "
-    "correction_root_twice exponent_is_decay exponent_is_decay_first "
-    "exponent_is_decay_second",
+    "correction_number_firsttwo correction_number_secondtwo correction_number_firstzero "
+    "correction_number_firstnegative correction_multiplied correction_multiplied_first "
+    "correction_root_of_both correction_root_twice",
     "lr": "no_lr lr_twice lr_changed_in_place lr_changed_in_place_decay",
     "update": "gradient_ascent update_thrown_away nothing_moves parameter_replaced "
     "parameter_multiplied parameter_divided first_divides",
@@ -80,13 +83,45 @@ SLOTS = {
     "decay_factor decay_factor_minus decay_factor_two decay_factor_swapped "
     "decay_needs_correction",
 }
+FREQUENT = (  # two of different slots come together
+    "return_in_the_loop betas_swapped one_beta_for_both nothing_kept begins_with_gradient "
+    "moments_not_kept moments_not_kept_first moments_not_kept_second moments_before_the_step "
+    "corrected_moments_kept steps_from_two step_count_shared step_count_of_the_group "
+    "moments_are_sums moments_are_sums_first moments_are_sums_second average_weights_swapped "
+    "no_momentum no_square value_for_square square_of_the_moment no_root no_root_hat "
+    "half_for_root_moment no_second_moment no_eps eps_in_code eps_inside_root "
+    "eps_inside_corrected_root eps_beside_corrected_root eps_outside_fraction "
+    "correct_bias_ignored correct_bias_inverted correct_bias_half_ignored no_bias_correction "
+    "correction_upside_down correction_without_power correction_without_root half_for_root "
+    "first_moment_corrected_only second_moment_corrected_only corrections_swapped "
+    "correction_without_brackets corrected_twice correction_without_one no_lr "
+    "lr_changed_in_place gradient_ascent update_thrown_away no_decay decay_grows decay_twice "
+    "coupled_decay coupled_and_decoupled decay_in_the_update decay_with_corrected_lr "
+    "decay_without_parameter decay_without_lr decay_with_lr_squared decay_of_the_gradient"
+).split()
+MOST_FREQUENT = (  # two of different slots come together with forgotten weight decay, too
+    "betas_swapped moments_not_kept moments_are_sums no_square no_root eps_inside_root "
+    "eps_beside_corrected_root no_bias_correction correction_without_power correction_without_root"
+).split()
 
+Switches = frozenset[str]
 Formula = Callable[..., Any]
 
 
-def choose(wrong: frozenset[str], choices: Mapping[str, Any], usual: Any) -> Any:
-    """The value of the switch that is on, else the usual one."""
-    return next((value for name, value in choices.items() if name in wrong), usual)
+def combinations() -> Iterator[Switches]:
+    """Each mistake alone, then those that come together."""
+    slot_of = {name: slot for slot, names in SLOTS.items() for name in names.split()}
+    yield from (frozenset([name]) for name, slot in slot_of.items() if slot != "order")
+    for names, others in ((FREQUENT, []), (MOST_FREQUENT, ["no_decay"])):
+        for first, second in itertools.combinations(names, 2):
+            if slot_of[first] != slot_of[second]:
+                yield frozenset([first, second, *others])
+
+
+def choose(wrong: Switches, choices: Mapping[str, Any], usual: Any, side: str = "") -> Any:
+    """The value of the switch that is on, for both moments or this side; else the usual one."""
+    on = (value for name, value in choices.items() if wrong & {name, f"{name}_{side}"})
+    return next(on, usual)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -94,7 +129,7 @@ def choose(wrong: frozenset[str], choices: Mapping[str, Any], usual: Any) -> Any
 
 
 @torch.no_grad()
-def step(wrong: frozenset[str], self: torch.optim.Optimizer, closure: Any = None) -> Any:
+def step(wrong: Switches, self: torch.optim.Optimizer, closure: Any = None) -> Any:
     """AdamW.step with the mistakes in ``wrong``."""
     loss = None
     if closure is not None:
@@ -103,73 +138,69 @@ def step(wrong: frozenset[str], self: torch.optim.Optimizer, closure: Any = None
     self.calls = vars(self).get("calls", 0) + 1
     for group in self.param_groups:
         group["calls"] = group.get("calls", 0) + 1
-        for p in parameters_of(wrong, self, group):
-            if p.grad is None:
+        updated = {
+            "update_behind_the_loop": group["params"][-1:],
+            "update_behind_both_loops": group["params"][-1:] * (group is self.param_groups[-1]),
+        }
+        for p in choose(wrong, updated, group["params"]):
+            if (p.grad is None) != ("missing_gradient_inverted" in wrong):
                 if "missing_gradient_ends" in wrong:
                     return loss
-                if not goes_on(wrong, self, group, p):
+                if "missing_gradient_resets" in wrong:
+                    self.state[p] = {}
+                if "missing_gradient_decays" in wrong:
+                    p.mul_(1 - group["lr"] * group["weight_decay"])
+                if not wrong & {"missing_gradient_is_zero", "missing_gradient_crashes"}:
                     continue
             elif p.grad.is_sparse:
                 raise RuntimeError("no sparse gradients")
             update(wrong, self, group, p)
             if "return_in_the_loop" in wrong:
                 return loss
-            if "return_in_the_loop_first" in wrong:
+            if "return_in_the_loop_break" in wrong:
                 break
         if "return_in_the_loop_group" in wrong:
             return loss
     return loss
 
 
-def parameters_of(wrong: frozenset[str], self: Any, group: dict) -> list[Tensor]:
-    """The parameters of a group that are updated."""
-    if "update_behind_the_loop" in wrong:
-        return group["params"][-1:]
-    if "update_behind_both_loops" in wrong:
-        return group["params"][-1:] if group is self.param_groups[-1] else []
-    return group["params"]
-
-
-def goes_on(wrong: frozenset[str], self: Any, group: dict, p: Tensor) -> bool:
-    """Whether a parameter without a gradient is updated all the same."""
-    if "missing_gradient_resets" in wrong:
-        self.state[p] = {}
-    if "missing_gradient_decays" in wrong:
-        p.mul_(1 - group["lr"] * group["weight_decay"])
-    return bool(wrong & {"missing_gradient_is_zero", "missing_gradient_crashes"})
-
-
-def update(wrong: frozenset[str], self: Any, group: dict, p: Tensor) -> None:
-    """Update one parameter, whose state is made if it has none."""
-    h = hyper_parameters(wrong, self, group)
-    g = gradient(wrong, h, p)
-    state = state_of(wrong, self, p)
-    fresh = "m" not in state
-    if fresh:
-        begin(wrong, state, p, g)
+def update(wrong: Switches, self: Any, group: dict, p: Tensor) -> None:
+    """Update one parameter. ``x`` has all that is known at this step, named as in the papers."""
+    x = hyper_parameters(wrong, self, group)
+    x.p, x.group = p, group
+    x.g = gradient(wrong, x)
+    states = {
+        "moments_shared": self.state,
+        "nothing_kept": {},
+        "state_not_saved": vars(self).setdefault("own", {}).setdefault(id(p), {}),
+    }
+    x.state = choose(wrong, states, None)
+    x.state = self.state[p] if x.state is None else x.state
+    if fresh := "m" not in x.state:
+        begin(wrong, x)
         if "first_step_skipped" in wrong:
             return
-    t = count(wrong, self, group, state)
-    m, v = moments(wrong, h, state, g, p)
+    x.t = count(wrong, self, x)
+    x.m, x.v = moments(wrong, x)
     if fresh or "moments_of_the_first_step" not in wrong:
-        m, v = keep(wrong, h, state, m, v, t)
+        keep(wrong, x)
     else:
-        m, v = state["m"], state["v"]
-    target = group["params"][0] if "first_parameter_of_the_group" in wrong else p
-    write(wrong, h, group, state, target, g, m, v, t)
+        x.m, x.v = x.state["m"], x.state["v"]
+    x.p = group["params"][0] if "first_parameter_of_the_group" in wrong else p
+    write(wrong, x)
     if "gradient_changed_zeroed" in wrong and p.grad is not None:
         p.grad.zero_()
 
 
-def hyper_parameters(wrong: frozenset[str], self: Any, group: dict) -> SimpleNamespace:
-    """What the group sets: lr, the βs of the averages and of the corrections, eps, decay."""
+def hyper_parameters(wrong: Switches, self: Any, group: dict) -> SimpleNamespace:
+    """What the group sets: α, λ, ε, whether to correct; the βs of averages and corrections."""
     sources = {
         "first_group_for_all": self.param_groups[0],
         "hyper_parameters_from_defaults": self.defaults,
     }
     source = choose(wrong, sources, group)
     lr, eps, decay = (source[name] for name in ("lr", "eps", "weight_decay"))
-    lrs = {
+    rates = {
         "lr_from_defaults": self.defaults["lr"],
         "lr_is_decay": decay,
         "lr_is_eps": eps,
@@ -182,24 +213,23 @@ def hyper_parameters(wrong: frozenset[str], self: Any, group: dict) -> SimpleNam
         "eps_in_code_default": 1e-6,
         "no_eps": 0.0,
     }
-    correct = source["correct_bias"]
     conditions = {
         "correct_bias_ignored": True,
-        "correct_bias_inverted": not correct,
+        "correct_bias_inverted": not source["correct_bias"],
         "condition_is_decay": bool(decay),
     }
     averages, corrections = betas(wrong, *source["betas"])
     return SimpleNamespace(
-        lr=choose(wrong, lrs, lr),
-        betas=averages,
+        lr=choose(wrong, rates, lr),
+        averages=averages,
         corrections=corrections,
         eps=choose(wrong, epsilons, eps),
-        decay=choose(wrong, {"decay_is_eps": eps, "lr_and_decay_swapped": lr}, decay),
-        correct=choose(wrong, conditions, correct),
+        wd=choose(wrong, {"decay_is_eps": eps, "lr_and_decay_swapped": lr}, decay),
+        correct=choose(wrong, conditions, source["correct_bias"]),
     )
 
 
-def betas(wrong: frozenset[str], b1: float, b2: float) -> tuple[tuple, tuple]:
+def betas(wrong: Switches, b1: float, b2: float) -> tuple[tuple, tuple]:
     """(β₁, β₂) of the averages, and of the corrections."""
     everywhere = {
         "betas_in_code": (0.9, 0.999),
@@ -215,26 +245,25 @@ def betas(wrong: frozenset[str], b1: float, b2: float) -> tuple[tuple, tuple]:
         "one_beta_for_both": (b1, b1),
         "one_beta_for_both_secondcorrections": (b2, b2),
     }
-    usual = choose(wrong, everywhere, (b1, b2))
+    usual = next((pair for name, pair in everywhere.items() if name in wrong), (b1, b2))
     return choose(wrong, averages, usual), choose(wrong, corrections, usual)
 
 
-def gradient(wrong: frozenset[str], h: SimpleNamespace, p: Tensor) -> Tensor:
+def gradient(wrong: Switches, x: SimpleNamespace) -> Tensor:
     """The gradient that is averaged; it may be changed in place."""
-    g = p.grad
+    g = x.p.grad
     if g is None and "missing_gradient_is_zero" in wrong:
-        g = torch.zeros_like(p)
-    if "coupled_decay_in_place" in wrong:
-        g.add_(p, alpha=h.decay)
-    if wrong & {"coupled_decay", "coupled_and_decoupled"}:
-        g = g + h.decay * p
-    if wrong & {"coupled_decay_rate", "coupled_and_decoupled_rate"}:
-        g = g + h.lr * h.decay * p
+        g = torch.zeros_like(x.p)
     changes: dict[str, Formula] = {
-        "parameter_for_gradient": lambda: p.clone(),
+        "parameter_for_gradient": lambda: x.p.clone(),
         "gradient_normalised": lambda: g / g.norm(),
         "gradient_clipped": lambda: g.clamp(-1, 1),
         "gradient_clipped_norm": lambda: g * min(1.0, 1 / (g.norm().item() + 1e-6)),
+        "coupled_decay_in_place": lambda: g.add_(x.p, alpha=x.wd),
+        "coupled_decay": lambda: g + x.wd * x.p,
+        "coupled_and_decoupled": lambda: g + x.wd * x.p,
+        "coupled_decay_rate": lambda: g + x.lr * x.wd * x.p,
+        "coupled_and_decoupled_rate": lambda: g + x.lr * x.wd * x.p,
     }
     return choose(wrong, changes, lambda: g)()
 
@@ -243,83 +272,56 @@ def gradient(wrong: frozenset[str], h: SimpleNamespace, p: Tensor) -> Tensor:
 # The state: m, v and t
 
 
-def state_of(wrong: frozenset[str], self: Any, p: Tensor) -> dict:
-    """The dictionary in which m, v and t of a parameter are kept."""
-    if "moments_shared" in wrong:
-        return self.state
-    if "nothing_kept" in wrong:
-        return {}
-    if "state_not_saved" in wrong:
-        return vars(self).setdefault("own", {}).setdefault(id(p), {})
-    return self.state[p]
-
-
-def begin(wrong: frozenset[str], state: dict, p: Tensor, g: Tensor) -> None:
+def begin(wrong: Switches, x: SimpleNamespace) -> None:
     """Make t, m and v before a parameter's first step."""
-    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-    begins: dict[str, Formula] = {
-        "begins_with_gradient": lambda: {"m": g.clone(), "v": g * g},
-        "begins_with_gradient_first": lambda: {"m": g.clone()},
-        "begins_with_gradient_second": lambda: {"v": g * g},
-        "begins_with_parameter": lambda: {"m": p.clone()},
-        "begins_with_parameter_second": lambda: {"v": p.clone()},
-        "moment_is_parameter": lambda: {"m": p.data},
-        "moment_is_parameter_second": lambda: {"v": p.data},
-        "begins_with_ones": lambda: {"m": torch.ones_like(p), "v": torch.ones_like(p)},
-        "begins_with_ones_first": lambda: {"m": torch.ones_like(p)},
-        "begins_with_ones_second": lambda: {"v": torch.ones_like(p)},
-        "one_tensor_for_both": lambda: {"v": state["m"]},
-    }
-    state.update(choose(wrong, begins, dict)())
+    zeros, x.state["t"] = torch.zeros_like(x.p), 0
+    for name, side, power in (("m", "first", 1), ("v", "second", 2)):
+        begins = {
+            "begins_with_gradient": x.g**power,
+            "begins_with_parameter": x.p.clone(),
+            "moment_is_parameter": x.p.data,
+            "begins_with_ones": torch.ones_like(x.p),
+            "one_tensor_for_both": zeros,
+        }
+        x.state[name] = choose(wrong, begins, torch.zeros_like(x.p), side)
 
 
-def count(wrong: frozenset[str], self: Any, group: dict, state: dict) -> int:
+def count(wrong: Switches, self: Any, x: SimpleNamespace) -> int:
     """Count this step; its number."""
+    state, group = x.state, x.group
     state["t"] += 1 + ("counted_twice" in wrong)
-    if "step_count_shared" in wrong:
-        group["t"] = group.get("t", 0) + 1
-    if "step_count_shared_all" in wrong:
-        self.t = vars(self).get("t", 0) + 1
-    numbers: dict[str, Formula] = {
-        "step_from_zero": lambda: state["t"] - 1,
-        "steps_from_two": lambda: state["t"] + 1,
-        "step_count_shared": lambda: group["t"],
-        "step_count_shared_all": lambda: self.t,
-        "step_count_of_the_group": lambda: group["calls"],
-        "step_count_of_the_group_all": lambda: self.calls,
+    group["t"] = group.get("t", 0) + 1
+    self.t = vars(self).get("t", 0) + 1
+    numbers = {
+        "step_from_zero": state["t"] - 1,
+        "steps_from_two": state["t"] + 1,
+        "step_count_shared": group["t"],
+        "step_count_shared_all": self.t,
+        "step_count_of_the_group": group["calls"],
+        "step_count_of_the_group_all": self.calls,
     }
-    return choose(wrong, numbers, lambda: state["t"])()
+    return next((number for name, number in numbers.items() if name in wrong), state["t"])
 
 
-def weights(wrong: frozenset[str], moment: str, beta: float, other: float) -> tuple[float, float]:
-    """How much of the old average stays, and how much of the new gradient comes to it.
-
-    Args:
-        moment: "first" or "second", whose β is ``beta``; the other one's is ``other``.
-    """
-    mixed = "betas_mixed" if moment == "first" else "betas_mixed_second"
-    mixed_new = "betas_mixed_new" if moment == "first" else "betas_mixed_secondnew"
+def weights(wrong: Switches, side: str, beta: float, other: float) -> tuple[float, float]:
+    """How much of the old average stays, and how much of what is new comes to it."""
     choices = {
         "moments_are_sums": (beta, 1.0),
         "average_weights_swapped": (1 - beta, beta),
-        "new_weights_beta": (beta, beta),
-        mixed: (other, 1 - beta),
-        mixed_new: (beta, 1 - other),
-        f"{moment}_is_sum": (beta, 1.0),
-        f"{moment}_weights_swapped": (1 - beta, beta),
-        f"{moment}_weight": (beta, beta),
-        f"{moment}_weight_plus": (beta, 1 + beta),
-        f"{moment}_weight_two": (beta, 2 - beta),
-        f"{moment}_weight_minus": (beta, -beta),
-        f"{moment}_weight_decayed": (1 - beta, 1 - beta),
-        f"{moment}_weight_lerp": (-beta, 1 + beta),
-        f"{moment}_weight_lerptwo": (beta - 1, 2 - beta),
-        f"{moment}_weight_lerpminus": (1 + beta, -beta),
-        f"{moment}_not_decayed": (1.0, 1 - beta),
-        f"moments_not_kept_{moment}": (0.0, 1 - beta),
+        "average_weight": (beta, beta),
+        "average_not_decayed": (1.0, 1 - beta),
         "moments_not_kept": (0.0, 1 - beta),
+        "betas_mixed": (other, 1 - beta),
+        f"betas_mixed_{side}new": (beta, 1 - other),
+        f"average_weight_{side}plus": (beta, 1 + beta),
+        f"average_weight_{side}two": (beta, 2 - beta),
+        f"average_weight_{side}minus": (beta, -beta),
+        f"average_weight_{side}decayed": (1 - beta, 1 - beta),
+        f"average_weight_{side}lerp": (-beta, 1 + beta),
+        f"average_weight_{side}lerptwo": (beta - 1, 2 - beta),
+        f"average_weight_{side}lerpminus": (1 + beta, -beta),
     }
-    return choose(wrong, choices, (beta, 1 - beta))
+    return choose(wrong, choices, (beta, 1 - beta), side)
 
 
 SQUARES: dict[str, Formula] = {
@@ -334,74 +336,38 @@ SQUARES: dict[str, Formula] = {
 }
 
 
-def moments(
-    wrong: frozenset[str], h: SimpleNamespace, state: dict, g: Tensor, p: Tensor
-) -> tuple[Tensor, Tensor]:
+def moments(wrong: Switches, x: SimpleNamespace) -> tuple[Tensor, Tensor]:
     """The new averages m and v."""
-    (keep1, new1), (keep2, new2) = (
-        weights(wrong, moment, beta, other)
-        for moment, beta, other in zip(("first", "second"), h.betas, h.betas[::-1], strict=True)
-    )
-    m = keep1 * state["m"] + new1 * (g * g if "first_takes_square" in wrong else g)
-    if wrong & {"one_tensor_for_both", "moment_is_parameter"}:
-        m = state["m"].copy_(m)
+    b1, b2 = x.averages
+    keep1, new1 = weights(wrong, "first", b1, b2)
+    keep2, new2 = weights(wrong, "second", b2, b1)
+    m = keep1 * x.state["m"] + new1 * (x.g * x.g if "first_takes_square" in wrong else x.g)
+    if wrong & {"one_tensor_for_both", "moment_is_parameter_first"}:
+        m = x.state["m"].copy_(m)
     if "gradient_changed_scaled" in wrong:
-        g.mul_(new1)
-    square = choose(wrong, SQUARES, lambda g, m: g * g)(g, m)
-    v = keep2 * state["v"] + new2 * square
+        x.g.mul_(new1)
+    v = keep2 * x.state["v"] + new2 * choose(wrong, SQUARES, lambda g, m: g * g)(x.g, m)
     if wrong & {"one_tensor_for_both", "moment_is_parameter_second"}:
-        v = state["v"].copy_(v)
-    if "second_moment_zero" in wrong:
-        v = torch.zeros_like(v)
-    return m, v
+        v = x.state["v"].copy_(v)
+    return m, torch.zeros_like(v) if "second_moment_zero" in wrong else v
 
 
-def keep(
-    wrong: frozenset[str], h: SimpleNamespace, state: dict, m: Tensor, v: Tensor, t: int
-) -> tuple[Tensor, Tensor]:
-    """Keep the averages for the next step; those that this one computes with."""
-    old = state["m"], state["v"]
-    c1, c2 = (1 - beta**t if h.correct else 1.0 for beta in h.corrections)
-    if wrong & {f"corrected_moments_kept{more}" for more in ("", "_first", "_twice")}:
-        m = m / c1
-    if wrong & {f"corrected_moments_kept{more}" for more in ("", "_second", "_twice")}:
-        v = v / c2
-    state.update(m=m, v=v)
-    if wrong & {"moments_before_the_step", "moments_before_the_step_first"}:
-        m = old[0]
-    if wrong & {"moments_before_the_step", "moments_before_the_step_second"}:
-        v = old[1]
-    if "root_kept" in wrong:
-        state["v"] = v.sqrt()
-    if "root_kept_eps" in wrong:
-        state["v"] = v.sqrt() + h.eps
-    return m, v
+def keep(wrong: Switches, x: SimpleNamespace) -> None:
+    """Keep the averages for the next step; some mistakes change those of this step."""
+    corrections = [1 - beta**x.t if x.correct else 1.0 for beta in x.corrections]
+    for name, side, c in zip("mv", ("first", "second"), corrections, strict=True):
+        old, new = x.state[name], getattr(x, name)
+        if wrong & {f"corrected_moments_kept{end}" for end in ("", f"_{side}", "_twice")}:
+            new = new / c
+        x.state[name] = new
+        setattr(x, name, choose(wrong, {"moments_before_the_step": old}, new, side))
+    roots = {"root_kept": x.v.sqrt(), "root_kept_eps": x.v.sqrt() + x.eps}
+    x.state["v"] = choose(wrong, roots, x.state["v"])
 
 
 # ---------------------------------------------------------------------------------------------
 # The step: correction, denominator, decay
 
-# what stands for 1 − β₁ᵗ and 1 − β₂ᵗ
-CORRECTIONS: dict[str, Formula] = {
-    "correction_without_power": lambda b1, b2, t, wd: (1 - b1, 1 - b2),
-    "correction_without_power_first": lambda b1, b2, t, wd: (1 - b1, 1 - b2**t),
-    "correction_without_power_second": lambda b1, b2, t, wd: (1 - b1**t, 1 - b2),
-    "corrections_swapped": lambda b1, b2, t, wd: (1 - b2**t, 1 - b1**t),
-    "correction_without_one": lambda b1, b2, t, wd: (b1**t, b2**t),
-    "correction_without_one_first": lambda b1, b2, t, wd: (b1**t, 1 - b2**t),
-    "correction_without_one_second": lambda b1, b2, t, wd: (1 - b1**t, b2**t),
-    "correction_number": lambda b1, b2, t, wd: (1 + b1**t, 1 + b2**t),
-    "correction_number_first": lambda b1, b2, t, wd: (1 + b1**t, 1 - b2**t),
-    "correction_number_second": lambda b1, b2, t, wd: (1 - b1**t, 1 + b2**t),
-    "correction_number_two": lambda b1, b2, t, wd: (2 - b1**t, 1 - b2**t),
-    "correction_number_secondtwo": lambda b1, b2, t, wd: (1 - b1**t, 2 - b2**t),
-    "correction_number_zero": lambda b1, b2, t, wd: (-(b1**t), 1 - b2**t),
-    "correction_multiplied": lambda b1, b2, t, wd: (1 - b1 * t, 1 - b2 * t),
-    "correction_multiplied_first": lambda b1, b2, t, wd: (1 - b1 * t, 1 - b2**t),
-    "exponent_is_decay": lambda b1, b2, t, wd: (1 - b1**wd, 1 - b2**wd),
-    "exponent_is_decay_first": lambda b1, b2, t, wd: (1 - b1**wd, 1 - b2**t),
-    "exponent_is_decay_second": lambda b1, b2, t, wd: (1 - b1**t, 1 - b2**wd),
-}
 FACTORS: dict[str, Formula] = {  # by what the learning rate is multiplied
     "no_bias_correction": lambda c1, c2: 1.0,
     "correction_upside_down": lambda c1, c2: c1 / c2**0.5,
@@ -428,22 +394,14 @@ UNCORRECTED: dict[str, Formula] = {  # so, too, with correct_bias=False
     "rate_zero_without_correction": lambda c1, c2: 0.0,
     "corrected_twice_always": lambda c1, c2: c2**0.5,
 }
-ROOTS: dict[str, Formula] = {
+ROOTS: dict[str, Formula] = {  # of v, or of v̂
     "no_root": lambda v: v,
     "half_for_root_moment": lambda v: v / 2,
     "half_for_root_both": lambda v: v / 2,
+    "half_for_root_hat": lambda v: v / 2,
     "root_upside_down": torch.rsqrt,
     "square_for_root": torch.square,
     "root_twice": lambda v: v.sqrt().sqrt(),
-}
-HATS: dict[str, Formula] = {  # of v̂
-    "no_root_hat": lambda v: v,
-    "half_for_root_hat": lambda v: v / 2,
-    "root_upside_down_hat": torch.rsqrt,
-    "square_for_root_hat": torch.square,
-    "root_twice_hat": lambda v: v.sqrt().sqrt(),
-    "no_second_moment_hat": torch.sqrt,
-    "multiplied_by_root_hat": torch.sqrt,
 }
 # of √v, v, ε and the second moment's correction
 DENOMINATORS: dict[str, Formula] = {
@@ -481,23 +439,33 @@ RATES: dict[str, Formula] = {
     "decay_factor_minus": lambda lr, wd, alpha: 1 + lr * wd,
     "decay_factor_two": lambda lr, wd, alpha: lr * wd - 1,
     "decay_factor_swapped": lambda lr, wd, alpha: 2 - lr * wd,
+    "lr_changed_in_place_decay": lambda lr, wd, alpha: alpha * wd,
 }
-NO_DECAY = {
-    "no_decay",
-    "nothing_moves",
-    "coupled_decay",
-    "coupled_decay_rate",
-    "coupled_decay_in_place",
-    "decay_in_the_update",
-}
+COUPLED = {"coupled_decay", "coupled_decay_rate", "coupled_decay_in_place", "decay_in_the_update"}
+NO_DECAY = COUPLED | {"no_decay", "nothing_moves"}
 
 
-def factor(wrong: frozenset[str], h: SimpleNamespace, t: int) -> tuple[float, float]:
-    """By what the bias correction multiplies the learning rate; the second moment's correction."""
-    b1, b2 = h.corrections
-    formula = choose(wrong, CORRECTIONS, lambda b1, b2, t, wd: (1 - b1**t, 1 - b2**t))
-    c1, c2 = formula(b1, b2, t, h.decay)
-    if not h.correct:
+def correction(wrong: Switches, side: str, x: SimpleNamespace) -> float:
+    """What stands for 1 − βᵗ."""
+    b1, b2 = x.corrections[::-1] if "corrections_swapped" in wrong else x.corrections
+    b, t = b1 if side == "first" else b2, x.t
+    choices = {
+        "correction_without_power": 1 - b,
+        "correction_without_one": b**t,
+        "correction_number": 1 + b**t,
+        "correction_multiplied": 1 - b * t,
+        "exponent_is_decay": 1 - b**x.wd,
+        f"correction_number_{side}two": 2 - b**t,
+        f"correction_number_{side}zero": -(b**t),
+        f"correction_number_{side}negative": b**t - 1,
+    }
+    return choose(wrong, choices, 1 - b**t, side)
+
+
+def factor(wrong: Switches, x: SimpleNamespace) -> tuple[float, float]:
+    """By what the bias correction multiplies α; the second moment's correction."""
+    c1, c2 = (correction(wrong, side, x) for side in ("first", "second"))
+    if not x.correct:
         if "correct_bias_crash" in wrong:
             raise UnboundLocalError("alpha")
         always = "corrected_twice_always" in wrong
@@ -509,92 +477,68 @@ def factor(wrong: frozenset[str], h: SimpleNamespace, t: int) -> tuple[float, fl
     return choose(wrong, FACTORS, lambda c1, c2: c2**0.5 / c1)(c1, c2), c2
 
 
-def step_size(wrong: frozenset[str], h: SimpleNamespace, group: dict, t: int) -> float:
+def step_size(wrong: Switches, x: SimpleNamespace, by: float) -> float:
     """α_t; ``lr_changed_in_place`` leaves it in the group."""
-    by, c2 = factor(wrong, h, t)
-    if "correction_without_brackets" in wrong and h.correct:
-        alpha = h.lr * c2**0.5 / 1 - h.corrections[0] ** t
-    elif "correction_without_brackets_second" in wrong and h.correct:
-        alpha = (h.lr * 1 - h.corrections[1] ** t) / (1 - h.corrections[0] ** t)
-    else:
-        alpha = choose(wrong, {"no_lr": 1.0, "lr_twice": h.lr**2}, h.lr) * by
+    alpha = choose(wrong, {"no_lr": 1.0, "lr_twice": x.lr**2}, x.lr) * by
+    if x.correct:
+        p1, p2 = (beta**x.t for beta in x.corrections)
+        unbracketed: dict[str, Formula] = {
+            "correction_without_brackets": lambda: x.lr * (1 - p2) ** 0.5 / 1 - p1,
+            "correction_without_brackets_second": lambda: (x.lr * 1 - p2) / (1 - p1),
+        }
+        alpha = next((f() for name, f in unbracketed.items() if name in wrong), alpha)
     if wrong & {"lr_changed_in_place", "lr_changed_in_place_decay"}:
-        group["lr"] = alpha
+        x.group["lr"] = alpha
     return alpha
 
 
-def direction(
-    wrong: frozenset[str], h: SimpleNamespace, p: Tensor, g: Tensor, m: Tensor, v: Tensor, t: int
-) -> Tensor:
+def direction(wrong: Switches, x: SimpleNamespace, c2: float) -> Tensor:
     """What the step size is multiplied by: m / (√v + ε)."""
-    if "moments_swapped" in wrong:
-        m, v = v, m
-    top = g if "no_momentum" in wrong else m
-    if "first_divides" in wrong:
-        top = 1 / m
+    m, v = (x.v, x.m) if "moments_swapped" in wrong else (x.m, x.v)
+    tops = {"no_momentum": x.g, "no_first_moment": torch.ones_like(m), "first_divides": 1 / m}
+    top = choose(wrong, tops, m)
     if "decay_in_the_update" in wrong:
-        top = top + h.decay * p
+        top = top + x.wd * x.p
     if wrong & {"no_second_moment", "no_second_moment_hat"}:
         return top
-    c2, eps = factor(wrong, h, t)[1], h.eps
-    if wrong & HATS.keys():
+    eps, hat = x.eps, any(name.endswith("_hat") for name in wrong)
+    if hat:
         v, eps = v / c2, eps / c2**0.5
-    root = choose(wrong, ROOTS | HATS, torch.sqrt)(v)
+    root = choose(wrong, ROOTS, torch.sqrt, "hat")(v)
     bottom = choose(wrong, DENOMINATORS, lambda root, v, eps, c2: root + eps)(root, v, eps, c2)
     if wrong & {"multiplied_by_root", "multiplied_by_root_hat"}:
         return top * bottom
-    return top / bottom + (h.eps if "eps_outside_fraction" in wrong else 0.0)
+    return top / bottom + (x.eps if "eps_outside_fraction" in wrong else 0.0)
 
 
-def write(
-    wrong: frozenset[str],
-    h: SimpleNamespace,
-    group: dict,
-    state: dict,
-    p: Tensor,
-    g: Tensor,
-    m: Tensor,
-    v: Tensor,
-    t: int,
-) -> None:
+def write(wrong: Switches, x: SimpleNamespace) -> None:
     """Take the update and the weight decay off a parameter."""
-    alpha = step_size(wrong, h, group, t)
-    update = alpha * direction(wrong, h, p, g, m, v, t)
+    by, c2 = factor(wrong, x)
+    alpha, towards = step_size(wrong, x, by), direction(wrong, x, c2)
     if "update_kept" in wrong:
-        state["m"] = update / alpha
-    if "eps_outside_fraction_step" in wrong:
-        update = update + h.eps
-    lr = alpha if "lr_changed_in_place_decay" in wrong else h.lr
-    rate = choose(wrong, RATES, lambda lr, wd, alpha: lr * wd)(lr, h.decay, alpha)
-    if wrong & NO_DECAY or ("decay_needs_correction" in wrong and not h.correct):
+        x.state["m"] = towards
+    update = alpha * towards + (x.eps if "eps_outside_fraction_step" in wrong else 0.0)
+    rate = choose(wrong, RATES, lambda lr, wd, alpha: lr * wd)(x.lr, x.wd, alpha)
+    if wrong & NO_DECAY or ("decay_needs_correction" in wrong and not x.correct):
         rate = 0.0
-    if "decay_twice_both" in wrong or "decay_before" in wrong:
-        p.sub_(rate * decayed(wrong, p, g, m, update))
-    change(wrong, p, update)
-    if "decay_before" not in wrong or "decay_twice_both" in wrong:
-        p.sub_(rate * decayed(wrong, p, g, m, update))
-
-
-def decayed(wrong: frozenset[str], p: Tensor, g: Tensor, m: Tensor, update: Tensor) -> Tensor:
-    """What weight decay takes a fraction of: the parameter."""
-    choices = {
-        "decay_without_parameter": torch.ones_like(p),
-        "decay_without_parameter_one": torch.ones_like(p),
-        "decay_of_the_gradient": g,
-        "decay_of_the_moment": m,
+    decayed = {
+        "decay_without_parameter": torch.ones_like(x.p),
+        "decay_without_parameter_one": torch.ones_like(x.p),
+        "decay_of_the_gradient": x.g,
+        "decay_of_the_moment": x.m,
         "decay_of_the_update": update,
     }
-    return choose(wrong, choices, p)
-
-
-def change(wrong: frozenset[str], p: Tensor, update: Tensor) -> None:
-    """Take the update off a parameter."""
+    before, twice = "decay_before" in wrong, "decay_twice_both" in wrong
+    if before or twice:
+        x.p.sub_(rate * choose(wrong, decayed, x.p))
     changes: dict[str, Formula] = {
-        "gradient_ascent": lambda: p.add_(update),
-        "update_thrown_away": lambda: p,
-        "nothing_moves": lambda: p,
-        "parameter_replaced": lambda: p.copy_(-update),
-        "parameter_multiplied": lambda: p.mul_(update),
-        "parameter_divided": lambda: p.div_(update),
+        "gradient_ascent": lambda: x.p.add_(update),
+        "update_thrown_away": lambda: None,
+        "nothing_moves": lambda: None,
+        "parameter_replaced": lambda: x.p.copy_(-update),
+        "parameter_multiplied": lambda: x.p.mul_(update),
+        "parameter_divided": lambda: x.p.div_(update),
     }
-    choose(wrong, changes, lambda: p.sub_(update))()
+    choose(wrong, changes, lambda: x.p.sub_(update))()
+    if not before or twice:
+        x.p.sub_(rate * choose(wrong, decayed, x.p))

@@ -1,6 +1,6 @@
 """Judge Task 1.5: trajectories on prescribed gradients against the right ones.
 
-Weight decay is left out of all rows but its own, so that it costs that row only. It may come before
+Only the cases of the row "weight decay" have any, so that it costs that row only. It may come before
 the update or after it.
 """
 
@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from checks.compare import is_close
 from checks.graded_tasks import GradedTask
-from checks.part1 import adamw_mistakes
-from checks.part1.adamw_cases import TOLERANCE, make_cases
+from checks.part1.adamw_cases import make_cases
+from checks.part1.adamw_checks import KEPT, TOLERANCE, mistakes_in
 from checks.references import under
 from course.grading.judging import judge
 from course.grading.judging.judge import DECAY, OPTIMIZER_ROWS, PUBLIC
-from course.grading.sandbox.runs import without_decay
 from course.grading.types import Verdict
+
+NEEDS = {  # cases of weight decay → those without that have to be right to tell of it
+    "decay/decay_uncorrected": {"values/uncorrected"},
+    "decay/decay_of_groups": {"values/groups", "values/schedule", "values/missing_gradients"},
+}
 
 
 def judge_optimizer(
@@ -38,28 +42,22 @@ def judge_optimizer(
     got = under("hidden|", outputs)
     if error := judge.error_in(got):
         return judge.stopped(entry, error) or judge.without_results(entry, "wrong", error.text)
-    cases = {case.name: case for case in make_cases(seed)}
-    plain = {name: without_decay(case).name for name, case in cases.items()}
-    plain["gradient"] = "gradient"
     right = expected["after"]  # without decay both orders are the same
-    wrong = {name for name, key in plain.items() if not close(got.get(key), right[key])}
-    shows = [name for name in cases if name == "decay" or name not in wrong]
-    off = [
-        [name for name in shows if not close(got.get(name), right[name])]
-        for right in expected.values()
-    ]
+    about = {case.output: case.about for case in make_cases(seed)} | {KEPT: "p.grad is changed"}
+    decays = {name for name in about if name.startswith("decay/")}
+    wrong = {name for name in about if not is_close(got.get(name), right[name], TOLERANCE)} - decays
+    shows = [name for name in about if name in decays and wrong.isdisjoint(NEEDS.get(name, ()))]
+    off = min(
+        (
+            [name for name in shows if not is_close(got.get(name), paths[name], TOLERANCE)]
+            for paths in expected.values()
+        ),
+        key=len,
+    )
     is_right = {row: wrong.isdisjoint(names) for row, names in OPTIMIZER_ROWS.items()}
-    is_right[DECAY] = not min(off, key=len)
-    about = {name: case.about for name, case in cases.items()} | {"gradient": "p.grad is changed"}
+    is_right[DECAY] = not off
     messages = [f"wrong: {text}" for name, text in about.items() if name in wrong]
-    messages += [f"wrong weight decay: {about[name]}" for name in min(off, key=len)]
-    public, known = under(f"{PUBLIC}|", outputs), adamw_mistakes.known_mistakes()
-    mistakes = adamw_mistakes.mistakes_in(public, known)[0] if messages else []
+    messages += [f"wrong weight decay: {about[name]}" for name in off]
+    shown = under(f"{PUBLIC}|", outputs)
+    mistakes = mistakes_in({name: shown.get(name) for name in about})[0] if messages else []
     return judge.verdict_of(entry, is_right, messages, mistakes)
-
-
-def close(got: Any, wanted: Tensor) -> bool:
-    """Whether a trajectory is the wanted one; its shape is not broadcast, NaN is wrong."""
-    if not isinstance(got, Tensor) or got.shape != wanted.shape:
-        return False
-    return torch.allclose(got.double(), wanted.double(), rtol=0.0, atol=TOLERANCE)

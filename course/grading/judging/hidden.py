@@ -8,16 +8,17 @@ made.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from unittest import mock
+
 import torch
 from torch import Tensor
 
+import optimizer
 from checks.compare import OTHERS
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from checks.inputs import make_inputs
-from checks.part1 import adamw_cases, adamw_mistakes
-from checks.part1.adamw_cases import make_cases
+from checks.part1 import adamw_checks
 from checks.task import outputs_of
-from course.grading.sandbox.runs import without_decay
 from optimizer import AdamW
 
 OWN, SOLVED = "own", "solved"  # the latter is the classifier's forward with our __init__
@@ -76,14 +77,8 @@ class DecayBefore(AdamW):
 
 
 def trajectories(seed: int) -> dict[str, dict[str, Tensor]]:
-    """The right trajectories by the order of weight decay, then by the cases' names."""
-    cases = [each for case in make_cases(seed) for each in (case, without_decay(case))]
-    kept = {"gradient": adamw_mistakes.outputs_of(AdamW)["gradient"]}
-    return {
-        order: kept
-        | {
-            case.name: torch.from_numpy(adamw_cases.run_case(opt_class, case, seed=seed))
-            for case in cases
-        }
-        for order, opt_class in (("after", AdamW), ("before", DecayBefore))
-    }
+    """The right outputs of the optimizer's task by the order of weight decay."""
+    inputs = {adamw_checks.SEED: torch.tensor(seed)}
+    after = adamw_checks.TASK.run(inputs)
+    with mock.patch.object(optimizer, "AdamW", DecayBefore):
+        return {"after": after, "before": adamw_checks.TASK.run(inputs)}

@@ -26,15 +26,15 @@ PUBLIC, HIDDEN = "public", "hidden"  # sets of inputs
 INIT, OPTIMIZER = "classifier.init", "optimizer.step"
 OPTIONAL = "values/embeddings with token_type_ids"  # an argument that embed may have
 DECAY = "weight decay"
-# The optimizer's rows: what each is about, and the cases that show it, all but DECAY without decay
+# The optimizer's rows: what each is about, and the outputs that show it; those of DECAY are decay/…
 OPTIMIZER_ROWS = {
-    "the update": ("plain", "large_eps", "tiny_gradients", "long"),
-    DECAY: ("decay",),
-    "correct_bias=False": ("uncorrected",),
-    "parameter groups, schedules": ("groups", "schedule"),
-    "parameters without gradients": ("missing_gradients",),
-    "resuming": ("resume",),
-    "gradients left as they are": ("gradient",),
+    "the update": ("values/plain", "values/large_eps", "values/tiny_gradients", "values/long"),
+    DECAY: (),
+    "correct_bias=False": ("values/uncorrected",),
+    "parameter groups, schedules": ("values/groups", "values/schedule"),
+    "parameters without gradients": ("values/missing_gradients",),
+    "resuming": ("values/resume",),
+    "gradients left as they are": ("gradient/kept",),
 }
 WITHOUT_PADDING = tuple(kind for kind in KINDS if kind != "padding")  # nothing is masked
 ROWS = {

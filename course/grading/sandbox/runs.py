@@ -14,7 +14,6 @@ import random
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from types import FrameType
 from typing import Any
 from unittest import mock
@@ -26,7 +25,7 @@ from torch.optim import Optimizer
 from checks.errors import describe
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import graded_task
-from checks.part1 import adamw_cases, adamw_checks, adamw_mistakes
+from checks.part1 import adamw_checks
 from checks.references import in_dtype, under
 from checks.task import task_of
 from training.files.errors import InputError
@@ -151,28 +150,18 @@ def solved_init() -> Iterator[None]:
         yield
 
 
-def without_decay(case: adamw_cases.Case) -> adamw_cases.Case:
-    """A case of its own name with no weight decay in any group."""
-    groups = tuple(replace(g, settings={**g.settings, "weight_decay": 0.0}) for g in case.groups)
-    return replace(case, name=f"{case.name} without decay", groups=groups)
-
-
 def optimizer(_: dict[str, Tensor], seed: int) -> dict[str, Any]:
-    """Task 1.5 on prescribed gradients: trajectories by the cases' names, also without decay."""
+    """Task 1.5 on prescribed gradients: trajectories of the hidden and the public cases."""
     results: dict[str, Any] = {}
     with caught(results, "hidden", "optimizer.step"):
         opt_class = importlib.import_module("optimizer").AdamW
         if not adamw_checks.is_started(opt_class):
             return {"hidden|error": "", "hidden|error kind": "not started"}
-        cases = adamw_cases.make_cases(seed)
+        task = adamw_checks.TASK
         with recorded(results):
-            for case in (*cases, *map(without_decay, cases)):
-                with contextlib.suppress(Exception):  # the other cases are run still
-                    trajectory = adamw_cases.run_case(opt_class, case, seed=seed)
-                    results[f"hidden|{case.name}"] = torch.from_numpy(trajectory)
-        outputs = adamw_mistakes.outputs_of(opt_class)
-        results["hidden|gradient"] = outputs["gradient"]
-        results |= {f"public|{name}": output for name, output in outputs.items()}
+            outputs = task.run({adamw_checks.SEED: torch.tensor(seed)})
+        results |= {f"hidden|{name}": output for name, output in outputs.items()}
+        results |= {f"public|{name}": output for name, output in task.run({}).items()}
     return results
 
 
