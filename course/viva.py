@@ -65,7 +65,7 @@ def sheet_of(
         if not groups[-1]:
             why = STATUSES.get(reply.status, "raises an exception")
             notes.append(NOT_RUN.format(graded_task(name).title, why))
-    return sheets.Sheet(submission, subjects, choose(groups, count), notes)
+    return sheets.Sheet(submission, subjects, choose(groups, count, (2, count)), notes)
 
 
 def asked_of(subject: dict, reply: protocol.Reply, rng: random.Random) -> list[Question]:

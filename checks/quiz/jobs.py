@@ -30,7 +30,8 @@ def run(job: str) -> Outcome:
         groups += [asked] * bool(asked)
         subjects[task.id] = {key: subject[key] for key in ("code", "given")}
         notes += [SILENT.format(task.title, task.check)] * (not asked)
-        if len(chosen := choose(groups, int(count))) == int(count):
+        if len(choose(groups, int(count), (2,))) == int(count):
             break
+    chosen = choose(groups, int(count), (2, int(count)))
     made = {"subjects": subjects, "questions": [*map(asdict, chosen)], "notes": notes}
     return Outcome("quiz", "ok", json.dumps(made))

@@ -47,6 +47,7 @@ WORDS = {  # an output as an option, by its kind
     "padding": "how much the padding influences {}",
 }
 OURS = re.compile(r"^(context|result|embeddings|logits)\b")  # what the checks call the result
+MISTAKE = "a mistake"  # what a question may be about
 PLACE = " (after attention)"  # of add_norm, where it is also run after the feed-forward network
 GIVEN = "There is padding in the batch, and weights and biases are random, unless said otherwise."
 OF_ADAMW = "A run has ten steps with lr=0.05 and no weight decay, unless said otherwise."
@@ -118,14 +119,18 @@ def questions_of(
             yield Question(subject["task"], about, text, tuple(options), reasons, key)
 
 
-def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
-    """So many questions, of two or more for each function, each about another edit and subject.
+def choose(
+    groups: Sequence[Sequence[Question]], count: int, sizes: tuple[int, ...]
+) -> list[Question]:
+    """So many questions, each about another edit, and about another subject while there is one.
 
     Args:
         groups: of each function its questions; the first functions are asked about first.
+        sizes: how many of each function, in one round after the other.
     """
     chosen: list[Question] = []
-    for group in (g for size in (2, count) for g in groups for _ in range(size)):
+    wrong = [[q] for group in groups for q in group if q.about == MISTAKE]
+    for group in (g for size in sizes for g in [*wrong, *groups] for _ in range(size)):
         edits, abouts = {q.text.split(". ")[0] for q in chosen}, {q.about for q in chosen}
         new = [q for q in group if q.text.split(". ")[0] not in edits and q not in chosen]
         new = [q for q in new if q.about not in abouts] or new
@@ -143,7 +148,7 @@ def mistakes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -
     found = {mistake.name for mistake in find(subject["task"], outputs)[0]} if outputs else set()
     known = load_table(subject["task"]).mistakes.values() if found else ()
     text = "The function does not compute what the task asks. What is true of it?"
-    yield "mistake", text, {m.says: (m.name in found, m.hint) for m in known}
+    yield MISTAKE, text, {m.says: (m.name in found, m.hint) for m in known}
 
 
 def changes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
@@ -168,24 +173,28 @@ def option_of(task_id: str, output: str, variation: str) -> str:
     """An output as an option; "" where it is none."""
     kind, _, what = output.partition("/")
     if task_id == "optimizer.step":
-        abouts = {case.output: f"the parameters: {case.about}" for case in CASES}
+        abouts = {case.output: f"the run: {case.about}" for case in CASES}
         return abouts.get(output, "")
-    if kind not in WORDS or "|" in what or not OURS.match(what) or "feed-forward" in what:
+    what = what.replace(PLACE, "").replace("pieces", "tokens")
+    is_one = kind in WORDS and OURS.match(what) and "|" not in what and "feed-forward" not in what
+    if not is_one or (kind == "padding" and task_id != "bert.attention"):
         return ""
-    result = OURS.sub("the result", what.replace(PLACE, "").replace("pieces", "tokens"))
-    return f"{WORDS[kind].format(result)} {variation}".strip() * (not variation or kind == "values")
+    if variation and (kind != "values" or not OURS.fullmatch(what)):
+        return ""
+    return f"{WORDS[kind].format(OURS.sub('the result', what))} {variation}".strip()
 
 
 def shapes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
     """What shape a variable has after a line."""
-    key = next(iter(numbers), "")  # of the result in evaluation mode
+    keys = [k for k in numbers if k.startswith("0/0|values/") and option_of(subject["task"], k[4:], "")]
+    key = min(keys, key=len, default="")  # of the result in evaluation mode
     values, code = variables(subject, numbers, key), dict(map(tuple, subject["code"]))
     for time, line, name in rng.sample([*values], len(values)):
         size, used = tuple(values[time, line, name].shape), {}
         for (_, earlier, other), value in values.items():
             if earlier < line and re.search(rf"\b{other}\b", code.get(line, "")):
                 used[other] = tuple(value.shape)
-        if time != 1 or len(size) < 2 or size in used.values() or str(size) in subject["given"]:
+        if time != 1 or not 1 < len(size) < 5 or size in used.values() or str(size) in subject["given"]:
             continue
         near = {tuple(v.shape): f"`{other}` has it" for (*_, other), v in values.items()}
         for version, edit in enumerate(subject["edits"], start=1):

@@ -67,10 +67,10 @@ def reason(
         _, line, name = later[0]
         value = "0" if not before[later[0]].any() else "the same"
         return f"after line {line}, `{name}` is {value} with and without the edit"
-    ran, runs = ({line for _, line, _ in of if line >= edited} for of in (before, after))
-    if ran != runs and not changed:
-        line = min(ran ^ runs)
-        return f"line {line} {'does not run any more' if line in ran else 'runs now'}"
+    for gone, here, verb in ((before, after, "no longer changes"), (after, before, "now changes")):
+        missing = [place for place in gone if place[1] >= edited and place not in here]
+        if missing and not changed:
+            return f"line {missing[0][1]} {verb} `{missing[0][2]}`"
     changed["the result `"] = numbers[output], numbers[key]
     told = (f"{where}{text}" for where, pair in changed.items() if (text := fact(*pair)))
     where, pair = next(iter(changed.items()))

@@ -67,7 +67,7 @@ def run(
     steps, made = task_of(WHOLE_LAYER.get(subject["task"], subject["task"])).steps(inputs), {}
     if subject["task"] == "optimizer.step":  # case by case
         adamw = importlib.import_module("optimizer").AdamW
-        steps = ({case.output: torch.from_numpy(run_case(adamw, case))} for case in CASES)
+        steps = ({case.output: run_case(adamw, case)} for case in CASES)
     while True:
         values: dict[str, Tensor] = {}
         with watched(subject, values, since):
