@@ -61,11 +61,12 @@ def make_inputs(seed: int) -> dict[str, Tensor]:
 
 
 def in_words(task_id: str, seed: int) -> str:
-    """The random inputs of a task by the names of its arguments, with their shapes."""
-    names = {"mask": "attention_mask", "ids": "input_ids", "hidden": "hidden_states"}
-    names |= {"attended": "output", "segments": "token_type_ids"}
+    """The random inputs of a task by the names of its arguments: ids, and shapes of all else."""
+    names = {"mask": "attention_mask", "hidden": "hidden_states", "attended": "output"}
+    others = ("cotangent", "real", "theta", "sizes", "expanded", "segments")
     given = vars(inputs_of(task_id, make_inputs(seed))).items()
-    hidden = ("cotangent", "real", "theta", "sizes", "expanded")
     return ", ".join(
-        f"`{names.get(n, n)}` {tuple(x.shape)}" for n, x in given if not n.endswith(hidden)
+        f"`input_ids` = {x.tolist()}" if n == "ids" else f"`{names.get(n, n)}` {tuple(x.shape)}"
+        for n, x in given
+        if not n.endswith(others)
     )

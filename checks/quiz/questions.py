@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import io
 import itertools
 import random
@@ -23,14 +22,14 @@ from torch import Tensor
 from checks.compare import TOLERANCES, is_close
 from checks.graded_tasks import GradedTask
 from checks.hunt.edits import Edit, Function, in_turns
-from checks.inputs import in_words, inputs_of, make_inputs
+from checks.inputs import in_words, make_inputs
 from checks.known import find, load_table
 from checks.part1.adamw_cases import CASES
 from checks.quiz.reasons import reason, variables
 from checks.quiz.runs import ways_of
 from checks.references import load_references
 
-MOST_EDITS, MOST_OF_ADAMW = 10, 20  # of a function: most edits change all of AdamW's runs
+MOST_EDITS, MOST_OF_ATTENTION = 20, 10  # of a function; attention has the largest tensors
 ZEROS = {  # variations of the inputs: in words, and which input is 0
     "bert.attention": {
         "where all keys are 0": "key",
@@ -74,7 +73,8 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
     function, seed = Function(task, source), rng.randrange(10_000)
     while make_inputs(seed)["bert.attention/inputs/mask"].shape[-1] in (3, 6, 7):
         seed += 1  # until the length of the sentences is not another size, too
-    inputs, most = in_words(task.id, seed), MOST_OF_ADAMW if "step" in task.id else MOST_EDITS
+    inputs, is_large = in_words(task.id, seed), task.id == "bert.attention"
+    most = MOST_OF_ATTENTION if is_large else MOST_EDITS
     lead = f"{inputs}. {GIVEN}" if inputs else OF_ADAMW * (task.id == "optimizer.step")
     return {
         "task": task.id,
@@ -83,8 +83,10 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
         "zeros": ZEROS.get(task.id, {}),
         "edits": [asdict(edit) for edit in in_turns(function.edits(), rng)[:most]],
         "range": (function.first, function.node.end_lineno),
-        "names": sorted({part.id for part in ast.walk(function.node) if isinstance(part, ast.Name)}),
-        "layers": re.findall(r"self\.(\w+) *[:=]", source),
+        "names": sorted(
+            {part.id for part in ast.walk(function.node) if isinstance(part, ast.Name)}
+        ),
+        "words": sorted({*re.findall(r"\w+", f"{source} {' '.join(load_references())}")}),
         "code": shown(function),
         "given": lead,
     }
@@ -148,7 +150,7 @@ def mistakes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -
     found = {mistake.name for mistake in find(subject["task"], outputs)[0]} if outputs else set()
     known = load_table(subject["task"]).mistakes.values() if found else ()
     text = "The function does not compute what the task asks. What is true of it?"
-    yield MISTAKE, text, {m.says: (m.name in found, m.hint) for m in known}
+    yield MISTAKE, text, {m.says: (m.name in found, m.hint * (m.name in found)) for m in known}
 
 
 def changes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
@@ -186,7 +188,9 @@ def option_of(task_id: str, output: str, variation: str) -> str:
 
 def shapes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
     """What shape a variable has after a line."""
-    keys = [k for k in numbers if k.startswith("0/0|values/") and option_of(subject["task"], k[4:], "")]
+    keys = [
+        k for k in numbers if k.startswith("0/0|values/") and option_of(subject["task"], k[4:], "")
+    ]
     key = min(keys, key=len, default="")  # of the result in evaluation mode
     values, code = variables(subject, numbers, key), dict(map(tuple, subject["code"]))
     for time, line, name in rng.sample([*values], len(values)):
@@ -194,7 +198,12 @@ def shapes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> 
         for (_, earlier, other), value in values.items():
             if earlier < line and re.search(rf"\b{other}\b", code.get(line, "")):
                 used[other] = tuple(value.shape)
-        if time != 1 or not 1 < len(size) < 5 or size in used.values() or str(size) in subject["given"]:
+        if (
+            time != 1
+            or not 1 < len(size) < 5
+            or size in used.values()
+            or str(size) in subject["given"]
+        ):
             continue
         near = {tuple(v.shape): f"`{other}` has it" for (*_, other), v in values.items()}
         for version, edit in enumerate(subject["edits"], start=1):
@@ -205,7 +214,7 @@ def shapes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> 
         claims = {str(other): (False, why) for other, why in near.items() if len(other) > 1}
         of = ", ".join(f"`{other}` {shape}" for other, shape in used.items())
         claims[str(size)] = True, f"line {line} makes it{' of ' * bool(of)}{of}"
-        yield f"shape {size}", f"What is the shape of `{name}` after line {line}?", claims
+        yield "a shape", f"What is the shape of `{name}` after line {line}?", claims
 
 
 def gradients(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
@@ -221,13 +230,16 @@ def gradients(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) 
                 continue
             names = rng.sample(told, min(len(told), rng.choice((1, 2))))
             names += rng.sample(others, min(len(others), 3 - len(names)))
-            names = rng.sample(names, len(names))
             sets = [s for n in range(len(names) + 1) for s in itertools.combinations(names, n)]
             right = tuple(name for name in names if clear[name])
             sizes = f"the largest numbers: {', '.join(f'`{n}` {has[n]:.2g}' for n in names)}"
             claims = {listed(s): (s == right, sizes * (s == right)) for s in sets}
             text = f"{f'Suppose {Edit(**edit)}. ' if edit else ''}A loss is computed of {way}. "
-            yield "gradient", f"{text}Which of {listed(names)} get a gradient that is not 0?", claims
+            yield (
+                "a gradient",
+                f"{text}Which of {listed(names)} get a gradient other than 0?",
+                claims,
+            )
 
 
 def listed(names: Sequence[str]) -> str:
@@ -239,40 +251,18 @@ def listed(names: Sequence[str]) -> str:
 def largest(
     subject: Mapping[str, Any], numbers: Numbers, version: int
 ) -> dict[str, dict[str, float]]:
-    """The largest number of each gradient of a version: of which loss → name → number."""
-    made: dict[str, dict[str, float]] = {}
-    ways = {str(n): way for n, way in enumerate(ways_words(subject))}
+    """Of a version: what a loss is computed of → name → the largest number of its gradient."""
+    ways = [f"what `{m}` returns, with option={o!r}" for o, m in ways_of(subject["task"])]
+    made: dict[str, dict[str, float]] = {way: {} for way in ["the result", *ways]}
     for key, value in numbers.items():
         head, output, *names = key.split("|")
         name = names[0] if names else output.removeprefix("gradients/").removesuffix(PLACE)
-        if head != f"{version}/0" or not is_known(subject, name):
-            continue
-        if output in ways and value.dim():
-            rows = {f"{name}[{row}]": size for row, size in enumerate(value.tolist())}
-            made.setdefault(ways[output], {}).update(rows)
-        elif output in ways or (output.startswith("gradients/") and not ways):
-            made.setdefault(ways.get(output, "the result"), {})[name] = value.item()
+        is_known = set(re.findall(r"\w+", name)) <= set(subject["words"])  # no other text gets in
+        is_one = output.isdigit() if names else output.startswith("gradients/")
+        if head == f"{version}/0" and is_one and is_known and "(" not in name:
+            way = ways[int(output)] if names else "the result"
+            rows = {
+                f"{name}[{row}]": x for row, x in enumerate(value.tolist() if value.dim() else ())
+            }
+            made[way] |= rows or {name: value.item()}
     return made
-
-
-def ways_words(subject: Mapping[str, Any]) -> list[str]:
-    """The losses of ``ways_of`` in words."""
-    if subject["task"] == "bert.embed":
-        ids = inputs_of("bert.embed", make_inputs(subject["seed"])).ids[:1].tolist()
-        return [f"the result for `input_ids` = {ids}"]
-    return [f"what `{m}` returns, with option={o!r}" for o, m in ways_of(subject["task"])]
-
-
-def is_known(subject: Mapping[str, Any], name: str) -> bool:
-    """Whether a name is one of ours, or of a layer in the source: no process gives other text."""
-    layer, _, rest = name.partition(".")
-    is_own = layer in subject["layers"] and re.fullmatch(r"(\d+\.)*(weight|bias)", rest)
-    is_ours = "(" not in name and name.removeprefix("bert.") in our_names()
-    return bool(is_own) or (is_ours and ("embed" in name or subject["task"] != "bert.embed"))
-
-
-@functools.cache
-def our_names() -> frozenset[str]:
-    """Inputs and parameters that the checks make."""
-    names = (re.split("^weights/|/gradients/", key) for key in load_references())
-    return frozenset(name[1].removesuffix(PLACE) for name in names if len(name) > 1)

@@ -64,8 +64,8 @@ def reason(
             return f"{[*changed][0]}` differs, but the result does not"
         if not later:
             return f"line {edited} gives the same there"
-        _, line, name = later[0]
-        value = "0" if not before[later[0]].any() else "the same"
+        place = later[0] if later[0][1] == edited else later[-1]
+        (_, line, name), value = place, "the same" if before[place].any() else "0"
         return f"after line {line}, `{name}` is {value} with and without the edit"
     for gone, here, verb in ((before, after, "no longer changes"), (after, before, "now changes")):
         missing = [place for place in gone if place[1] >= edited and place not in here]

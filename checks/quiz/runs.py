@@ -5,7 +5,7 @@ and with one of them 0. An edit with which it raises an exception has no numbers
 
     version/variation|output                    what the task's run gives: "values/context", …
     version/variation|output|time:line:name     a variable after a line, in the first calls for it
-    version/0|way|name                          the largest number of a parameter's gradient
+    version/0|way|name                          a gradient's largest number, of a loss of ``ways_of``
     stored|output                               of the stored inputs, which tell known mistakes
 """
 
@@ -15,6 +15,7 @@ import contextlib
 import importlib
 import itertools
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import FrameType
@@ -30,11 +31,10 @@ from checks.hunt.edits import Edit
 from checks.hunt.installed import installed_source
 from checks.inputs import make_inputs
 from checks.part1.adamw_cases import CASES, run_case
-from checks.references import inputs_of, student_model
+from checks.references import inputs_of
 from checks.task import MODULES, outputs_of, task_of
 
 WHOLE_LAYER = {"bert.layer": "bert.layer, whole"}  # with the student's own attention and add_norm
-OPTIONS = ("pretrain", "finetune")
 HEADS = ("predict_sentiment", "predict_paraphrase", "predict_similarity")
 TRACED = ("values/", "dropout/", "decay/")  # outputs on whose way variables are noted
 MOST_CALLS = 2  # whose variables are noted, for one output
@@ -43,20 +43,25 @@ MOST_CALLS = 2  # whose variables are noted, for one output
 def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
     """All numbers of a subject."""
     task, lines = graded_task(subject["task"]), subject["source"].split("\n")
-    inputs, made = make_inputs(subject["seed"]), {}
+    inputs, has_run = make_inputs(subject["seed"]), task.part in MODULES
+    dtype, made = torch.float64 if has_run else torch.float32, {}
     for version, edit in enumerate([None, *subject["edits"]]):
         text, own = "\n".join(Edit(**edit).of(lines) if edit else lines), {}
         since = edit["first"] if edit else 0  # above it nothing changes
         with contextlib.suppress(Exception, SystemExit), installed_source(task.file, text):
-            with default_dtype(torch.float64 if task.part in MODULES else torch.float32), FixedDropout():
-                for variation, zero in enumerate(["", *subject["zeros"].values()]):
+            ignored = warnings.catch_warnings(action="ignore")  # of what edits do
+            with default_dtype(dtype), FixedDropout(), ignored:
+                for n, zero in enumerate(["", *subject["zeros"].values()] if has_run else ()):
                     name = f"{task.id}/inputs/{zero}"
                     given = inputs | ({name: torch.zeros_like(inputs[name])} if zero else {})
-                    if task.part in MODULES:
-                        own |= run(subject, given, f"{version}/{variation}", since)
-                own |= of_parameters(task.id, inputs, f"{version}/0")
+                    own |= run(subject, given, f"{version}/{n}", since)
+                for way, (model, result) in enumerate(results(task.id, inputs)):
+                    (result * torch.randn(result.shape)).sum().backward()
+                    for name, weight in model.named_parameters():
+                        grad = torch.zeros(1) if weight.grad is None else weight.grad
+                        own[f"{version}/0|{way}|{name}"] = grad.abs().max()
             made |= own
-    stored = outputs_of(task.id) if task.part in MODULES else {}
+    stored = outputs_of(task.id) if has_run else {}
     return made | {f"stored|{name}": output for name, output in stored.items()}
 
 
@@ -76,17 +81,15 @@ def run(
             return made
         for output, value in step.items():
             if output.startswith("gradients/"):
-                made[f"{head}|{output}"] = torch.zeros(()) if value is None else value.abs().max()
-            else:
-                made[f"{head}|{output}"] = value.detach()
+                value = torch.zeros(1) if value is None else value.abs()
+                value = value.amax(1) if "_embedding" in output and value.dim() > 1 else value.max()
+            made[f"{head}|{output}"] = value.detach()
             if output.startswith(TRACED):
                 made |= {f"{head}|{output}|{place}": number for place, number in values.items()}
 
 
 @contextlib.contextmanager
-def watched(
-    subject: Mapping[str, Any], values: dict[str, Tensor], since: int
-) -> Iterator[None]:
+def watched(subject: Mapping[str, Any], values: dict[str, Tensor], since: int) -> Iterator[None]:
     """While active, each number and tensor of the function is noted after lines that change it."""
     (first, last), path = subject["range"], str(ROOT / graded_task(subject["task"]).file)
     times, calls = Counter(), itertools.count(1)
@@ -124,42 +127,25 @@ def watched(
         sys.settrace(before)
 
 
-def of_parameters(task_id: str, inputs: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:
-    """The largest number of each parameter's gradient after a loss of the function's result."""
-    made = {}
-    for way, (model, result) in enumerate(results(task_id, inputs)):
-        (result * torch.randn(result.shape)).sum().backward()
-        for name, weight in model.named_parameters():
-            grad = torch.zeros_like(weight) if weight.grad is None else weight.grad.abs()
-            of_rows = task_id == "bert.embed" and name.endswith("embedding.weight")
-            made[f"{head}|{way}|{name}"] = grad.amax(1) if of_rows else grad.max()
-    return made
-
-
 def results(task_id: str, inputs: Mapping[str, Tensor]) -> Iterator[tuple[nn.Module, Tensor]]:
     """Models and what they return, in the order of ``ways_of``."""
-    for way in ways_of(task_id):
-        if task_id == "bert.embed":
-            model = student_model(inputs)
-            yield model, model.embed(inputs_of(task_id, inputs).ids[:1])
-        elif task_id.startswith("classifier"):
+    for option, method in ways_of(task_id):
+        if task_id.startswith("classifier"):
             runs = importlib.import_module("checks.part1.runs")
-            model, *_ = runs.student_classifier(inputs, way[0])
+            model, *_ = runs.student_classifier(inputs, option)
             given = inputs_of("classifier.forward", inputs)
             yield model, model(given.input_ids, given.attention_mask)
         else:  # of part 2, with whose handout these come
             models = importlib.import_module("checks.part2.models")
             batches = importlib.import_module("checks.part2.batches")
-            model, batch = models.student_model(way[0])[0].eval(), batches.batch_for(f"multitask.{way[1]}")
-            yield model, getattr(model, way[1])(*(tensor for texts in batch for tensor in texts))
+            model = models.student_model(option)[0].eval()
+            given = itertools.chain(*batches.batch_for(f"multitask.{method}"))
+            yield model, getattr(model, method)(*given)
 
 
 def ways_of(task_id: str) -> list[tuple[str, str]]:
-    """How models are made of which the parameters' gradients are asked: option and method."""
+    """How models are made, and what a loss is computed of: option and method."""
     file, _, name = task_id.partition(".")
-    if file == "multitask":
-        methods = HEADS if name == "init" else (name,)
-        return [(option, method) for option in OPTIONS for method in methods]
-    if file == "classifier":
-        return [(option, "forward") for option in OPTIONS]
-    return [("", "embed")] * (name == "embed")
+    heads = HEADS if name == "init" else (name,)
+    methods = {"classifier": ("forward",), "multitask": heads}.get(file, ())
+    return [*itertools.product(("pretrain", "finetune"), methods)]
