@@ -19,7 +19,7 @@ from checks.graded_tasks import GradedTask
 from training.files.errors import InputError
 
 MARK = re.compile(r"^( *)### (?:TODO|BEGIN SOLUTION)")  # above a student's own lines
-GIVEN = re.compile(r"\b(closure|loss|enable_grad)\b|sparse|\.grad is None")  # in AdamW.step
+GIVEN = re.compile(r"\b(closure|loss|enable_grad|raise)\b|sparse|\.grad is None")  # in AdamW.step
 SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@"}
 OTHERS = {"+": "-", "-": "+", "*": "/", "/": "*"}  # what an operator is taken for
 NEIGHBOURS = {  # what functions and keys are taken for

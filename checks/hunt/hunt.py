@@ -146,8 +146,9 @@ class Hunt:
         lines = []
         for edit, text in ((bug.edit, bug.text) for bug in survivors):
             code = [x.partition("  #")[0] for x in function.lines[edit.first - 1 : edit.last]]
+            before = " ".join(" ".join(code).split())
             lines += [
-                f"{INDENT}survived  {self.task.file}:{edit.first}  {' '.join(' '.join(code).split())}",
+                f"{INDENT}survived  {self.task.file}:{edit.first}  {before}",
                 f"{INDENT} becomes  {edit.text.strip() or '(nothing)'}",
                 *wrapped(text),
             ]

@@ -218,7 +218,7 @@ def shapes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> 
 
 
 def gradients(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
-    """Which of three inputs or parameters get a gradient, as it is or after an edit that matters."""
+    """Which of three inputs or parameters get a gradient, also after an edit that matters."""
     plain = largest(subject, numbers, 0)
     for version, edit in enumerate([None, *subject["edits"]]):
         for way, has in largest(subject, numbers, version).items():

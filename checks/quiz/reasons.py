@@ -49,7 +49,7 @@ def reason(
     if "|padding/" in output:
         most, without = (numbers[name].abs().max().item() for name in (key, output))
         if is_same:
-            return f"{f'by up to {most:.2g}' if most > TOLERANCE else 'not at all'}, as without the edit"
+            return f"by {most:.2g} at most, with and without the edit"
         return f"by up to {most:.2g} instead of {without:.2g}"
     before, after = (variables(subject, numbers, name) for name in (output, key))
     changed = {
@@ -61,7 +61,7 @@ def reason(
     if is_same:
         later = [place for place in before if place[1] >= edited and place[0]]
         if changed:
-            return f"{[*changed][0]}` differs, but the result does not"
+            return f"{next(iter(changed))}` differs, but the result does not"
         if not later:
             return f"line {edited} gives the same there"
         place = later[0] if later[0][1] == edited else later[-1]

@@ -5,7 +5,7 @@ and with one of them 0. An edit with which it raises an exception has no numbers
 
     version/variation|output                    what the task's run gives: "values/context", …
     version/variation|output|time:line:name     a variable after a line, in the first calls for it
-    version/0|way|name                          a gradient's largest number, of a loss of ``ways_of``
+    version/0|way|name                          a gradient's largest number, see ``ways_of``
     stored|output                               of the stored inputs, which tell known mistakes
 """
 
@@ -60,9 +60,9 @@ def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
                     for name, weight in model.named_parameters():
                         grad = torch.zeros(1) if weight.grad is None else weight.grad
                         own[f"{version}/0|{way}|{name}"] = grad.abs().max()
-            made |= own
-    stored = outputs_of(task.id) if has_run else {}
-    return made | {f"stored|{name}": output for name, output in stored.items()}
+            stored = outputs_of(task.id) if has_run and not edit else {}
+            made |= own | {f"stored|{name}": output for name, output in stored.items()}
+    return made
 
 
 def run(
