@@ -46,7 +46,8 @@ ABOUT = {  # what code is about, by the words in it
     "step count": r"step|count|\bt\b",
     "scores": r"@|score|matmul|einsum",
 }
-Change = tuple[str, str]  # what takes a node's place, and a word for that, if the code has none
+OPERATORS = ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript
+Change = tuple[str, str]  # what takes a node's place, and what that is about if the code has it not
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,10 @@ class Edit:
     about: str  # "mask", "dropout", …
 
     def __str__(self) -> str:
-        lines = f"line {self.first}"
-        lines = lines if self.first == self.last else f"lines {self.first} to {self.last}"
+        is_one = self.first == self.last
+        lines = f"line {self.first} is" if is_one else f"lines {self.first} to {self.last} are"
         new = f"replaced by `{' '.join(self.text.split())}`" if self.text else "left out"
-        return f"{lines} {'is' if self.first == self.last else 'are'} {new}"
+        return f"{lines} {new}"
 
     def of(self, lines: Sequence[str]) -> list[str]:
         """A file's lines with the edit; those below it keep their numbers."""
@@ -101,39 +102,30 @@ class Function:
 
     def own_statements(self) -> list[ast.stmt]:
         """The student's own statements, nested ones, too."""
-        docstring = ast.get_docstring(self.node) is not None
-        statements = [
-            part
-            for top in self.node.body[docstring:]
-            for part in ast.walk(top)
-            if isinstance(part, ast.stmt)
-        ]
+        body = self.node.body[ast.get_docstring(self.node) is not None :]
+        nodes = (part for top in body for part in ast.walk(top))
+        statements = [node for node in nodes if isinstance(node, ast.stmt)]
         for number in range(self.first, self.node.end_lineno + 1):
             if mark := MARK.match(self.lines[number - 1]):
                 indent = len(mark[1])
                 return [s for s in statements if s.lineno > number and s.col_offset >= indent]
         return [s for s in statements if not GIVEN.search(self.lines[s.lineno - 1])]
 
-    def code(self, node: ast.AST, around: Sequence[ast.AST] = ()) -> str:
-        """A node's source on one line; an operand of another operator is in brackets."""
-        lines = [line.encode() for line in self.lines[node.lineno - 1 : node.end_lineno]]
-        lines[-1] = lines[-1][: node.end_col_offset]
-        lines[0] = lines[0][node.col_offset :]
-        parts = (line.decode().partition("  #")[0].strip() for line in lines)
-        text = re.sub(r"(?<=[(\[{]) | (?=[)\]}])", "", " ".join(filter(None, parts)))
-        operators = ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript
-        is_operand = bool(around) and isinstance(around[0], operators)
-        is_bare = isinstance(node, ast.BinOp | ast.UnaryOp | ast.IfExp)
-        return f"({text})" if is_operand and is_bare else text
-
     def edits(self) -> list[Edit]:
         """All edits of the student's own lines after which the function is Python, each once."""
-        edits = {}
+        edits: dict[str, Edit] = {}
         for node, around in (pair for statement in self.own for pair in nodes_of(statement)):
-            for text, word in (change for kind in KINDS for change in kind(self, node, around)):
-                edit = self.edit(node, text, word or self.about(node, *around) or "a value")
+            for text, about in (change for kind in KINDS for change in kind(self, node, around)):
+                edit = self.edit(node, text, about or about_of(node, *around) or "a value")
                 edits.setdefault(self.syntax(edit), edit)
         return [edit for text, edit in edits.items() if text not in ("", self.syntax())]
+
+    def edit(self, node: ast.AST, text: str, about: str = "") -> Edit:
+        """Another text in a node's place; the comment behind it goes."""
+        first, last = (self.lines[n - 1].encode() for n in (node.lineno, node.end_lineno))
+        before, after = first[: node.col_offset].decode(), last[node.end_col_offset :].decode()
+        line = f"{before}{text}{after}".partition("  #")[0].rstrip()
+        return Edit(node.lineno, node.end_lineno, line, about)
 
     def syntax(self, edit: Edit | None = None) -> str:
         """The function's syntax with an edit, as a text; "" where it is not Python."""
@@ -142,25 +134,25 @@ class Function:
             return ast.dump(ast.parse("\n".join(["class _:", *lines])))
         return ""
 
-    def edit(self, node: ast.AST, text: str, about: str) -> Edit:
-        """Another text in a node's place; the comment behind it goes."""
-        first, last = (self.lines[n - 1].encode() for n in (node.lineno, node.end_lineno))
-        before, after = first[: node.col_offset].decode(), last[node.end_col_offset :].decode()
-        line = f"{before}{text}{after}".partition("  #")[0].rstrip()
-        return Edit(node.lineno, node.end_lineno, line, about)
 
-    def about(self, *nodes: Any) -> str:
-        """What code is about, by the first node that tells; "" if none does."""
-        codes = [self.code(node) for node in nodes if hasattr(node, "lineno")]
-        abouts = (a for c in codes for a, words in ABOUT.items() if re.search(words, c, re.I))
-        return next(abouts, "")
+def code(node: ast.AST, around: Sequence[ast.AST] = ()) -> str:
+    """A node's code on one line; an operand of another operator is in brackets."""
+    text = ast.unparse(node).replace("'", '"')
+    is_bare = isinstance(node, ast.BinOp | ast.UnaryOp | ast.IfExp)
+    return f"({text})" if is_bare and around and isinstance(around[0], OPERATORS) else text
+
+
+def about_of(*nodes: ast.AST) -> str:
+    """What code is about, by the first node that tells; "" if none does."""
+    codes = [code(node) for node in nodes if isinstance(node, ast.expr | ast.stmt)]
+    abouts = (a for c in codes for a, words in ABOUT.items() if re.search(words, c, re.IGNORECASE))
+    return next(abouts, "")
 
 
 def nodes_of(statement: ast.stmt) -> Iterator[tuple[Any, list[ast.AST]]]:
     """A statement and its own expressions, each with the nodes around it, innermost first."""
     waiting: list[tuple[ast.AST, list[ast.AST]]] = [(statement, [])]
-    while waiting:
-        node, around = waiting.pop(0)
+    for node, around in waiting:
         yield node, around
         children = (n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.stmt))
         waiting += [(child, [node, *around]) for child in children]
@@ -169,16 +161,14 @@ def nodes_of(statement: ast.stmt) -> Iterator[tuple[Any, list[ast.AST]]]:
 def is_of_self(node: ast.AST) -> bool:
     """Whether this is ``self.name``, and read."""
     is_read = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
-    return is_read and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return is_read and code(node.value) == "self"
 
 
 def in_turns(edits: Iterable[Edit], rng: random.Random) -> list[Edit]:
     """Edits in random order, those about each subject in turns."""
-    drawn, count, turns = list(edits), Counter(), []
+    drawn, count = list(edits), Counter()
     rng.shuffle(drawn)
-    for edit in drawn:
-        count[edit.about] += 1
-        turns.append((count[edit.about], edit))
+    turns = [(count.update([edit.about]) or count[edit.about], edit) for edit in drawn]
     return [edit for _, edit in sorted(turns, key=lambda turn: turn[0])]
 
 
@@ -188,49 +178,49 @@ def in_turns(edits: Iterable[Edit], rng: random.Random) -> list[Edit]:
 
 def in_calls(f: Function, node: ast.AST, around: Sequence[ast.AST]) -> Iterator[Change]:
     """``dropout(x)`` → ``x``; ``x.transpose(1, 2)`` → ``x``; ``f(x, y)`` → ``f(y, x)``"""
-    if not isinstance(node, ast.Call):
-        return
-    is_method = isinstance(node.func, ast.Attribute) and f.code(node.func.value)[:4] != "self"
-    is_method &= f.code(node.func).split(".")[0].split("[")[0] in f.names
-    kept = [node.func.value] if is_method else node.args[:1]
-    yield from ((f.code(value, around), f.about(node.func)) for value in kept)
-    parts = [f.code(part) for part in (*node.args, *node.keywords)]
-    for n in range(len(node.args) - 1):
-        swapped = [*parts[:n], parts[n + 1], parts[n], *parts[n + 2 :]]
-        yield f"{f.code(node.func)}({', '.join(swapped)})", ""
+    if isinstance(node, ast.Call):
+        is_method = re.split(r"\W", code(node.func).lstrip("("))[0] in f.names
+        is_method &= isinstance(node.func, ast.Attribute)
+        kept = [node.func.value] if is_method else node.args[:1]
+        yield from ((code(value, around), about_of(node.func)) for value in kept)
+        parts = [code(part) for part in (*node.args, *node.keywords)]
+        for n in range(len(node.args) - 1):
+            swapped = [*parts[:n], parts[n + 1], parts[n], *parts[n + 2 :]]
+            yield f"{code(node.func)}({', '.join(swapped)})", ""
 
 
 def in_operations(f: Function, node: ast.AST, around: Sequence[ast.AST]) -> Iterator[Change]:
     """``a + b`` → ``a``, ``b``, ``a - b``; ``a / b`` → ``a``, ``b / a``; ``x`` → ``not x``"""
     symbol = SYMBOLS.get(type(getattr(node, "op", None)), "")
     if isinstance(node, ast.BinOp):
-        left, right = f.code(node.left, [node]), f.code(node.right, [node])
+        left, right = code(node.left, [node]), code(node.right, [node])
         if not isinstance(node.op, ast.MatMult):
-            yield f.code(node.left, around), f.about(node.right)
+            yield code(node.left, around), about_of(node.right)
         if symbol in ("+", "*"):
-            yield f.code(node.right, around), f.about(node.left)
+            yield code(node.right, around), about_of(node.left)
         if symbol in ("-", "/", "@"):
             yield f"{right} {symbol} {left}", ""
         if symbol in OTHERS:
             yield f"{left} {OTHERS[symbol]} {right}", ""
     elif isinstance(node, ast.AugAssign) and symbol in OTHERS:
-        yield f"{f.code(node.target)} {OTHERS[symbol]}= {f.code(node.value)}", ""
+        yield f"{code(node.target)} {OTHERS[symbol]}= {code(node.value)}", ""
     elif around and node is getattr(around[0], "test", None):
-        yield f"not ({f.code(node)})", ""
+        yield f"not ({code(node)})", ""
 
 
 def in_numbers(f: Function, node: ast.AST, around: Sequence[ast.AST]) -> Iterator[Change]:
     """Another axis or number: ``dim=-1`` → ``dim=-2``, ``2`` → ``1``, ``0.5`` → ``1``"""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
-        yield {1: "-2", 2: "-1"}.get(node.operand.value, f.code(node.operand)), ""
+    is_negative = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
+    value = node.operand.value if is_negative else getattr(node, "value", None)
+    if is_negative:
+        yield {1: "-2", 2: "-1"}.get(value, code(node.operand)), ""
     elif isinstance(node, ast.Constant) and not isinstance(around[0], ast.UnaryOp):
-        match node.value:
-            case bool(value):
-                yield str(not value), ""
-            case int(value):
-                yield str(value - 1 if value > 1 else value + 1), ""
-            case float(value):
-                yield f"{2 * value:g}", ""
+        if isinstance(value, bool):
+            yield str(not value), ""
+        elif isinstance(value, int):
+            yield str(value - 1 if value > 1 else value + 1), ""
+        elif isinstance(value, float):
+            yield f"{2 * value:g}", ""
 
 
 def in_names(f: Function, node: ast.AST, around: Sequence[ast.AST]) -> Iterator[Change]:
@@ -240,7 +230,7 @@ def in_names(f: Function, node: ast.AST, around: Sequence[ast.AST]) -> Iterator[
     elif is_of_self(node):
         yield from ((f"self.{name}", "") for name in after(f.attributes, node.attr))
     elif isinstance(node, ast.Attribute) and node.attr in NEIGHBOURS:
-        yield f"{f.code(node.value)}.{NEIGHBOURS[node.attr]}", ""
+        yield f"{code(node.value)}.{NEIGHBOURS[node.attr]}", ""
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         keys = [*after(f.keys, node.value), NEIGHBOURS.get(node.value)]
         yield from ((f'"{key}"', "") for key in keys if isinstance(key, str))
@@ -256,10 +246,10 @@ def in_statements(f: Function, node: ast.AST, around: Sequence[ast.AST]) -> Iter
     """A line is left out, ``pass`` where that is not Python; ``x = f(y)`` → ``f(y).detach()``"""
     simple = isinstance(node, ast.Assign | ast.AugAssign | ast.Expr)
     if simple or (isinstance(node, ast.If) and not node.orelse):
-        yield "" if f.syntax(f.edit(node, "", "")) else "pass", ""
+        yield "" if f.syntax(f.edit(node, "")) else "pass", ""
     is_value = around and isinstance(around[0], ast.Assign | ast.Return)
     if is_value and isinstance(node, ast.Call | ast.BinOp):
-        yield f"{f.code(node, [ast.UnaryOp()])}.detach()", "gradient"
+        yield f"{code(node, [ast.UnaryOp()])}.detach()", "gradient"
 
 
 KINDS = (in_calls, in_operations, in_numbers, in_names, in_statements)
