@@ -66,9 +66,8 @@ def compared(task: GradedTask, source: str, right: str) -> Outcome:
     if task.id not in SEEN:
         SEEN[task.id] = [computed(task, right)]
     outputs, wanted = computed(task, source), SEEN[task.id][0]
-    if ERROR in outputs or any(
-        outputs[n] is None for n in outputs if not n.startswith("gradients")
-    ):
+    failed = [n for n, x in outputs.items() if x is None and not n.startswith("gradients/")]
+    if ERROR in outputs or failed:
         return Outcome(task.title, "broken")  # any call shows it
     if any(same(outputs, seen) for seen in SEEN[task.id]):
         return Outcome(task.title, "same")
@@ -76,11 +75,11 @@ def compared(task: GradedTask, source: str, right: str) -> Outcome:
     for name, output in outputs.items():
         (kind, _, what), tolerance = name.partition("/"), TOLERANCES[torch.float64]
         if finding := difference(kind, what, output, wanted.get(name), tolerance):
-            inputs, case = (
-                in_words(task.id, INPUTS),
+            where, inputs = (
                 f"case {what!r} of checks/part1/adamw_cases.py",
+                in_words(task.id, INPUTS),
             )
-            where = WHERE.get(kind, case).format(inputs) if inputs else case
+            where = WHERE[kind].format(inputs) if inputs else where
             return Outcome(task.title, "differs", where, (finding,))
     return Outcome(task.title, "same")
 

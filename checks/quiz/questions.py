@@ -73,9 +73,8 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
     function, seed = Function(task, source), rng.randrange(10_000)
     while make_inputs(seed)["bert.attention/inputs/mask"].shape[-1] in (3, 6, 7):
         seed += 1  # until the length of the sentences is not another size, too
-    inputs, is_large = in_words(task.id, seed), task.id == "bert.attention"
-    most = MOST_OF_ATTENTION if is_large else MOST_EDITS
-    lead = f"{inputs}. {GIVEN}" if inputs else OF_ADAMW * (task.id == "optimizer.step")
+    most = MOST_OF_ATTENTION if task.id == "bert.attention" else MOST_EDITS
+    inputs, is_adamw = in_words(task.id, seed), task.id == "optimizer.step"
     return {
         "task": task.id,
         "source": source,
@@ -83,12 +82,10 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
         "zeros": ZEROS.get(task.id, {}),
         "edits": [asdict(edit) for edit in in_turns(function.edits(), rng)[:most]],
         "range": (function.first, function.node.end_lineno),
-        "names": sorted(
-            {part.id for part in ast.walk(function.node) if isinstance(part, ast.Name)}
-        ),
+        "names": [part.id for part in ast.walk(function.node) if isinstance(part, ast.Name)],
         "words": sorted({*re.findall(r"\w+", f"{source} {' '.join(load_references())}")}),
         "code": shown(function),
-        "given": lead,
+        "given": f"{inputs}. {GIVEN}" if inputs else OF_ADAMW * is_adamw,
     }
 
 
@@ -188,22 +185,17 @@ def option_of(task_id: str, output: str, variation: str) -> str:
 
 def shapes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
     """What shape a variable has after a line."""
-    keys = [
-        k for k in numbers if k.startswith("0/0|values/") and option_of(subject["task"], k[4:], "")
-    ]
-    key = min(keys, key=len, default="")  # of the result in evaluation mode
+    in_evaluation = (key for key in numbers if key.startswith("0/0|values/"))
+    results = (key for key in in_evaluation if option_of(subject["task"], key[4:], ""))
+    key = min(results, key=len, default="")
     values, code = variables(subject, numbers, key), dict(map(tuple, subject["code"]))
     for time, line, name in rng.sample([*values], len(values)):
         size, used = tuple(values[time, line, name].shape), {}
         for (_, earlier, other), value in values.items():
             if earlier < line and re.search(rf"\b{other}\b", code.get(line, "")):
                 used[other] = tuple(value.shape)
-        if (
-            time != 1
-            or not 1 < len(size) < 5
-            or size in used.values()
-            or str(size) in subject["given"]
-        ):
+        is_known = size in used.values() or str(size) in subject["given"]
+        if time != 1 or not 1 < len(size) < 5 or is_known:
             continue
         near = {tuple(v.shape): f"`{other}` has it" for (*_, other), v in values.items()}
         for version, edit in enumerate(subject["edits"], start=1):
@@ -235,11 +227,8 @@ def gradients(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) 
             sizes = f"the largest numbers: {', '.join(f'`{n}` {has[n]:.2g}' for n in names)}"
             claims = {listed(s): (s == right, sizes * (s == right)) for s in sets}
             text = f"{f'Suppose {Edit(**edit)}. ' if edit else ''}A loss is computed of {way}. "
-            yield (
-                "a gradient",
-                f"{text}Which of {listed(names)} get a gradient other than 0?",
-                claims,
-            )
+            text += f"Which of {listed(names)} get a gradient other than 0?"
+            yield "a gradient", text, claims
 
 
 def listed(names: Sequence[str]) -> str:
@@ -261,8 +250,6 @@ def largest(
         is_one = output.isdigit() if names else output.startswith("gradients/")
         if head == f"{version}/0" and is_one and is_known and "(" not in name:
             way = ways[int(output)] if names else "the result"
-            rows = {
-                f"{name}[{row}]": x for row, x in enumerate(value.tolist() if value.dim() else ())
-            }
-            made[way] |= rows or {name: value.item()}
+            rows = enumerate(value.tolist()) if value.dim() else ()
+            made[way] |= {f"{name}[{row}]": x for row, x in rows} or {name: value.item()}
     return made
