@@ -18,7 +18,7 @@ from checks.quiz import jobs, runs, terminal
 from checks.quiz.questions import choose, questions_of, subject_of
 from config import BertConfig
 
-ATTENTION = graded_task("1.1")
+ATTENTION, SOURCE = graded_task("1.1"), (ROOT / "bert.py").read_text(encoding="utf-8")
 
 
 def quiz(*arguments, typed="", folder=ROOT):
@@ -29,10 +29,10 @@ def quiz(*arguments, typed="", folder=ROOT):
 
 
 def asked(task, source, seed):
-    """The subject of a source's function, and all questions about it."""
+    """All questions about a source's function."""
     rng = random.Random(seed)
     subject = subject_of(task, source, rng)
-    return subject, list(questions_of(subject, runs.numbers(subject), rng))
+    return list(questions_of(subject, runs.numbers(subject), rng))
 
 
 def test_the_terminal_asks_shows_a_function_once_and_counts(tmp_path):
@@ -94,42 +94,28 @@ def test_what_is_not_written_is_left_out_with_a_line(tmp_path, monkeypatch):
 # Keys, found once more
 
 
-INPUTS = {"bert.attention": ("key", "query", "value"), "bert.add_norm": ("input", "output")}
 SETTINGS = {  # option → training, padding, what is 0
     "the result in evaluation mode": (False, True, None),
     "the result in training mode": (True, True, None),
     "the result in evaluation mode without padding": (False, False, None),
     "the result in evaluation mode where all keys are 0": (False, True, "key"),
     "the result in evaluation mode where all queries are 0": (False, True, "query"),
-    "the result in evaluation mode where `input` is 0": (False, True, "input"),
-    "the result in evaluation mode where `output` is 0": (False, True, "output"),
 }
 
 
-def call(task, source, training=False, padding=True, zero=None):
-    """What a source's attention or add_norm makes of inputs of this test, and its gradients."""
+def call(source, training=False, padding=True, zero=None):
+    """What a source's attention makes of inputs of this test, and whose gradients are not 0."""
     module = types.ModuleType("bert")
     exec(compile(source, "bert.py", "exec"), module.__dict__)
     torch.manual_seed(5)
-    config = BertConfig(hidden_size=12, num_attention_heads=2, intermediate_size=8)
-    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.5
-    layer = module.BertLayer(config).train(training)
-    is_attention = task.id == "bert.attention"
-    shapes = dict.fromkeys(INPUTS[task.id], (2, 2, 5, 6) if is_attention else (2, 5, 12))
-    given = {n: torch.randn(s) * (n != zero) for n, s in shapes.items()}
-    given = {n: x.requires_grad_() for n, x in given.items()}
+    config = BertConfig(hidden_size=12, num_attention_heads=2, attention_probs_dropout_prob=0.5)
+    layer = module.BertSelfAttention(config).train(training)
+    given = {name: torch.randn(2, 2, 5, 6) * (name != zero) for name in ("key", "query", "value")}
+    given = {name: tensor.requires_grad_() for name, tensor in given.items()}
+    mask = torch.zeros(2, 1, 1, 5)
+    mask[..., 4] = -1e9 * padding
     with FixedDropout():
-        if is_attention:
-            mask = torch.zeros(2, 1, 1, 5)
-            mask[..., 4] = -1e9 * padding
-            made = layer.self_attention.attention(**given, attention_mask=mask)
-        else:
-            made = layer.add_norm(
-                *given.values(),
-                layer.attention_dense,
-                layer.attention_dropout,
-                layer.attention_layer_norm,
-            )
+        made = layer.attention(**given, attention_mask=mask)
     with contextlib.suppress(RuntimeError):  # no way back
         (made * torch.randn(made.shape)).sum().backward()
     return made.detach(), {n for n, x in given.items() if x.grad is not None and x.grad.any()}
@@ -149,52 +135,36 @@ def edited(source, text):
 
 
 VARIANTS = [
-    ("1.1", "", ""),
-    ("1.1", "F.softmax(scores, dim=-1)", "F.softmax(scores, dim=-2)"),
-    ("1.1", "scores + attention_mask", "scores.masked_fill(attention_mask < 0, -1e9)"),
-    ("1.2", "", ""),
-    ("1.2", "input + dropout(dense_layer(output))", "dropout(dense_layer(output)) + 2 * input"),
-]  # fmt: skip
+    ("", ""),
+    ("F.softmax(scores, dim=-1)", "F.softmax(scores, dim=-2)"),
+    ("scores + attention_mask", "scores.masked_fill(attention_mask < 0, -1e9)"),
+]
 
 
-@pytest.mark.parametrize(("number", "old", "new"), VARIANTS)
-def test_keys_hold_on_other_inputs_and_by_other_code(number, old, new):
-    task, source = graded_task(number), (ROOT / "bert.py").read_text(encoding="utf-8")
-    source, checked = source.replace(old, new), 0
-    for seed in (1, 2):
-        for question in asked(task, source, seed)[1]:
-            other = edited(source, question.text)
-            options = dict(enumerate(question.options))
-            if question.about == "a gradient" and not re.search(r"`\w+_layer", question.text):
-                has = call(task, other)[1]
-                names = re.findall(r"`(\w+)`", question.text.rpartition("Which of")[2])
-                true = [
-                    n for n, o in options.items() if {*re.findall(r"`(\w+)`", o)} == has & {*names}
-                ]
-                assert true == [question.key], question
-                checked += 1
-            elif question.text.endswith(("changes?", "same?")) and {*options.values()} <= {
-                *SETTINGS
-            }:
-                changed = []
-                for n, option in options.items():
-                    pair = [call(task, code, *SETTINGS[option])[0] for code in (source, other)]
-                    changed += [n] * (
-                        not torch.allclose(*pair, rtol=1e-3, atol=1e-4, equal_nan=True)
-                    )
-                true = changed if question.text.endswith("changes?") else [*{*options} - {*changed}]
-                assert true == [question.key], question
-                checked += 1
-            assert len(set(question.options)) == 4
-    assert checked >= 2
+@pytest.mark.parametrize(("old", "new"), VARIANTS)
+def test_keys_hold_on_other_inputs_and_by_other_code(old, new):
+    source, checked = SOURCE.replace(old, new), 0
+    for question in (question for seed in (1, 2) for question in asked(ATTENTION, source, seed)):
+        other, options = edited(source, question.text), question.options
+        assert len(set(options)) == 4
+        if question.about == "a gradient":
+            names = re.findall(r"`(\w+)`", question.text.rpartition("Which of")[2])
+            has = call(other)[1] & {*names}
+            true = [n for n, o in enumerate(options) if {*re.findall(r"`(\w+)`", o)} == has]
+        elif question.text.endswith(("changes?", "same?")) and {*options} <= {*SETTINGS}:
+            pairs = [[call(code, *SETTINGS[o])[0] for code in (source, other)] for o in options]
+            same = [torch.allclose(*p, rtol=1e-3, atol=1e-4, equal_nan=True) for p in pairs]
+            true = [n for n, holds in enumerate(same) if holds is question.text.endswith("same?")]
+        else:
+            continue
+        assert true == [question.key], question
+        checked += 1
+    assert checked >= 4
 
 
 def test_a_known_mistake_is_asked_about_first():
-    source = (ROOT / "bert.py").read_text(encoding="utf-8")
-    right = asked(ATTENTION, source, 1)[1]
-    wrong = asked(
-        ATTENTION, source.replace("F.softmax(scores, dim=-1)", "F.softmax(scores, dim=-2)"), 1
-    )[1]
+    right = asked(ATTENTION, SOURCE, 1)
+    wrong = asked(ATTENTION, SOURCE.replace(*VARIANTS[1]), 1)
     assert not [question for question in right if question.about == "a mistake"]
     first = choose([wrong], 5, (2, 5))[0]
     assert first.about == "a mistake"
@@ -204,7 +174,7 @@ def test_a_known_mistake_is_asked_about_first():
 def test_a_part_2_head_gets_a_gradient_of_its_own_loss_only():
     task = graded_task("2.3")
     source = (ROOT / task.file).read_text(encoding="utf-8")
-    questions = [q for q in asked(task, source, 2)[1] if q.about == "a gradient"]
+    questions = [q for q in asked(task, source, 2) if q.about == "a gradient"]
     assert questions
     for question in questions:
         key = question.options[question.key]
@@ -213,7 +183,6 @@ def test_a_part_2_head_gets_a_gradient_of_its_own_loss_only():
 
 
 def test_comments_and_docstrings_are_not_shown():
-    source = (ROOT / "bert.py").read_text(encoding="utf-8")
-    code = subject_of(ATTENTION, source, random.Random(1))["code"]
+    code = subject_of(ATTENTION, SOURCE, random.Random(1))["code"]
     assert [line.strip() for _, line in code][-1] == "return context.transpose(1, 2).flatten(2)"
     assert not [line for _, line in code if "#" in line or "Vaswani" in line or "(B, H" in line]
