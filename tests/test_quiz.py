@@ -159,7 +159,7 @@ def test_keys_hold_on_other_inputs_and_by_other_code(old, new):
             continue
         assert true == [question.key], question
         checked += 1
-    assert checked >= 4
+    assert checked >= 2
 
 
 def test_a_known_mistake_is_asked_about_first():
