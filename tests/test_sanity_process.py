@@ -115,7 +115,7 @@ def test_a_nul_byte_names_its_file(folder):
     said = run(folder, "--task", "1.6").stdout  # of classifier.py, which imports it
     assert said.splitlines()[0] == f"  WRONG {fault}"
     assert "cannot contain null bytes" not in said
-    assert f"attention is left out: {fault}" in run(folder, "--quiz", "--task", "1.1").stdout
+    assert "left out: bert.py is not Python" in run(folder, "--quiz", "--task", "1.1").stdout
 
 
 def test_a_missing_package_and_a_model_that_cannot_be_made(folder):
