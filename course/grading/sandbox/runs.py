@@ -106,10 +106,10 @@ def part_1(tensors: dict[str, Tensor], task_id: str, runs: list[list]) -> dict[s
 
 @contextlib.contextmanager
 def solved_init() -> Iterator[None]:
-    """While active, the layers that the student's classifier makes are as Task 1.6 asks.
+    """While active, the student's classifier has the two layers that Task 1.6 asks for.
 
-    Its last linear layer and its dropouts are registered and set right, other linear layers do
-    nothing.
+    Its last linear layer and its dropouts become as asked, and its other layers do nothing. Names
+    that forward looks for in vain mean BERT, dropout or the linear layer.
     """
     classifier = importlib.import_module("classifier").BertSentimentClassifier
     begin, begin_module = classifier.__init__, nn.Module.__init__
@@ -117,22 +117,34 @@ def solved_init() -> Iterator[None]:
     def init(model: nn.Module, config: Any) -> None:
         made: list[nn.Module] = []
 
-        def note(part: nn.Module, *args: Any, **named: Any) -> None:
-            begin_module(part, *args, **named)
-            made.append(part)
+        def note(module: nn.Module, *args: Any, **kwargs: Any) -> None:
+            begin_module(module, *args, **kwargs)
+            made.append(module)
 
-        with mock.patch.object(nn.Module, "__init__", note):
+        begin_module(model)
+        with contextlib.suppress(Exception), mock.patch.object(nn.Module, "__init__", note):
             begin(model, config)
-        *others, head = [part for part in made if isinstance(part, nn.Linear)] or [nn.Linear(1, 1)]
-        for layer in others:
+        layers = [part for part in made if part is not model and not [*part.children()]]
+        heads = [part for part in layers if isinstance(part, nn.Linear)][-1:] or [nn.Linear(1, 1)]
+        dropouts = [part for part in layers if isinstance(part, nn.Dropout)] or [nn.Dropout()]
+        for layer in {*layers} - {*heads, *dropouts}:
             layer.__class__ = nn.Identity
-        dropouts = [part for part in made if isinstance(part, nn.Dropout)]
+        nn.Linear.__init__(heads[0], config.hidden_size, config.num_labels)
         for dropout in dropouts:
             dropout.p = config.hidden_dropout_prob
-        nn.Linear.__init__(head, config.hidden_size, config.num_labels)
-        model.solved = nn.ModuleList([head, *dropouts])
+        model.solved = nn.ModuleList([*heads, *dropouts])  # those in a plain list, too, move
+        encoder = importlib.import_module("bert").BertModel.from_pretrained("")  # the runner's
+        vars(model)["meant"] = {"bert": encoder, "drop": dropouts[0], "": heads[0]}
 
-    with mock.patch.object(classifier, "__init__", init):
+    def lookup(model: nn.Module, name: str) -> Any:
+        with contextlib.suppress(AttributeError):
+            return nn.Module.__getattr__(model, name)
+        meant = [part for word, part in vars(model).get("meant", {}).items() if word in name]
+        if name.startswith("_") or not meant:
+            raise AttributeError(name)
+        return meant[0]
+
+    with mock.patch.multiple(classifier, create=True, __init__=init, __getattr__=lookup):
         yield
 
 
