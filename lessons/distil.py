@@ -44,7 +44,7 @@ from training.cli.flags import (
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError
-from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
+from training.loop import Run, autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
 from training.loop.encoder_outputs import outputs_of
 
 HEAD = ("pre_classifier", "classifier")  # the names of DistilBertForSequenceClassification
@@ -160,25 +160,22 @@ def train(args: DistilFlags) -> None:
         print(f"{name}: {len(encoder.bert_layers)} layers, {total:,} parameters, ", end="")
         print(f"{embeddings:,} of them in embeddings")
 
-    soft, task, direction = args.weights
+    positions = bert.config.max_position_embeddings
+    BertTokenizer.from_pretrained(config.model).save_pretrained(args.out, positions)
+
     with new_run(args, model, optimizer, train_set, COLUMNS) as run:
         for _ in run.epochs():
             for batch in run.batches():
-                batch_texts, batch_tokens = len(batch["labels"]), int(batch["attention_mask"].sum())
+                counts = len(batch["labels"]), int(batch["attention_mask"].sum())
                 for ids, mask, labels in parts(batch, args.accumulate, device):
                     with autocast():
                         theirs, their_hidden = teacher_outputs(teacher, ids, mask)
                         logits, hidden = model.outputs(ids, mask)  # (B, K), (B, L, D)
                     outputs = logits, theirs, hidden, their_hidden
                     sums = distilbert_losses(*outputs, labels, mask, args.temperature)
-                    loss = (soft * sums["soft"] + task * sums["task"]) / batch_texts
-                    loss = loss + direction * sums["direction"] / batch_tokens
+                    loss = weighted(sums, args.weights, *counts)
                     run.scale(loss).backward()
-                    texts, tokens = len(labels), int(mask.sum())
-                    run.log(texts, of=texts, loss=loss)  # this part of the batch's
-                    run.log(texts, soft=sums["soft"] / texts, task=sums["task"] / texts)
-                    run.log(texts, train_acc=logits.argmax(dim=-1) == labels)
-                    run.log(tokens, direction=sums["direction"] / tokens)
+                    log(run, loss, sums, logits.argmax(dim=-1) == labels, int(mask.sum()))
                 run.gather_gradients()
                 clip(model, args.clip)
                 set_lr(optimizer, args, run.step, run.total_steps)
@@ -189,13 +186,25 @@ def train(args: DistilFlags) -> None:
                 accuracy, f1 = model_eval(dev_loader, model, device)[:2]
             if run.is_best(accuracy):
                 model.save_pretrained(args.out)
-                tokenizer = BertTokenizer.from_pretrained(config.model)
-                tokenizer.save_pretrained(args.out, bert.config.max_position_embeddings)
-            means = run.means()
-            means["loss"] = (
-                soft * means["soft"] + task * means["task"] + direction * means["direction"]
-            )
-            run.end_epoch(means | {"dev_acc": accuracy, "dev_f1": f1})
+            means = run.means() | {"dev_acc": accuracy, "dev_f1": f1}
+            run.end_epoch(means | {"loss": weighted(means, args.weights)})
+
+
+def weighted(losses: dict, weights: list[float], texts: int = 1, tokens: int = 1) -> Tensor | float:
+    """The weighted sum of the three losses: soft and task by text, direction by token."""
+    soft, task, direction = (
+        weight * losses[name]
+        for weight, name in zip(weights, ("soft", "task", "direction"), strict=True)
+    )
+    return (soft + task) / texts + direction / tokens
+
+
+def log(run: Run, loss: Tensor, sums: dict[str, Tensor], right: Tensor, tokens: int) -> None:
+    """Log a part of a batch: its part of the loss, the three losses, and where it is right (B,)."""
+    texts = len(right)
+    run.log(texts, of=texts, loss=loss)
+    run.log(texts, soft=sums["soft"] / texts, task=sums["task"] / texts, train_acc=right)
+    run.log(tokens, direction=sums["direction"] / tokens)
 
 
 def compare(args: DistilFlags) -> None:

@@ -170,26 +170,39 @@ def forward(
     return result
 
 
+def from_bfloat16(data: bytes) -> np.ndarray:
+    """NumPy has no bfloat16; it is the upper half of a float32, so the lower half becomes 0."""
+    return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+FLOATS = {  # names of types in a safetensors file; the others are of position ids in older files
+    "F64": lambda data: np.frombuffer(data, np.float64).astype(np.float32),
+    "F32": lambda data: np.frombuffer(data, np.float32),
+    "F16": lambda data: np.frombuffer(data, np.float16).astype(np.float32),
+    "BF16": from_bfloat16,
+}
+
+
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
     """The tensors of model.safetensors in float32, without the prefix ``bert.``."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    from safetensors import SafetensorError, deserialize
 
     file = folder / "model.safetensors"
     try:
-        tensors = load_file(file)
+        tensors = dict(deserialize(file.read_bytes()))
     except FileNotFoundError:
         raise InputError(
             f"{folder} holds no model.safetensors; lessons/export.py writes such a folder"
         ) from None
-    except (SafetensorError, OSError, KeyError) as error:  # KeyError: NumPy has no bfloat16
-        raise InputError(f"{file} cannot be read ({error}); write it again in float32") from error
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{file} cannot be read ({error}); write it again") from error
     weights = {}
     for theirs, name in unwrapped(tensors).items():
         name = name.removeprefix("bert.")
         name = name.replace(".gamma", ".weight").replace(".beta", ".bias")  # of older files
-        if tensors[theirs].dtype.kind == "f":  # and not position ids, which are integers
-            weights[name] = tensors[theirs].astype(np.float32)
+        tensor = tensors[theirs]
+        if tensor["dtype"] in FLOATS:
+            weights[name] = FLOATS[tensor["dtype"]](tensor["data"]).reshape(tensor["shape"])
     return weights
 
 

@@ -248,7 +248,7 @@ def test_killed_and_resumed_it_ends_as_if_untouched(lesson, tmp_path):
             saved = torch.load(point, weights_only=True)
             within += bool(saved["position"]["batch"])
     assert within >= 2
-    for event in (7, 25):
+    for event in (15, 25):
         folder = tmp_path / str(event)
         assert run_forked(main, folder, [*line, "--resume", "--lr", "0.5"]) == 1
         assert "belongs to a run with lr=0.003" in (folder / "log.txt").read_text()
