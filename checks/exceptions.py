@@ -37,7 +37,7 @@ def find(error: BaseException) -> tuple[str, str]:
     with contextlib.suppress(Exception, SystemExit):  # whatever it answers when it is looked at
         place = place_of(error)
         name, sentence = said_of(error, place)
-        known = place.here() if place else ""
+        known = place.here() if place and table().get(name, {}).get("here", True) else ""
         known = f"{'Here' if sentence else 'here'} {known}" if known else ""
         stop = "" if not known or not sentence or sentence.endswith("?") else "."
         return name, f"{sentence}{stop} {known}".strip()
