@@ -282,7 +282,7 @@ def test_a_batch_without_padding_gets_some():
 @pytest.fixture
 def checked(monkeypatch):
     """The CPU counts as another device."""
-    monkeypatch.setattr(classifier, "check_device", check_device)
+    monkeypatch.setattr(classifier.loop, "check_device", check_device)
 
 
 def spoil(monkeypatch) -> None:
