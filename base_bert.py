@@ -1,7 +1,6 @@
 """What every BERT model shares: initialisation, and weights in from and out to Hugging Face files.
 
-The correspondence between the two sets of parameter names is the literal table below. This file
-does not know how a forward pass works.
+The correspondence between the two sets of parameter names is the literal table below.
 """
 
 from __future__ import annotations

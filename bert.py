@@ -1,7 +1,7 @@
 """BERT's encoder, by hand (Devlin et al. 2019; the layer is Vaswani et al. 2017's).
 
 Shapes: B batch, L tokens, D hidden size, H heads, W = D / H width of a head.
-This file does not know about tokenizing, training or tasks. Four functions are the student's:
+Four functions are the student's:
 ``BertSelfAttention.attention``, ``BertLayer.add_norm``, ``BertLayer.forward``, ``BertModel.embed``.
 """
 

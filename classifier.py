@@ -18,6 +18,7 @@ from bert import BertModel
 from datasets import SentenceClassificationDataset, SentenceClassificationTestDataset, load_data
 from evaluation import classify, metrics_of, say_classes, write_in_order
 from optimizer import AdamW
+from training import loop
 from training.cli.flags import hint_at_rate, print_settings, standard_input, with_defaults
 from training.cli.scripts import run_script, stop_at_stubs
 from training.cli.sentiment_flags import (
@@ -29,31 +30,13 @@ from training.cli.sentiment_flags import (
     plan,
     report_of,
 )
-from training.loop import (
-    Run,
-    TrainingLoader,
-    autocast_for,
-    cache_encoder_outputs,
-    check_device,
-    clip,
-    compile_encoder,
-    evaluation_loader,
-    is_main_process,
-    join_processes,
-    parts,
-    pick_device,
-    restore_model,
-    resume_path,
-    save_model,
-    set_lr,
-    speed_up,
-)
 from utils import seed_everything
 
-SentimentDataset, SentimentTestDataset = (
+SentimentDataset, SentimentTestDataset = (  # the course's names
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
 )
+save_model = loop.save_model
 
 
 class BertSentimentClassifier(nn.Module):
@@ -108,7 +91,7 @@ def model_test_eval(dataloader, model: nn.Module, device: torch.device) -> tuple
 def load_model(filepath: str, device: torch.device) -> tuple[nn.Module, SimpleNamespace]:
     """The classifier that save_model wrote, in evaluation mode, and its configuration."""
     build = BertSentimentClassifier
-    return restore_model(filepath, device, build, script="classifier.py", is_ours=is_ours)
+    return loop.restore_model(filepath, device, build, script="classifier.py", is_ours=is_ours)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -162,36 +145,36 @@ def train(args, data: Data | None = None) -> None:
         data: what the files hold, if they were read before.
     """
     args = with_defaults(args, ClassifierFlags)
-    device = pick_device(args.use_gpu)
-    autocast = autocast_for(device, args.precision)
+    device = loop.pick_device(args.use_gpu)
+    autocast = loop.autocast_for(device, args.precision)
     data = data or read_data(args, ("train", "dev"))
-    train_loader = TrainingLoader(data.train, args.batch_size, args.seed)
-    dev_loader = evaluation_loader(data.dev, args.batch_size)
+    train_loader = loop.TrainingLoader(data.train, args.batch_size, args.seed)
+    dev_loader = loop.evaluation_loader(data.dev, args.batch_size)
     model, config = new_model(args, data.classes)
     model.to(device)
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.fast:
-        speed_up(model, optimizer)
-    check_device(args, model, {"forward": data.train})
+        loop.speed_up(model, optimizer)
+    loop.check_device(args, model, {"forward": data.train})
     if args.option == "pretrain" and not args.reencode:
         with autocast():
             rows = (data.train, data.dev)
-            cache_encoder_outputs(model, [model.forward], rows, args.batch_size, device)
+            loop.cache_encoder_outputs(model, [model.forward], rows, args.batch_size, device)
     if args.compile:
-        compile_encoder(model, args, args.epochs * len(train_loader))
+        loop.compile_encoder(model, args, args.epochs * len(train_loader))
 
-    with Run(args, model, optimizer, train_loader, report=report_of(args)) as run:
+    with loop.Run(args, model, optimizer, train_loader, report=report_of(args)) as run:
         for _ in run.epochs():
             for batch in run.batches():
-                for ids, mask, labels in parts(batch, args.accumulate, device):
+                for ids, mask, labels in loop.parts(batch, args.accumulate, device):
                     with autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, num_labels)
                     loss = F.cross_entropy(logits.float(), labels)
                     run.scale(loss * len(labels) / len(batch["labels"])).backward()
                     run.log(len(labels), loss=loss, train_acc=logits.argmax(dim=-1) == labels)
                 run.gather_gradients()
-                clip(model, args.clip)
-                set_lr(optimizer, args, run.step, run.total_steps)
+                loop.clip(model, args.clip)
+                loop.set_lr(optimizer, args, run.step, run.total_steps)
                 optimizer.step()
                 optimizer.zero_grad()
                 run.end_step()
@@ -208,16 +191,16 @@ def test(args, data: Data | None = None) -> None:
     Also writes what the model does on dev: every class, mistakes, pictures, the run's page.
     """
     args = with_defaults(args, ClassifierFlags)
-    device = pick_device(args.use_gpu)
-    autocast = autocast_for(device, args.precision)
+    device = loop.pick_device(args.use_gpu)
+    autocast = loop.autocast_for(device, args.precision)
     model, config = load_model(args.filepath, device)
     if args.fast:
-        speed_up(model)
+        loop.speed_up(model)
     args.model, args.num_labels = config.model, config.num_labels
     data = data or read_data(args, ("dev", "test"))
 
     with autocast():
-        predictions = classify(evaluation_loader(data.dev, args.batch_size), model, device)
+        predictions = classify(loop.evaluation_loader(data.dev, args.batch_size), model, device)
     accuracy, f1 = metrics_of(predictions)[:2]
     print(f"dev accuracy {accuracy:.3f}, macro F1 {f1:.3f} ({args.dev})")
     write_in_order(args.dev_out, data.dev, predictions, "Predicted_Sentiment")
@@ -226,7 +209,8 @@ def test(args, data: Data | None = None) -> None:
     report.conclude(args)
     if data.test:
         with autocast():
-            predictions = classify(evaluation_loader(data.test, args.batch_size), model, device)
+            test_loader = loop.evaluation_loader(data.test, args.batch_size)
+            predictions = classify(test_loader, model, device)
         write_in_order(args.test_out, data.test, predictions, "Predicted_Sentiment")
     print(f"wrote {output_stem(args)}-*")
 
@@ -237,7 +221,7 @@ def test(args, data: Data | None = None) -> None:
 
 def predict(texts, checkpoint: str, use_gpu: bool) -> None:
     """Print the class and the probability of every class for each text."""
-    device = pick_device(use_gpu)
+    device = loop.pick_device(use_gpu)
     model, config = load_model(checkpoint, device)
     encoder = SentimentTestDataset([], config)
     for text in texts:
@@ -257,7 +241,7 @@ def main() -> None:
         texts = standard_input() if args.predict == "-" else [args.predict]
         predict(texts, args.checkpoint, args.use_gpu)
         return
-    join_processes(args.use_gpu)
+    loop.join_processes(args.use_gpu)
     stop_at_stubs("classifier.py", ["__init__", "forward"])
     runs = plan(args)
     hint_at_rate(args)
@@ -267,10 +251,10 @@ def main() -> None:
         seed_everything(run.seed)
         print_settings(run)
         train(run, its_data)
-        if is_main_process():
+        if loop.is_main_process():
             test(run, its_data)
-    for run in runs if is_main_process() else ():
-        resume_path(run.filepath).unlink(missing_ok=True)
+    for run in runs if loop.is_main_process() else ():
+        loop.resume_path(run.filepath).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

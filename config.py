@@ -1,7 +1,4 @@
-"""The one configuration of this repository: the shape of a BERT encoder.
-
-It does not know about training, data or files other than ``config.json``.
-"""
+"""The one configuration of this repository: the shape of a BERT encoder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The rows of the course's data files, and data sets that turn them into padded batches.
 
 Files are tab-separated in spite of their name .csv. Columns are read by name, every row is checked,
-and a data set tokenizes each text once. This file does not know about models or tasks' losses.
+and a data set tokenizes each text once.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python evaluation.py --compare predictions/pretrain-sst predictions/finetune-sst
 
-compares runs, in the console and on a page. This file does not know how a model was trained.
+compares runs, in the console and on a page.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from evaluation import (
     write_in_order,
 )
 from optimizer import AdamW
+from training import loop
 from training.cli.flags import given_lines, hint_at_rate, print_settings, with_defaults
 from training.cli.scripts import run_script, stop_at_stubs
 from training.cli.task_flags import (
@@ -48,33 +49,10 @@ from training.cli.task_flags import (
 from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.loop import (
-    PAIR,
-    SINGLE,
-    RoundRobin,
-    Run,
-    TrainingLoader,
-    autocast_for,
-    cache_encoder_outputs,
-    check_device,
-    clip,
-    compile_encoder,
-    evaluation_loader,
-    is_main_process,
-    join_processes,
-    on_main_process,
-    parts,
-    pick_device,
-    refuse_ended,
-    restore_model,
-    resume_path,
-    save_model,
-    set_lr,
-    speed_up,
-    unique_texts,
-)
 from training.reports.report import Report
 from utils import seed_everything
+
+save_model = loop.save_model  # the course's name
 
 TASKS = ("sst", "para", "sts")
 CLASSES = {"sst": 5, "para": 2, "sts": 0}  # how many; a similarity has none
@@ -234,43 +212,43 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     and every minute a file that --resume continues from. Reads the dev sets unless they are given.
     """
     args = find_files(with_defaults(args, MultitaskFlags), TASKS)
-    device = pick_device(args.use_gpu)
-    autocast = autocast_for(device, args.precision)
+    device = loop.pick_device(args.use_gpu)
+    autocast = loop.autocast_for(device, args.precision)
     tasks = tasks_with_loss(args.tasks, LOSSES)
     train_sets = {task: read_set(task, args, "train") for task in tasks}
     held_out = held_out or read_held_out(args, ["dev"])
     dev_sets = {task: held_out[task, "dev"] for task in tasks}
-    loaders = {t: TrainingLoader(train_sets[t], args.batch_size, args.seed) for t in tasks}
-    train_loader = RoundRobin(loaders, args.steps_per_epoch or sum(map(len, loaders.values())))
-    dev_loaders = {t: evaluation_loader(rows, args.batch_size) for t, rows in dev_sets.items()}
+    loaders = {t: loop.TrainingLoader(train_sets[t], args.batch_size, args.seed) for t in tasks}
+    train_loader = loop.RoundRobin(loaders, args.steps_per_epoch or sum(map(len, loaders.values())))
+    dev_loaders = {t: loop.evaluation_loader(rows, args.batch_size) for t, rows in dev_sets.items()}
     model, config = new_model(args)
     optimizer = AdamW([p for p in model.to(device).parameters() if p.requires_grad], lr=args.lr)
     if args.fast:
-        speed_up(model, optimizer)
-    check_device(args, model, {HEADS[task]: rows for task, rows in train_sets.items()})
+        loop.speed_up(model, optimizer)
+    loop.check_device(args, model, {HEADS[task]: rows for task, rows in train_sets.items()})
     if args.option == "pretrain" and not args.reencode:
-        texts = unique_texts([*train_sets.values(), *dev_sets.values()])
+        texts = loop.unique_texts([*train_sets.values(), *dev_sets.values()])
         with autocast():
             rows = [SentenceClassificationTestDataset(texts, args)]
             heads = [getattr(model, HEADS[task]) for task in tasks]
-            cache_encoder_outputs(model, heads, rows, args.batch_size, device)
+            loop.cache_encoder_outputs(model, heads, rows, args.batch_size, device)
     if args.compile:
-        compile_encoder(model, args, args.epochs * len(train_loader))
+        loop.compile_encoder(model, args, args.epochs * len(train_loader))
 
-    with Run(args, model, optimizer, train_loader, report=report_of(args, tasks)) as run:
+    with loop.Run(args, model, optimizer, train_loader, report=report_of(args, tasks)) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 task = batch["task"]
-                keys = SINGLE if task == "sst" else PAIR
-                for *inputs, labels in parts(batch, args.accumulate, device, keys):
+                keys = loop.SINGLE if task == "sst" else loop.PAIR
+                for *inputs, labels in loop.parts(batch, args.accumulate, device, keys):
                     with autocast():
                         outputs = getattr(model, HEADS[task])(*inputs)  # (B, 5) or (B,)
                     loss = LOSSES[task](outputs.float(), labels)
                     run.scale(loss * len(labels) / len(batch["labels"])).backward()
                     run.log(len(labels), loss=loss, **{f"{task}_loss": loss})
                 run.gather_gradients()
-                clip(model, args.clip)
-                set_lr(optimizer, args, run.step, run.total_steps)
+                loop.clip(model, args.clip)
+                loop.set_lr(optimizer, args, run.step, run.total_steps)
                 optimizer.step()
                 optimizer.zero_grad()
                 run.end_step()
@@ -316,7 +294,7 @@ def evaluate(model: nn.Module, loaders: Mapping[str, Iterable], device) -> dict[
 
 def load_model(filepath: str, device: torch.device) -> tuple[MultitaskBERT, SimpleNamespace]:
     """The model that save_model wrote, in evaluation mode, and its configuration."""
-    return restore_model(
+    return loop.restore_model(
         filepath,
         device,
         MultitaskBERT,
@@ -331,15 +309,15 @@ def test_model(args, held_out: HeldOut | None = None) -> None:
     On dev it also writes a report, mistakes and pictures; it reads the sets unless they are given.
     """
     args = find_files(with_defaults(args, MultitaskFlags), TASKS)
-    device = pick_device(args.use_gpu)
+    device = loop.pick_device(args.use_gpu)
     model, config = load_model(args.filepath, device)
     if args.fast:
-        speed_up(model)
+        loop.speed_up(model)
     vars(args).update(vars(config))
     report, scores = report_of(args, args.tasks), {}
     for (task, split), rows in (held_out or read_held_out(args)).items():
-        loader = evaluation_loader(rows, args.batch_size)
-        with autocast_for(device, args.precision)():
+        loader = loop.evaluation_loader(rows, args.batch_size)
+        with loop.autocast_for(device, args.precision)():
             predictions = predict_rows(model, task, loader, device)
         write_in_order(getattr(args, f"{task}_{split}_out"), rows, predictions, FILE_COLUMNS[task])
         if split == "dev":
@@ -389,23 +367,23 @@ def main() -> None:
     """Train and test on all tasks, or predict."""
     args = get_args()
     if args.predict is not None:
-        device = pick_device(args.use_gpu)
+        device = loop.pick_device(args.use_gpu)
         predict(*load_model(args.checkpoint, device), given_lines(args.predict), device)
         return
-    join_processes(args.use_gpu)
+    loop.join_processes(args.use_gpu)
     stop_at_stubs("multitask_classifier.py", ["__init__", *map(HEADS.get, args.tasks)])
-    args.model = args.model or on_main_process(default_model)
+    args.model = args.model or loop.on_main_process(default_model)
     args = find_files(with_defaults(args, MultitaskFlags), TASKS)
-    refuse_ended(args, [args.filepath], [resume_path(args.filepath)])
+    loop.refuse_ended(args, [args.filepath], [loop.resume_path(args.filepath)])
     hint_at_rate(args)
     check_files(args)
     print_settings(args, args.tasks)
     held_out = read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
     train_multitask(args, held_out)
-    if is_main_process():
+    if loop.is_main_process():
         test_model(args, held_out)
-        resume_path(args.filepath).unlink(missing_ok=True)
+        loop.resume_path(args.filepath).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""AdamW: Adam with decoupled weight decay. It does not know about schedules or models."""
+"""AdamW: Adam with decoupled weight decay."""
 
 from __future__ import annotations
 

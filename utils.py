@@ -1,7 +1,7 @@
 """Seeds, dtypes and masks: what BERT itself needs, and the names that older course code expects.
 
-It does not know about tasks or training. Older code says ``from utils import *`` and expects torch,
-nn, os, copy and the names of typing from it: they stay imported, used or not.
+Older code says ``from utils import *`` and expects torch, nn, os, copy and the names of typing from
+it: they stay imported, used or not.
 """
 
 from __future__ import annotations

@@ -58,13 +58,9 @@ TASK = "1.1"
 # does the model confuse?
 
 # %%
-from IPython.display import Image, display
-
-picture = Path("predictions/finetune-sst-confusion.png")
-if picture.is_file():
-    display(Image(picture))
-else:
-    print("no picture yet: train first; python sanity_check.py says what is missing")
+report = Path("predictions/finetune-sst-report.txt")
+missing = "no report yet: train first; python sanity_check.py says what is missing"
+print(report.read_text() if report.is_file() else missing)
 
 # %%
 # !python classifier.py --predict "Not bad, if you like queues." --checkpoint sst-classifier.pt {FLAGS}

@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import classifier
 from bert import BertModel, BertSelfAttention
 from training.fast.attention import use_attention_kernel
-from training.loop import device_check
+from training.loop import device_check, devices
 from training.loop.device_check import check_device, fault_of, sample
 
 ATEN = torch.ops.aten
@@ -282,7 +282,7 @@ def test_a_batch_without_padding_gets_some():
 @pytest.fixture
 def checked(monkeypatch):
     """The CPU counts as another device."""
-    monkeypatch.setattr(classifier, "check_device", check_device)
+    monkeypatch.setattr(devices, "REFERENCE", "another")
 
 
 def spoil(monkeypatch) -> None:

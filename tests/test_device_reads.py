@@ -18,8 +18,8 @@ import classifier
 import multitask_classifier
 from extensions import multitask
 from lessons import distil, question_answering, token_classifier
-from training.loop import batches, device_check, record
-from training.loop.progress import pieces_of
+from training.loop import batches, devices
+from training.loop import run as loop
 from training.loop.run import Run
 
 CPU = torch.device("cpu")
@@ -73,7 +73,7 @@ class Reads(TorchDispatchMode):
 
         def watched(run: Run) -> Iterator[dict]:
             for batch in all_batches(run):
-                self.step = run.position.step + 1
+                self.step = run.step + 1
                 with self:
                     yield batch
                 self.step = 0
@@ -115,13 +115,13 @@ def line(request, tiny_model_folder, tiny_data, tmp_path) -> list[str]:
 def test_a_device_is_checked_and_a_step_reads_nothing_but_losses_that_are_due(
     script, line, is_due, run_script_here, monkeypatch
 ):
-    """All losses at once, in every tenth step if the last reading was a second ago."""
+    """All losses at once, in every tenth step."""
     draw_nothing(monkeypatch)
     users = [m for m in sys.modules.values() if vars(m).get("to_device") is batches.to_device]
     for module in users:
         monkeypatch.setattr(module, "to_device", copied)
-    monkeypatch.setattr(record, "READ_EVERY", 0.0 if is_due else 1e9)
-    monkeypatch.setattr(device_check, "REFERENCE", "another")
+    monkeypatch.setattr(loop, "READ_EVERY", 10 if is_due else 999)
+    monkeypatch.setattr(devices, "REFERENCE", "another")
     reads = Reads(monkeypatch)
     reads.watch(monkeypatch)
     steps = []
@@ -141,7 +141,6 @@ def test_what_was_moved_is_still_on_the_host(monkeypatch):
     tensor, other = torch.arange(4), torch.ones(2)
     moved = batches.to_device(tensor, torch.device("meta"))
     assert moved.device.type == "meta"
-    assert batches.on_host(moved) is tensor
-    assert batches.on_host(other).tolist() == [1.0, 1.0]
+    assert batches.cpu_copy(moved) is tensor
+    assert batches.cpu_copy(other).tolist() == [1.0, 1.0]
     assert batches.to_device(tensor, CPU) is tensor
-    assert pieces_of({"attention_mask_1": tensor, "attention_mask_2": tensor, "x": other}) == 12

@@ -78,13 +78,13 @@ def test_what_is_read_is_what_runs(phases, is_fast, line, calls, tmp_path, monke
     train, test = phases([*line, "--fast"] if is_fast else line)
     train()
     (run,) = runs
-    assert calls["encode", True] >= run.position.step > 3
+    assert calls["encode", True] >= run.step > 3
     shadowed = {name for module in run.model.modules() for name in vars(module)}
     shadowed |= {"step"} & {*vars(run.optimizer)}
     assert shadowed & {name for _, name in READ} == (
         {"step", "attention", "forward"} if is_fast else set()
     )
-    assert calls["step", True] == (0 if is_fast else run.position.step)
+    assert calls["step", True] == (0 if is_fast else run.step)
     assert (calls["forward", True] == 0) == is_fast
     assert calls["attention", True] == 2 * calls["encode", True]  # on a CPU the formula trains
     out = capsys.readouterr().out.splitlines()

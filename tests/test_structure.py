@@ -43,14 +43,9 @@ READ_BY_ALL = {  # besides what MAY_IMPORT says
 }
 STUDENTS = {"variants", "attacks"}  # folders of code that is written as a student's
 LATE = {  # what is imported inside a function: only a flag, or a name to look up, asks for it
-    "classifier.py": {
-        "training.loop.device_check",
-        "training.loop.encoder_outputs",
-        "training.reports.report",
-        "training.reports.error_analysis",
-    },
     "evaluation.py": {"training.reports.compare"},
     "training/files/hub.py": {"training.files.download"},
+    "training/reports/report.py": {"training.reports.error_analysis", "training.reports.page"},
 }
 LATE_BY_NAME = {
     "training/loop/devices.py",  # training.fast, which students do not have

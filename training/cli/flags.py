@@ -16,7 +16,7 @@ import argparse
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,37 +40,36 @@ class OneLineParser(argparse.ArgumentParser):
 # Types of options
 
 
-def number(text: str, kind: type, least: float, below: float) -> Any:
-    """A text as a number from ``least`` on, below ``below``."""
+def number(text: str, kind: type, fits: Callable[[Any], bool], limits: str) -> Any:
+    """A text as a number within limits."""
     try:
         value = kind(text)
     except ValueError:
         what = "an integer" if kind is int else "a number"
         raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
-    if not least <= value < below:
-        bound = "above 0" if 0 < least < 1 else f"at least {least}"
-        raise argparse.ArgumentTypeError(f"{text} must be {bound} and below {below:g}")
+    if not fits(value):
+        raise argparse.ArgumentTypeError(f"{text} must be {limits}")
     return value
 
 
 def positive_int(text: str) -> int:
     """An argparse type: 1, 2, 3 …"""
-    return number(text, int, 1, 2**63)
+    return number(text, int, lambda x: 1 <= x < 2**63, "at least 1 and below 2**63")
 
 
 def seed(text: str) -> int:
     """An argparse type: what NumPy takes as a seed."""
-    return number(text, int, 0, 2**32)
+    return number(text, int, lambda x: 0 <= x < 2**32, "at least 0 and below 2**32")
 
 
 def positive_float(text: str) -> float:
     """An argparse type: a finite number above zero."""
-    return number(text, float, sys.float_info.min, float("inf"))
+    return number(text, float, lambda x: 0 < x < float("inf"), "a finite number above 0")
 
 
 def probability(text: str) -> float:
     """An argparse type: a dropout probability, 0 ≤ p < 1."""
-    return number(text, float, 0, 1)
+    return number(text, float, lambda x: 0 <= x < 1, "at least 0 and below 1")
 
 
 def some_text(text: str) -> str:

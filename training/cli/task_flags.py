@@ -129,8 +129,8 @@ def multitask_files(
 ) -> dict[str, str]:
     """The files of the tasks in ``stems`` by the names of their flags: sst_train, … sts_test.
 
-    Where quora-train.csv is missing but the small split of quora-dev.csv is there, that one is
-    used, with a loud line; para_test is '' where quora-test-student.csv is missing too.
+    Where quora-train.csv is missing, the small split of quora-dev.csv stands in, and para_test may
+    be ''.
     """
     folder = data_folder(data_dir)
     files = {
@@ -138,14 +138,11 @@ def multitask_files(
         for task, stem in stems.items()
         for split, ending in SPLITS.items()
     }
-    small = {split: folder / f"quora-small-{split}.csv" for split in ("train", "dev")}
-    missing = "para" in stems and not Path(files["para_train"]).is_file()
-    if missing and all(file.is_file() for file in small.values()):
-        files |= {f"para_{split}": str(file) for split, file in small.items()}
-        print(
-            "*** quora-train.csv is not there: taking quora-small-train.csv and -dev.csv instead. "
-            "Numbers will differ from those on all of Quora. ***"
-        )
+    small = folder / "quora-small-train.csv"
+    if "para" in stems and small.is_file() and not Path(files["para_train"]).is_file():
+        files |= {"para_train": str(small), "para_dev": str(folder / "quora-small-dev.csv")}
+        print("*** quora-train.csv is not there: taking quora-small-train.csv and -dev.csv.")
+        print("Numbers will differ from those on all of Quora. ***")
         if not Path(files["para_test"]).is_file():
             files["para_test"] = ""
     return files

@@ -7,29 +7,3 @@ from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
 from training.loop.on_request import compile_encoder
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run, clip, set_lr
-
-__all__ = [
-    "PAIR",
-    "SINGLE",
-    "RoundRobin",
-    "Run",
-    "TrainingLoader",
-    "autocast_for",
-    "cache_encoder_outputs",
-    "check_device",
-    "clip",
-    "compile_encoder",
-    "evaluation_loader",
-    "is_main_process",
-    "join_processes",
-    "on_main_process",
-    "parts",
-    "pick_device",
-    "refuse_ended",
-    "restore_model",
-    "resume_path",
-    "save_model",
-    "set_lr",
-    "speed_up",
-    "unique_texts",
-]

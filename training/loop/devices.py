@@ -24,6 +24,7 @@ except ImportError:  # Windows
     resource = None
 
 LOAD = Path("/proc/loadavg")
+REFERENCE = "cpu"  # the kind of device that others are compared with
 
 
 def pick_device(use_gpu: bool) -> torch.device:
@@ -151,7 +152,7 @@ def autocast_for(device: torch.device, precision: str) -> Callable[[], AbstractC
 
 def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> None:
     """On a GPU: compare a pass of the model with the CPU's; see training/loop/device_check.py."""
-    if next(model.parameters()).device.type != "cpu":
+    if next(model.parameters()).device.type != REFERENCE:
         importlib.import_module("training.loop.device_check").check_device(args, model, datasets)
 
 

@@ -20,18 +20,12 @@ from training.loop.devices import widest
 from training.loop.on_request import new_board
 from training.loop.processes import gather, is_main_process
 
-NAMES = "step", "epoch", "loss", "lr"  # the columns of steps.csv
-
 
 class Record:
-    """Sums and counts by name, and a file of the steps; what is logged is read by ``read``.
+    """Sums and counts by name, and steps.csv at ``path``; what is logged is read by ``read``.
 
     Lines are kept in memory until ``flush``, which comes before every resume point: a run that goes
     on from there finds all steps before it in the file, and those after it are removed.
-
-    Args:
-        path: of steps.csv.
-        tensorboard: the folder of --tensorboard, if there is one.
     """
 
     def __init__(self, path: Path, tensorboard: str | None):
@@ -46,7 +40,7 @@ class Record:
     def begin(self, step: int) -> None:
         """Open the files of a run of which ``step`` steps are done; later ones are removed."""
         old = self.path.read_text("utf-8").splitlines(True) if self.path.is_file() else []
-        write_whole(self.path, "".join([",".join(NAMES) + "\n", *old[1 : step + 1]]))
+        write_whole(self.path, "".join(["step,epoch,loss,lr\n", *old[1 : step + 1]]))
         if self.tensorboard and is_main_process():
             self.board = new_board(self.tensorboard, self.path, step)
 
@@ -71,9 +65,8 @@ class Record:
         Raises:
             InputError: a value is nan or infinite: nothing after it would be worth keeping.
         """
-        numbers = [total for *_, total in self.unread] + self.losses
-        if numbers:
-            numbers = torch.stack([number.to(numbers[0]) for number in numbers]).tolist()
+        tensors = [total for *_, total in self.unread] + self.losses
+        numbers = torch.stack([x.to(tensors[0]) for x in tensors]).tolist() if tensors else []
         entries = [(*entry[:2], total) for entry, total in zip(self.unread, numbers, strict=False)]
         everywhere = gather((entries, numbers[len(entries) :]))
         losses = [sum(parts) for parts in zip(*(losses for _, losses in everywhere), strict=True)]
@@ -92,12 +85,6 @@ class Record:
         """Each sum divided by its count."""
         return {name: total / max(1, count) for name, (total, count) in self.sums.items()}
 
-    def end_epoch(self, results: Mapping[str, float], step: int) -> None:
-        """Begin new means; the epoch's results go to TensorBoard."""
-        self.read()
-        self.sums = {}
-        self.draw({f"epoch/{name}": value for name, value in results.items()}, step)
-
     def flush(self) -> None:
         """Append the lines of what was read to the file."""
         if is_main_process() and self.lines:
@@ -106,16 +93,16 @@ class Record:
                     csv.writer(file, lineterminator="\n").writerows(self.lines)
         self.lines = []
 
+    def draw(self, numbers: Mapping[str, float], step: int) -> None:
+        """A point of each of these curves for TensorBoard."""
+        for name, value in numbers.items() if self.board else ():
+            self.board.add_scalar(name, value, step)
+
     def close(self) -> None:
         """Write what was read; also where an error ends the run."""
         self.flush()
         if self.board:
             self.board.close()
-
-    def draw(self, numbers: Mapping[str, float], step: int) -> None:
-        """A point of each of these curves for TensorBoard."""
-        for name, value in numbers.items() if self.board else ():
-            self.board.add_scalar(name, value, step)
 
 
 def check_finite(name: str, value: float, epoch: int, batch: int) -> None:

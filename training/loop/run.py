@@ -27,6 +27,7 @@ from training.loop.processes import (
 from training.loop.progress import Progress
 from training.loop.record import Record
 
+POSITION = ("epoch", "batch", "step", "history", "times", "scores")  # attributes that are saved
 READ_EVERY = 50  # steps between two readings of losses from the device
 
 
@@ -85,11 +86,10 @@ class Run:
     def __enter__(self) -> Run:
         saved = self.point.read(self.model, self.optimizer) if self.args.resume else None
         if saved:
+            for name in POSITION:
+                setattr(self, name, saved[name])
             for name, part in self.extra_state.items():
                 part.load_state_dict(saved["extra_state"][name])
-            self.epoch, self.batch, self.step = saved["epoch"], saved["batch"], saved["step"]
-            self.history, self.times = saved["history"], saved["times"]
-            self.scores = saved["scores"]
             self.record.sums, self.progress.before = saved["means"], saved["seconds"]
             set_threads(saved["threads"])  # another number may round differently
         self.record.begin(self.step)
@@ -162,7 +162,9 @@ class Run:
     def end_epoch(self, results: Mapping[str, float] | None = None) -> None:
         """Report an epoch, and write the resume point; saving the model comes before it."""
         if results is not None:
-            self.record.end_epoch(results, self.step)
+            self.record.read()
+            self.record.sums = {}
+            self.record.draw({f"epoch/{name}": x for name, x in results.items()}, self.step)
             self.history.append({"epoch": self.epoch, **results})
             self.times.append(self.progress.seconds())
             if self.report and is_main_process():
@@ -176,8 +178,7 @@ class Run:
         self.record.flush()
         if self.report and is_main_process() and self.batch:
             self.report.draw_page(self)
-        names = ("epoch", "batch", "step", "history", "times", "scores")
-        position = {name: getattr(self, name) for name in names} | {"means": self.record.sums}
+        position = {name: getattr(self, name) for name in POSITION} | {"means": self.record.sums}
         position |= {"seconds": self.progress.seconds(), "threads": torch.get_num_threads()}
         extra_state = {name: part.state_dict() for name, part in self.extra_state.items()}
         self.point.write(self.model, self.optimizer, position | {"extra_state": extra_state})

@@ -5,13 +5,14 @@ from torch.utils.data import DataLoader
 
 class Script:
     def train_multitask(args):
-        args = find_files(complete(args, MultitaskFlags), TASKS)
+        args = find_files(with_defaults(args, MultitaskFlags), TASKS)
         train_sets = {name: read_set(name, args, "train") for name in TASKS}
         loaders = {
             name: DataLoader(rows, args.batch_size, shuffle=True, collate_fn=rows.collate_fn)
             for name, rows in train_sets.items()
         }
-        dev_loaders = {name: evaluation_loader(read_set(name, args, "dev"), 8) for name in TASKS}
+        dev_sets = {name: read_set(name, args, "dev") for name in TASKS}
+        dev_loaders = {name: loop.evaluation_loader(rows, 8) for name, rows in dev_sets.items()}
         model, config = new_model(args)
         optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
         best = -1.0
