@@ -157,10 +157,10 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
         return faults, ""
     values = [predicted[key] for key in ids]
     counts = Counter(values)
-    spread = f"from {min(values):g} to {max(values):g}"
+    spread = f" from {min(values):g} to {max(values):g}"
     if wanted.classes:
-        spread = "classes " + " ".join(f"{i}:{counts[i]}" for i in range(wanted.classes))
-    summary = f"{len(values):5d} predictions, {spread}"
+        spread = ", classes " + " ".join(f"{i}:{counts[i]}" for i in range(wanted.classes))
+    summary = f"{len(values):5d} predictions{spread}"
     if wanted.split == "dev":
         name, metric = ("accuracy", accuracy) if wanted.classes else ("Pearson", pearson)
         summary += f", {name} {metric([row[-2] for row in rows], values):.3f}"
