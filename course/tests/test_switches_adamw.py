@@ -117,7 +117,7 @@ def test_mistakes_as_students_write_them_are_named(names, changes):
         ("of 4 parameters these never change: 0",
          [("if p.grad is None:", "if p.grad is None or p.dim() == 2:")]),
         ("that is not all: it does not explain decay",
-         [NEVER, ('g["weight_decay"] * p', "0.3 * p.sign()")]),
+         [NEVER, ('["weight_decay"] * p', '["weight_decay"] * p.sign()')]),
     ],
 )  # fmt: skip
 def test_what_is_said_of_other_mistakes_is_true(words, changes):
