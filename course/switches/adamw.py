@@ -32,8 +32,6 @@ SLOTS = {
     "update_behind_both_loops_all first_parameter_of_the_group",
     "missing": "missing_gradient_is_zero missing_gradient_resets missing_gradient_crashes "
     "missing_gradient_ends missing_gradient_decays missing_gradient_inverted",
-    "keys": "first_group_for_all hyper_parameters_from_defaults lr_from_defaults eps_is_lr "
-    "eps_is_decay decay_is_eps lr_is_decay lr_is_eps lr_and_decay_swapped condition_is_decay",
     "betas": "betas_in_code betas_swapped one_beta_for_both one_beta_for_both_everywhere "
     "one_beta_for_both_averages one_beta_for_both_second one_beta_for_both_secondaverages "
     "one_beta_for_both_secondcorrections betas_mixed_first betas_mixed_second "
@@ -72,7 +70,7 @@ SLOTS = {
     "correction_without_brackets correction_without_brackets_second corrected_twice "
     "corrected_twice_always corrected_twice_first corrected_twice_moments "
     "correction_number_firsttwo correction_number_secondtwo correction_number_firstzero "
-    "correction_number_firstnegative correction_multiplied correction_multiplied_first "
+    "correction_number_firstnegative correction_multiplied_first "
     "correction_root_of_both correction_root_twice",
     "lr": "no_lr lr_twice lr_changed_in_place lr_changed_in_place_decay",
     "update": "gradient_ascent update_thrown_away nothing_moves parameter_replaced "
@@ -85,6 +83,8 @@ SLOTS = {
     "decay_without_lambda decay_sum decay_sum_difference decay_ratio decay_ratio_inverse "
     "decay_factor decay_factor_minus decay_factor_two decay_factor_swapped "
     "decay_needs_correction",
+    "keys": "first_group_for_all hyper_parameters_from_defaults lr_from_defaults eps_is_lr "
+    "eps_is_decay decay_is_eps lr_is_decay lr_is_eps lr_and_decay_swapped condition_is_decay",
 }
 FREQUENT = (  # two of different slots come together
     "return_in_the_loop betas_swapped one_beta_for_both nothing_kept begins_with_gradient "
