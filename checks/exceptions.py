@@ -1,7 +1,8 @@
 """What an exception in a student's code probably means here, in a sentence or two.
 
-``meaning(error)`` goes through the table checks/exceptions.toml. Of an exception that no entry
-knows, it says what the failing expression was given. It does not know how any task is solved.
+``meaning(error)`` goes through the table exceptions.toml, and says what the failing expression was
+given: "here `x` is a tensor (5, 6, 10, 7) = (B, H, L, W)". Of an unknown name or attribute it says
+what Python itself suggests; nothing is guessed by spelling.
 """
 
 from __future__ import annotations
@@ -10,51 +11,24 @@ import ast
 import builtins
 import contextlib
 import functools
+import io
 import re
+import sys
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 
-from checks import call_errors, name_errors, shape_errors
-from checks.graded_tasks import GRADED_TASKS
-from checks.traces import Place, place_of, quoted
+from torch import Tensor, nn
+
+from checks.traces import Place, path_in, place_of, quoted
 
 TABLE = Path(__file__).with_suffix(".toml")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One kind of exception: how it is recognised, and what is said."""
-
-    name: str
-    types: list[str]
-    pattern: str
-    says: str = ""  # "" where a function says it
-    operands: bool = False  # whether it follows what the failing expression was given
-
-    def sentence(self, place: Place) -> str:
-        """What it says of an exception; "" where it does not know this one, or its line."""
-        message = " ".join(str(place.error).split())
-        types = tuple(getattr(builtins, name) for name in self.types)
-        match = re.search(self.pattern, message) if isinstance(place.error, types) else None
-        with contextlib.suppress(Exception, SystemExit):
-            if match and self.says:
-                names = {"function": place.frame.f_code.co_name, "line": quoted(place.node)}
-                sentence = self.says.format(*match.groups(), **names)
-                known = place.here() if self.operands else ""
-                end = "" if sentence.endswith("?") else "."
-                return f"{sentence}{end} Here {known}" if known else sentence
-            if match:
-                modules = (call_errors, name_errors, shape_errors)
-                (says,) = {vars(m)[self.name] for m in modules if self.name in vars(m)}
-                return says(place, match)
-        return ""
+CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
 @functools.cache
-def table() -> tuple[Entry, ...]:
-    """All entries; the first that has something to say is heard."""
-    return tuple(Entry(**row) for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["entry"])
+def table() -> dict[str, dict[str, str]]:
+    """All entries by name: a pattern for "type: message", and what is said. The first that fits."""
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
 
 def meaning(error: BaseException) -> str:
@@ -63,27 +37,65 @@ def meaning(error: BaseException) -> str:
 
 
 def find(error: BaseException) -> tuple[str, str]:
-    """The name of the entry that knows an exception, and what it says; two empty texts without."""
-    # whatever a student's exception answers when it is looked at
-    with contextlib.suppress(Exception, SystemExit):
-        # gradients are computed elsewhere, where no line of the student's is in the traceback
-        place = place_of(error) or Place(error, error.__traceback__.tb_frame)
-        for entry in table():
-            if sentence := entry.sentence(place):
-                return entry.name, sentence
-        if sentence := raised_on_purpose(place):
-            return "operands", sentence
-        if known := place.here():
-            return "operands", f"here {known}"
+    """The name of the entry that knows an exception, and what is said; "" for what is not known."""
+    with contextlib.suppress(Exception, SystemExit):  # whatever it answers when it is looked at
+        place = place_of(error)
+        name, sentence = said_of(error, place)
+        known = place.here() if place else ""
+        known = f"{'Here' if sentence else 'here'} {known}" if known else ""
+        stop = "" if not known or not sentence or sentence.endswith("?") else "."
+        return name, f"{sentence}{stop} {known}".strip()
     return "", ""
 
 
-def raised_on_purpose(place: Place) -> str:
-    """Who raises it of a raise, or what does not hold, of an assertion."""
-    if not isinstance(place.statement, ast.Raise | ast.Assert):
+def said_of(error: BaseException, place: Place | None) -> tuple[str, str]:
+    """The name of an entry and its sentence, which may follow from the line that failed."""
+    if place and (sentence := layer_made_of_tensor(place)):
+        return "layer_made_of_tensor", sentence
+    if place and isinstance(error, NameError) and (sentence := known_elsewhere(error, place)):
+        return "known_elsewhere", sentence
+    message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    for name, entry in table().items():
+        if match := re.search(entry["pattern"], message):
+            return name, " ".join(entry["says"].split()).format(*match.groups())
+    suggested = suggestion(error)
+    return ("suggestion", f"do you mean {suggested}?") if suggested else ("", "")
+
+
+def layer_made_of_tensor(place: Place) -> str:
+    """``nn.Softmax(scores)``: the class is called with what the layer should get."""
+    calls = [node for node in ast.walk(place.node or ast.Tuple()) if isinstance(node, ast.Call)]
+    for call in calls:
+        made = place.value(call.func)
+        is_layer = isinstance(made, type) and issubclass(made, nn.Module)
+        tensors = [part for part in call.args if isinstance(place.value(part), Tensor)]
+        if is_layer and tensors and not issubclass(made, CONTAINERS):
+            return (
+                f"{quoted(call.func)} is a class, and calling it makes a new layer from settings; "
+                f"{quoted(tensors[0])} is for a layer that __init__ has made: self.…(x)"
+            )
+    return ""
+
+
+def known_elsewhere(error: NameError, place: Place) -> str:
+    """A name without a value here that self, the configuration or a dictionary has."""
+    name, names = error.name, place.frame.f_locals
+    for holder, value in names.items():
+        if isinstance(value, dict) and name in value:
+            return f"{name} has no value; {holder}['{name}'] has one"
+    for owner in ("self", "config"):
+        if path_in(names.get(owner), f"{name}") is not None and not isinstance(
+            error, UnboundLocalError
+        ):
+            return f"{name} has no value; {owner}.{name} has one"
+    return ""
+
+
+def suggestion(error: BaseException) -> str:
+    """The name that Python itself suggests when it prints an exception; builtins are none."""
+    if not isinstance(error, NameError | AttributeError | ImportError):
         return ""
-    if isinstance(place.statement, ast.Assert):
-        return f"the assertion {quoted(place.statement.test)} does not hold"
-    file = Path(place.frame.f_code.co_filename).name
-    whose = "a line of yours" if file in {Path(entry.file).name for entry in GRADED_TASKS} else file
-    return f"{whose} raises this"
+    with contextlib.redirect_stderr(io.StringIO()) as printed:
+        sys.__excepthook__(type(error), error, error.__traceback__)
+    match = re.search(r"Did you mean: '(?:self\.)?(\w+)'\?\s*$", printed.getvalue())
+    return match[1] if match and match[1] not in vars(builtins) else ""

@@ -1,7 +1,4 @@
-"""Where a NaN comes from: the first operation that makes one of numbers that are none.
-
-It does not know any task.
-"""
+"""Where a NaN comes from: the first operation that makes one of numbers that are none."""
 
 from __future__ import annotations
 
@@ -16,18 +13,10 @@ from torch.utils._pytree import tree_leaves
 from checks.findings import is_students
 
 REASONS = {
-    "softmax": "a whole row is -inf, so nothing is left to look at: is the mask inverted?",
-    "div": "0 / 0, or inf / inf",
-    "sqrt": "the root of a number below 0",
-    "rsqrt": "the root of a number below 0",
-    "pow": "a root of a number below 0",
-    "log": "the logarithm of a number below 0",
-    "add": "inf - inf",
-    "sub": "inf - inf",
-    "mul": "0 · inf",
-    "matmul": "0 · inf",
+    "softmax": " (a whole row is -inf, so nothing is left to attend to: is the mask inverted?)",
+    "sqrt": " (the root of a number below 0)",
+    "log": " (the logarithm of a number below 0)",
 }
-OTHER_NAMES = {"true_divide": "div", "truediv": "div", "divide": "div", "rtruediv": "div"}
 
 
 class FirstNaN(TorchFunctionMode):
@@ -42,16 +31,12 @@ class FirstNaN(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        given = (
-            [] if self.text else [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        )
-        known = not given or any(map(has_nan, given))  # what is given nothing makes fresh memory
+        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        known = self.text or not given or any(map(has_nan, given))  # without any: fresh memory
         result = func(*args, **kwargs)
         if not known and has_nan(result) and (place := students_line()):
-            name = getattr(func, "__name__", "").strip("_").removeprefix("i")
-            name = OTHER_NAMES.get(name, name)
-            why = f" ({REASONS[name]})" if name in REASONS else ""
-            self.text = f"the first NaN comes from `{name}` at {place}{why}"
+            name = getattr(func, "__name__", "").strip("_")
+            self.text = f"the first NaN comes from `{name}` at {place}{REASONS.get(name, '')}"
         return result
 
 

@@ -47,6 +47,8 @@ class FixedDropout(TorchFunctionMode):
 
     def dropout(self, input, p=0.5, training=True, inplace=False, train=None):
         """In place of F.dropout and torch.dropout."""
+        if not isinstance(input, Tensor):  # torch says so
+            return F.dropout(input, p)
         if not (training if train is None else train) or p == 0 or not self.drops:
             return input
         mask = kept(input.size(self.axis), p, input)

@@ -2,13 +2,14 @@
 
 A table has a row for every known mistake and for two that come together: the fingerprints of what
 they compute on the stored inputs, a few numbers for each output. Two functions that compute the
-same have the same fingerprints however they are written. course/make_tables.py makes the tables.
+same have the same fingerprints however they are written.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -123,6 +124,19 @@ def find(task_id: str, outputs: Outputs) -> tuple[list[Mistake], list[str]]:
         row = min(rows, key=lambda i: len(table.names[i]))
         return [table.mistakes[name] for name in table.names[row]], []
     return partly(table, fits, outputs)
+
+
+def find_in_runs(runs: Mapping[str, Outputs]) -> tuple[str, list[Mistake], list[str]]:
+    """The same for a function that is run in several ways: the way that explains all, or any.
+
+    Args:
+        runs: outputs by the id of the run.
+
+    Returns:
+        The id of that run, and what ``find`` gives; the first one where nothing is known.
+    """
+    made = [(run, *find(run, outputs)) for run, outputs in runs.items()]
+    return min(made, key=lambda each: (not each[1], bool(each[2])))
 
 
 def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake], list[str]]:

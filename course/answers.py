@@ -1,35 +1,13 @@
-"""Answers to the tasks, correct and incorrect: read them, put them in the solution's place.
+"""Correct solutions that differ from ours: read them, put them in the solution's place.
 
-``course/variants/<task id>/<name>.py`` is one correct solution that differs from ours. The
-docstring's first line says how. The methods of its class take the place of those of the task's
-class; if the class's name begins with "Script", the place of the file's functions. The answer
-``plain`` is what a student would write first. A folder that is not a task's id but the beginning of
-several ("multitask") holds answers to all of them; its ``plain`` replaces our solution wherever
-another answer is put in. The folder "multitask.training" holds a training loop, which is not a
-task.
+``course/variants/<task id>/<name>.py`` is one. Its docstring's first line says how it differs. The
+methods of its class take the place of those of the task's class; if the class's name begins with
+"Script", the place of the file's functions. A folder whose name is the beginning of several ids
+("multitask") holds answers to all of them, and its ``plain`` replaces our solution wherever another
+answer is put in. The folder "multitask.training" holds a training loop, which is not a task.
 
-``course/mistakes/<task id>.txt`` has the mistakes in one function, as changes to correct solutions:
-
-    no_scale: The scores are not divided by √W.
-    Hint: Large scores make the softmax hard. Read: Vaswani et al. 2017, §3.2.1
-        - scores = scores / math.sqrt(self.attention_head_size)
-      OwnKernel: dropout_p=p → dropout_p=p, scale=1.0
-      Times(TwoLines):
-        / key.size(-1) → * key.size(-1)
-      InShort:
-        def attention(self, key, query, value, attention_mask):
-            …
-
-First come its name and what is wrong, what to look at, and what to read (then "Named: …" where the
-check has another name for it). The next lines change the plain answer, in the form that
-``course/patches.py`` describes. Rewrites that compute the same follow, each with a name: that of
-the correct solution's class that it changes, or its own with that class in brackets, or its own
-with the whole function. A line "in name:" goes over to another method of the class; whole methods
-come last. The file's first paragraph has the imports that its mistakes may use.
-
-    with installed(answer): …                       the module in sys.modules holds the answer
-    source = put(answer)                            the file as a student would hand it in
-    put(read(MISTAKES, "bert.attention/no_scale"))  the file with this mistake in it
+    with installed(answer): …      the module in sys.modules holds the answer
+    source = put(answer)           the file as a student would hand it in
 """
 
 from __future__ import annotations
@@ -37,66 +15,42 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
-import itertools
 import re
 import textwrap
 import types
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from checks.findings import Mistake
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from checks.hunt.installed import installed_source
-from course.patches import patched
 from training.files.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
-MISTAKES, VARIANTS = ROOT / "course" / "mistakes", ROOT / "course" / "variants"
-TRAINING = "multitask.training"
+VARIANTS = ROOT / "course" / "variants"
 MARKER = re.compile(r"^ *### (BEGIN SOLUTION|END SOLUTION|STUB:).*\n", re.MULTILINE)
-WORDS = re.compile(
-    r"(?P<name>\w+): (?P<says>.+?) Hint: (?P<hint>.+?) Read: (?P<read>.+?)"
-    r"(?: Named: (?P<named>\w+))?"
-)
-VERSION = re.compile(r"  (\w+)(?:\((\w+)\))?:(?: (.+))?")  # Name, perhaps (Base), perhaps a change
-ANOTHER = re.compile(r"in (\w+):")  # method
-REMEDY = "write the change for that source, or the whole function"
 Methods = Mapping[str, str]  # name → source, not indented
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What is answered, in words, and its versions."""
+    """A correct solution in words, and its versions."""
 
     folder: str  # a task's id, or how the ids of several begin
     task: GradedTask  # the first one that it answers
     name: str
     says: str
-    hint: str = ""
-    read: str = ""
-    named: str = ""  # what the check calls it
-    versions: Mapping[str, Methods] = field(default_factory=dict)  # name of the class → methods
+    versions: Mapping[str, Methods]  # name of the class → methods
     imports: tuple[str, ...] = ()
 
     @property
-    def mistake(self) -> Mistake:
-        """Its words, for the checks."""
-        return Mistake(self.name, self.says, self.hint, self.read)
-
-    @property
     def first(self) -> str:
-        """The version that is not a rewrite."""
+        """The first version."""
         return next(iter(self.versions))
 
 
-# ---------------------------------------------------------------------------------------------
-# From files
-
-
 def read(folder: Path, name: str) -> Answer:
-    """One answer of mistakes/ or variants/, say "bert.attention/no_scale"; InputError without."""
+    """One answer, say "bert.attention/plain"; InputError without."""
     task_id, _, wanted = name.partition("/")
     answers = {answer.name: answer for answer in read_all(folder, task_id)}
     if wanted not in answers:
@@ -105,34 +59,29 @@ def read(folder: Path, name: str) -> Answer:
 
 
 def read_all(folder: Path, task_id: str = "*") -> list[Answer]:
-    """All answers of a folder, mistakes/ or variants/, or those to one task."""
-    correct = [read_correct(path) for path in sorted(folder.glob(f"{task_id}/*.py"))]
-    return correct + [m for path in sorted(folder.glob(f"{task_id}.txt")) for m in read_file(path)]
+    """All answers of a folder, or those to one task."""
+    return [read_correct(path) for path in sorted(folder.glob(f"{task_id}/*.py"))]
 
 
 def read_correct(path: Path) -> Answer:
-    """One file of variants/; InputError if it has not the form above."""
+    """One file; InputError if it does not have the form above."""
     source = path.read_text(encoding="utf-8")
     tree = ast.parse(source)
     folder, says = path.parent.name, (ast.get_docstring(tree) or "").partition("\n")[0]
+    beginning = folder.removesuffix(".training")
+    task = next((entry for entry in GRADED_TASKS if entry.id.startswith(beginning)), None)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     versions = {node.name: _functions(source, node) for node in classes}
-    if not says or not _task(folder) or not versions:
+    if not says or not task or not versions:
         raise InputError(
             f"{path}: no docstring, no such task, or no class with the answer's methods"
         )
     imports = [ast.unparse(n) for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
-    return Answer(folder, _task(folder), path.stem, says, versions=versions, imports=tuple(imports))
+    return Answer(folder, task, path.stem, says, versions, tuple(imports))
 
 
-def _task(folder: str) -> GradedTask | None:
-    """The first task that a folder's answers answer."""
-    beginning = folder.removesuffix(".training")
-    return next((entry for entry in GRADED_TASKS if entry.id.startswith(beginning)), None)
-
-
-def _functions(source: str, node: ast.ClassDef | ast.Module) -> Methods:
-    """The functions of a class or module, by name."""
+def _functions(source: str, node: ast.ClassDef) -> Methods:
+    """The methods of a class, by name."""
     lines = source.splitlines()
     functions = [part for part in node.body if isinstance(part, ast.FunctionDef)]
     return {
@@ -144,10 +93,6 @@ def _functions(source: str, node: ast.ClassDef | ast.Module) -> Methods:
 def _start(node: ast.FunctionDef) -> int:
     """The number of a method's first line, which may be a decorator's."""
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-
-
-# ---------------------------------------------------------------------------------------------
-# Into the source
 
 
 def put(answer: Answer, version: str = "", source: str = "") -> str:

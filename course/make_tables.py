@@ -82,7 +82,7 @@ def functions() -> dict[str, Function]:
         Function("bert.attention", attention.attention, attention.SLOTS),
         Function("bert.add_norm", add_norm.add_norm, add_norm.SLOTS),
         Function("bert.layer", layer.forward, layer.SLOTS),
-        Function("bert.layer, whole", layer.forward, layer.SLOTS),
+        Function("bert.layer, whole", layer.forward, layer.SLOTS | layer.WRITTEN_OUT),
         Function("bert.embed", embed.embed, embed.SLOTS),
         Function("classifier.init", classifier.init, classifier.INIT),
         Function("classifier.forward", classifier.forward, classifier.FORWARD),
@@ -157,8 +157,9 @@ def table_of(function: Function, mistakes: dict[str, Mistake]) -> Table:
         if same and len(wrong) == 1 and way == 0 and not function.is_second_run:
             what = ", ".join(names[same[0]]) or "what is correct"
             raise InputError(f"{function.task_id}: {switches[0]} computes the same as {what}")
-        if same or (function.is_second_run and known.ERROR in outputs):
-            continue  # in the first run it is told apart
+        failed = known.ERROR in outputs and (len(wrong) > 1 or function.is_second_run)
+        if same or (failed and len(outputs) == 1):
+            continue  # one and the same exception has many causes
         names.append(tuple(dict.fromkeys(entry_of(name, mistakes) for name in switches)))
         base.append(way)
         stored = torch.cat((stored, row[None]))

@@ -3,7 +3,7 @@
     python -m tests.make_modern_bert          seconds
 
 The results are those of transformers' ModernBERT: its rotary embedding, its mask of a local layer,
-its MLP, in float64. The fingerprints of known mistakes are not made here: course/fingerprints.py
+its MLP, in float64. The tables of known mistakes are not made here: course/make_tables.py
 adds them afterwards. The same seed on the same machine gives the same bytes.
 """
 
@@ -23,11 +23,11 @@ from transformers.masking_utils import create_bidirectional_sliding_window_mask
 from transformers.models.modernbert import modeling_modernbert as theirs
 
 from checks.fixed_dropout import FixedDropout
-from checks.part3 import runners
+from checks.part3 import runs
 from training.cli import flags, scripts
 from training.files.writing import atomic_write
 
-OUT = Path(runners.__file__).with_name("references.data")
+OUT = Path(runs.__file__).with_name("references.data")
 
 
 @contextlib.contextmanager
@@ -51,12 +51,12 @@ def config(**values) -> transformers.ModernBertConfig:
 
 def rotary(noise) -> dict[str, Tensor]:
     """Task 3.1."""
-    batch, heads, length, width = runners.BATCH, runners.HEADS, runners.LENGTH, runners.WIDTH
+    batch, heads, length, width = runs.BATCH, runs.HEADS, runs.LENGTH, runs.WIDTH
     x, cotangent = noise(batch, heads, length, width), noise(batch, heads, length, width)
     source = x.clone().requires_grad_()
     with in_float64():
         made = config(
-            hidden_size=heads * width, num_attention_heads=heads, local_rope_theta=runners.THETA
+            hidden_size=heads * width, num_attention_heads=heads, local_rope_theta=runs.THETA
         )
         angles = theirs.ModernBertRotaryEmbedding(made)
         cos, sin = angles(x, torch.arange(length)[None], "sliding_attention")
@@ -64,7 +64,7 @@ def rotary(noise) -> dict[str, Tensor]:
     (grad,) = torch.autograd.grad(turned, source, cotangent)
     return {
         "inputs/x": x,
-        "inputs/theta": torch.tensor(runners.THETA, dtype=torch.float64),
+        "inputs/theta": torch.tensor(runs.THETA, dtype=torch.float64),
         "inputs/cotangent": cotangent,
         "values/turned": turned.detach(),
         "values/whether a result of half precision stays so": torch.tensor([True]),
@@ -74,8 +74,8 @@ def rotary(noise) -> dict[str, Tensor]:
 
 def local_mask() -> dict[str, Tensor]:
     """Task 3.2: where the additive mask of a local layer is 0."""
-    tensors = {"inputs/sizes": torch.tensor(runners.SIZES)}
-    for length, window in runners.SIZES:
+    tensors = {"inputs/sizes": torch.tensor(runs.SIZES)}
+    for length, window in runs.SIZES:
         mask = create_bidirectional_sliding_window_mask(
             config=config(hidden_size=8, num_attention_heads=1, local_attention=window),
             inputs_embeds=torch.zeros(1, length, 8),
@@ -89,13 +89,13 @@ def local_mask() -> dict[str, Tensor]:
 def geglu(noise) -> dict[str, Tensor]:
     """Task 3.3."""
     made = config(
-        hidden_size=runners.HIDDEN, num_attention_heads=1,
-        intermediate_size=runners.INTERMEDIATE, mlp_dropout=runners.DROPOUT,
+        hidden_size=runs.HIDDEN, num_attention_heads=1,
+        intermediate_size=runs.INTERMEDIATE, mlp_dropout=runs.DROPOUT,
     )  # fmt: skip
     module = theirs.ModernBertMLP(made).double().eval()
     for parameter in module.parameters():
         parameter.data = 0.3 * noise(*parameter.shape)
-    hidden, cotangent = noise(4, 7, runners.HIDDEN), noise(4, 7, runners.HIDDEN)
+    hidden, cotangent = noise(4, 7, runs.HIDDEN), noise(4, 7, runs.HIDDEN)
     source = hidden.clone().requires_grad_()
     result = module(source)
     names = {"hidden_states": source, "interm_dense.weight": module.Wi.weight}
@@ -137,7 +137,7 @@ def main() -> None:
         data = {key: tensors[key].contiguous() for key in sorted(tensors)}
         file.write(save(data, metadata={"about": json.dumps(facts)}))
     print(f"wrote {args.out}: {len(tensors)} tensors, {args.out.stat().st_size:,} bytes")
-    print("next: python course/fingerprints.py puts the known mistakes in")
+    print("next: python course/make_tables.py puts the known mistakes in")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from checks.part1.references import DATA_FILES, FINGERPRINTS
+from checks.references import DATA_FILES, TABLES
 from lessons.modern_bert import ModernBertModel, fill_masks, weight_names
 from pretraining.modern_config import GLOBAL, LOCAL, ModernBertConfig
 from training.files.errors import InputError
@@ -247,6 +247,6 @@ def test_the_checks_references_are_those_of_transformers(tmp_path):
     command = [sys.executable, "-m", "tests.make_modern_bert", "--out", str(tmp_path / "data")]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     made = load_file(tmp_path / "data")
-    assert made.keys() == {name for name in stored if not name.startswith(FINGERPRINTS)}
+    assert made.keys() == {name for name in stored if not name.startswith(TABLES)}
     for name, tensor in made.items():
         torch.testing.assert_close(stored[name], tensor, rtol=1e-12, atol=1e-12)

@@ -236,7 +236,7 @@ def attributes_of_run():
     [
         *LOOPS,
         "training/loop/run.py",
-        "course/mistakes/*.txt",
+        "course/switches/*.toml",
         "course/variants/*.txt",
         "course/variants/*/*.py",
         "docs/*.md",

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode, fake_tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
 
 from checks.errors import attempt
 from checks.part1 import runs
@@ -29,13 +30,20 @@ OTHER = "meta"  # stands for the GPU
 MESSAGE = "be on the same device"  # of errors
 
 
-class SameDevice(TorchFunctionMode):
-    """While active, nn.Embedding wants its ids where its table is; without numbers it would not."""
+class PretendedGPU(TorchFunctionMode):
+    """While active, "cuda" is the other device, and nn.Embedding wants its ids on its own."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        args, kwargs = tree_map(here, (args, kwargs or {}))
         if func.__name__ == "embedding" and len({x.device for x in args[:2]}) > 1:
             raise RuntimeError(f"all tensors should {MESSAGE}")
-        return func(*args, **kwargs or {})
+        return args[0].to(OTHER) if func is Tensor.cuda else func(*args, **kwargs)
+
+
+def here(value: Any) -> Any:
+    """A value of a call, or the other device in the place of a GPU."""
+    is_gpu = isinstance(value, str | torch.device) and str(value).startswith("cuda")
+    return torch.device(OTHER) if is_gpu else value
 
 
 def two_devices(task_id: str) -> str:
@@ -55,7 +63,8 @@ def meeting(run: Callable[[], Any]) -> str:
         mock.patch.object(fake_tensor.log, "disabled", True),
         contextlib.redirect_stdout(io.StringIO()),  # it was printed by the run before
         warnings.catch_warnings(action="ignore"),
-        SameDevice(),
+        mock.patch.object(torch.cuda, "is_available", return_value=True),
+        PretendedGPU(),
     ):
         error = attempt(run)
         place = place_of(error) if isinstance(error, BaseException) else None

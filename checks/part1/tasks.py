@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from checks import known
+from checks.compare import TOLERANCES, compare, is_close
 from checks.compare import check as check_outputs
-from checks.compare import compare, is_close
 from checks.errors import attempt, describe
 from checks.findings import Finding, named
 from checks.first_nan import FirstNaN
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import adamw_checks, devices
+from checks.references import load_references, under
 from checks.task import ERROR, Outputs, outputs_of
 
 VALUES = "values, gradients, padding, dropout"
@@ -83,26 +84,36 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
     """The known mistakes that a wrong function makes, and facts on what they leave unexplained.
 
     Args:
-        findings: what is wrong with it. Some need no further explanation; of results that are not
-            numbers only where they arise is said.
+        findings: what is wrong with it.
     """
-    if all(finding.name for finding in findings):
-        return []
     with FirstNaN() as nan:
         outputs = outputs_of(task_id)
-    mistakes, left = known.find(task_id, outputs) if compare(task_id, outputs) else ([], [])
-    if task_id == LAYER and (left or not mistakes):  # it may not call what has stand-ins
-        others, left_there = known.find(LAYER_WHOLE, outputs_of(LAYER_WHOLE))
-        if others and not left_there:
-            mistakes, left = others, []
-    if mistakes:
-        return named(mistakes) + [Finding("fact", text) for text in unexplained(outputs, left)]
+    runs = {task_id: outputs}
+    if task_id == LAYER:  # it may not call what has stand-ins
+        runs[LAYER_WHOLE] = outputs_of(LAYER_WHOLE)
+    run, mistakes, left = known.find_in_runs(runs)
+    if mistakes and compare(task_id, outputs):
+        return named(mistakes) + [Finding("fact", text) for text in unexplained(runs[run], left)]
     if nan.text:
         return [Finding("fact", nan.text)]
     if text := random_numbers(task_id, outputs):
         return [Finding("fact", text)]
-    lost = not compare(task_id, outputs) and findings[0].kind != "error"
-    return [Finding("fact", LOST_DIGITS)] if lost else []
+    if not compare(task_id, outputs) and findings[0].kind != "error":
+        return [Finding("fact", LOST_DIGITS)]
+    return [Finding("fact", text) for text in taken_for_others(task_id, outputs)]
+
+
+def taken_for_others(task_id: str, outputs: Outputs) -> Iterator[str]:
+    """Which wrong outputs are, number by number, an input, a weight or another correct output."""
+    stored = load_references()
+    named = under(f"{task_id}/inputs/", stored) | under(f"{task_id}/values/", stored)
+    named |= {name: w for name, w in under("weights/", stored).items() if "layers.1." not in name}
+    for kind, what in (name.split("/", 1) for name in outputs if name.startswith("values/")):
+        got, tolerance = outputs[f"{kind}/{what}"], TOLERANCES[torch.float64]
+        if what in named and isinstance(got, Tensor) and not is_close(got, named[what], tolerance):
+            same = (name for name, other in named.items() if is_close(got, other, tolerance))
+            if other := next(same, ""):
+                yield f"{what} is what `{other.removeprefix('bert_layers.0.')}` is"
 
 
 def unexplained(outputs: Outputs, left: Sequence[str]) -> list[str]:

@@ -1,278 +1,257 @@
 """The check of part 2's training loop: train_multitask in multitask_classifier.py, from outside.
 
 It trains again and again on a few made-up sentences around a tiny random BERT, each time with one
-respect of the training data changed: the second sentences of Quora, say, or the digits behind the
-point in the labels of STS. The seeds are the same, so if the parameters afterwards are the same to
-the last bit, then what was changed does not reach the loss. A task of which nothing does is not
-trained yet, which is no fault. This file does not know how any loop is written.
-
-``check()`` gives the findings.
+thing changed in the training data: the words of one side, the labels, or their fractions. The seeds
+are the same, so if the parameters afterwards are the same to the last bit, then what was changed
+does not reach the loss. A task of which nothing does is not trained yet, which is no fault.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import io
 import itertools
 import os
 import random
-import re
 import sys
 import tempfile
+import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from checks.errors import describe
-from checks.findings import ROOT, Finding
-from checks.part2.loop_data import (
-    WORDS,
-    Row,
-    another_fraction,
-    another_label,
-    made_up,
-    other_words,
-    swapped_levels,
-    write,
-)
-from checks.part2.loop_record import HEADS, TrainingRecord, recorded, same
-from checks.part2.models import default_flags
-from checks.part2.submission import FILES as PREDICTION_FILES
+from checks.findings import ROOT, Finding, faulty
+from checks.part2 import models
+from checks.part2.properties import Property, ask
+from checks.part2.submission import COLUMNS, FILES
 from tokenizer import SPECIAL_TOKENS
 from training.files.course_files import COURSE_STEMS, SPLITS
 
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}
-ROWS, DEV_ROWS, BATCH, EPOCHS = 16, 8, 8, 2
-TINY = {
-    "vocab_size": len(SPECIAL_TOKENS) + len(WORDS),
-    "num_hidden_layers": 1,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "max_position_embeddings": 64,
-    "attention_probs_dropout_prob": 0.0,
-    "hidden_dropout_prob": 0.0,
+WORDS = ["".join(pair) for pair in itertools.product("bcdfghjklmnprstvwxyz", "aeiou")]  # 100
+LABELS = {  # of the eight rows, which make one batch
+    "sst": (0, 1, 2, 3, 4, 0, 1, 2),
+    "para": (0, 1, 0, 1, 1, 0, 1, 1),
+    "sts": (0, 5, 1.6, 2.75, 3.9, 4.6, 1.75, 2.9),
 }
-WIDTHS = (32, 768)  # hidden size; the second one for code in which 768 is written
-SETTINGS = {
-    "seed": 11711,
-    "epochs": EPOCHS,
-    "option": "finetune",
-    "use_gpu": False,
-    "batch_size": BATCH,
-    "hidden_dropout_prob": 0.1,
-    "lr": 1e-3,
-    "precision": "fp32",
-    "compile": False,
-    "resume": False,
+OTHER_LABELS = {  # of STS with the same fractions
+    "sst": (1, 2, 3, 4, 0, 1, 2, 3),
+    "para": (1, 0, 1, 0, 0, 1, 0, 0),
+    "sts": (5, 0, 2.6, 3.75, 4.9, 1.6, 2.75, 3.9),
 }
+OTHER_FRACTIONS = (0, 5, 1.9, 2.9, 3.6, 4.9, 1.6, 2.6)  # the same if they are cut or rounded
+# Those of 1.… are one higher, or one of 3.…
+HIGHER = ((0, 5, 2.6, 2.75, 3.9, 4.6, 2.75, 2.9), (0, 5, 1.6, 2.75, 4.9, 4.6, 1.75, 2.9))
+PAPER = "docs/part2.md, Training on all three"
+
+
+def write(task: str, split: str, other: int | None = None, labels: Sequence | None = None) -> str:
+    """Write a course file of made-up rows; its name.
+
+    Args:
+        other: the side, 0 or 1, whose words are others than usual.
+        labels: other ones than usual.
+    """
+    chance, half = random.Random(split), len(WORDS) // 2
+    sides = ["sentence"] if task == "sst" else ["sentence1", "sentence2"]
+    lines = [["", "id", *sides, COLUMNS[task][1]]]
+    for i, label in enumerate(labels or LABELS[task]):
+        words = [
+            [WORDS[chance.randrange(half) + half * (side == other)] for _ in range(4)]
+            for side in range(len(sides))
+        ]
+        lines.append([str(i), f"{task}{i}", *map(" ".join, words), str(label)])
+    text = "".join("\t".join(line[: -1 if split == "test" else None]) + "\n" for line in lines)
+    path = Path(f"{COURSE_STEMS[task]}-{SPLITS[split]}.csv")
+    path.write_text(text, encoding="utf-8")
+    return str(path)
 
 
 @contextlib.contextmanager
-def only_this_model(folder: Path) -> Iterator[None]:
-    """While active, every pretrained model, whatever its name, is the one in that folder."""
-    with contextlib.ExitStack() as stack:
-        for place in ("bert.BertModel", "tokenizer.BertTokenizer", "config.BertConfig"):
-            module, name = place.split(".")
-            cls = getattr(importlib.import_module(module), name)
+def recorded(cls: type[nn.Module]) -> Iterator[SimpleNamespace]:
+    """While active, what a loop does with models of that class is noted.
 
-            def load(inner: Callable, *_: Any, name_or_path: Any = None, **kwargs: Any) -> Any:
-                return inner(str(folder), **kwargs)
+    Yields:
+        models: all that are made; start: their parameters before anything is learnt.
+        losses, modes, left: at each backward pass its loss, whether the model is in training mode,
+            and, after the first step, whether there are gradients of before.
+        held: the parameters that the optimizer of the latest step has.
+    """
+    run = SimpleNamespace(models=[], start=[], losses=[], modes=[], left=[], held=[])
+    init, backward = cls.__init__, torch.autograd.backward
 
-            from_folder = functools.partial(load, cls.from_pretrained)
-            stack.enter_context(mock.patch.object(cls, "from_pretrained", from_folder))
-        yield
+    def noting_init(model: nn.Module, *args: Any, **kwargs: Any) -> None:
+        init(model, *args, **kwargs)
+        run.models.append(model)
+        run.start = [parameter.clone() for parameter in parameters(run)]
+
+    def noting_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
+        tensors = [tensors] if isinstance(tensors, Tensor) else tensors
+        run.losses += [tensor.detach().sum().item() for tensor in tensors]
+        run.modes += [model.training for model in run.models[-1:]]
+        run.left += [any(p.grad is not None and p.grad.any() for p in run.held)] * bool(run.held)
+        backward(tensors, *args, **kwargs)
+
+    def noting_step(optimizer: Optimizer, *_: Any) -> None:
+        run.held = [p for group in optimizer.param_groups for p in group["params"]]
+
+    hook = register_optimizer_step_post_hook(noting_step)
+    try:
+        with (
+            mock.patch.object(cls, "__init__", noting_init),
+            mock.patch.object(torch.autograd, "backward", noting_backward),
+        ):
+            yield run
+    finally:
+        hook.remove()
 
 
-@contextlib.contextmanager
-def nothing_stays() -> Iterator[Path]:
-    """While active, a temporary folder is the working directory and nothing is printed."""
-    with (
-        torch.random.fork_rng(devices=[]),
-        mock.patch.dict(os.environ, {"MPLBACKEND": "Agg"}),
-        mock.patch.object(sys, "path", [str(ROOT), *sys.path]),  # "" is another place there
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-        contextlib.chdir(folder),
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-    ):
-        yield Path(folder).resolve()
+def parameters(run: SimpleNamespace) -> list[Tensor]:
+    """The parameters of a run's models as they are now."""
+    return [parameter.detach() for model in run.models for parameter in model.parameters()]
+
+
+def learns(run: SimpleNamespace) -> bool:
+    """Whether any parameter has changed."""
+    return not all(map(torch.equal, run.start, parameters(run)))
+
+
+def is_finite(run: SimpleNamespace) -> bool:
+    """Whether all losses and parameters are finite."""
+    return all(tensor.isfinite().all() for tensor in (*parameters(run), Tensor(run.losses)))
 
 
 class Loop:
-    """The student's loop, ready to be run on one set of training data after the other.
+    """The student's loop. What it needs and writes is in the current folder."""
 
-    Args:
-        folder: where the files of the runs may lie.
-        hidden_size: of the tiny BERT.
-    """
-
-    def __init__(self, folder: Path, hidden_size: int):
+    def __init__(self):
         self.module = importlib.import_module("multitask_classifier")
-        self.folder, self.bert = folder, folder / f"bert-{hidden_size}"
-        config = importlib.import_module("config").BertConfig(**TINY, hidden_size=hidden_size)
+        width = 768 if "768" in Path(self.module.__file__).read_text(encoding="utf-8") else 96
+        sizes = {"vocab_size": len(SPECIAL_TOKENS) + len(WORDS), "hidden_size": width}
+        config = importlib.import_module("config").BertConfig(**models.TINY | sizes)
         torch.manual_seed(0)
-        importlib.import_module("bert").BertModel(config).save_pretrained(self.bert)
-        vocabulary = [*SPECIAL_TOKENS, *WORDS]
-        importlib.import_module("tokenizer").BertTokenizer(vocabulary).save_pretrained(self.bert)
-        self.rows = made_up(ROWS, seed=0)
-        dev = made_up(DEV_ROWS, seed=1)
-        for task in NAMES:
-            write(self.file(task, "dev"), task, dev[task])
-            write(self.file(task, "test"), task, dev[task], labelled=False)
-        (folder / "predictions").mkdir(exist_ok=True)
+        importlib.import_module("bert").BertModel(config).save_pretrained("bert")
+        vocabulary = importlib.import_module("tokenizer").BertTokenizer([*SPECIAL_TOKENS, *WORDS])
+        vocabulary.save_pretrained("bert")
+        Path("predictions").mkdir()
+        self.first = self.run()
 
-    def file(self, task: str, split: str) -> Path:
-        """A data file, named as the course's."""
-        return self.folder / f"{COURSE_STEMS[task]}-{SPLITS[split]}.csv"
-
-    def flags(self) -> Namespace:
-        """What train_multitask is called with: the student's defaults, and this folder's files."""
-        files = {f"{t}_{s}": str(self.file(t, s)) for t in NAMES for s in SPLITS}
-        outputs = {f"{task}_{s}_out": path for path, (task, s) in PREDICTION_FILES.items()}
-        places = {"data_dir": str(self.folder), "out_dir": "predictions", "filepath": "model.pt"}
-        places["model"] = str(self.bert)
-        return Namespace(**default_flags() | SETTINGS | files | outputs | places)
-
-    def run(self, task: str = "", change: Callable[[Row], Row] | None = None) -> TrainingRecord:
-        """Train with one respect of one task's rows changed."""
-        for name, rows in self.rows.items():
-            changed = [change(row) for row in rows] if change and name == task else rows
-            write(self.file(name, "train"), name, changed)
-        for file in self.folder.glob("model*"):  # checkpoints of the run before
+    def run(self, task: str = "", **changes: Any) -> SimpleNamespace:
+        """Train, with changes of one task's training data."""
+        args = Namespace(**models.default_flags())
+        vars(args).update(epochs=3, option="finetune", lr=1e-3, batch_size=8, data_dir=".")
+        vars(args).update(model=os.environ["MINBERT_MODEL"], filepath="model.pt")
+        vars(args).update((f"{t}_{s}_out", path) for path, (t, s) in FILES.items())
+        for name, split in itertools.product(NAMES, SPLITS):
+            mine = changes if (name, split) == (task, "train") else {}
+            setattr(args, f"{name}_{split}", write(name, split, **mine))
+        for file in Path().glob("model*"):  # checkpoints of the run before
             file.unlink()
-        arguments, labels = self.flags(), [label for *_, label in self.rows["sts"]]
         random.seed(0)
         np.random.seed(0)
         torch.manual_seed(0)
+        drawing = mock.patch("training.reports.report.Report.draw_page")  # takes longest
         with (
-            mock.patch.dict(os.environ, {"MINBERT_MODEL": str(self.bert)}),
-            mock.patch("training.reports.report.Report.draw_page"),  # drawing takes longest
-            mock.patch.object(self.module, "plot_curves", create=True),
-            only_this_model(self.bert),
-            mock.patch.object(self.module, "args", arguments, create=True),
-            recorded(self.module.MultitaskBERT, labels) as run,
+            drawing,
+            recorded(self.module.MultitaskBERT) as run,
+            warnings.catch_warnings(record=True, action="always") as warned,
         ):
-            self.module.train_multitask(arguments)
+            self.module.train_multitask(args)
+        run.broadcasts = [w for w in warned if "Using a target size" in str(w.message)]
         if not run.models:
             raise RuntimeError("train_multitask makes no MultitaskBERT")
         return run
 
-
-def loop_and_first_run(folder: Path) -> tuple[Loop, TrainingRecord]:
-    """A loop and its run on unchanged data; around a wider BERT if the code needs 768."""
-    for width in WIDTHS:
-        loop = Loop(folder, width)
-        try:
-            return loop, loop.run()
-        except (Exception, SystemExit) as error:
-            numbers = map(int, re.findall(r"\d+", str(error)))
-            if width == WIDTHS[-1] or not any(n and n % 768 == 0 for n in numbers):
-                raise
-    raise AssertionError("the last width returns or raises")
+    def same(self, task: str = "", **changes: Any) -> bool:
+        """Whether exactly the same is learnt with changes of one task's training data."""
+        first, now = self.first, self.run(task, **changes)
+        ends = zip(parameters(first), parameters(now), strict=True)
+        return first.losses == now.losses and all(itertools.starmap(torch.equal, ends))
 
 
-def in_itself(run: TrainingRecord) -> list[Finding]:
-    """What one run tells: whether anything is learnt, and in the right mode."""
-    if run.finite and not run.learnt():
-        name, text = "nothing_learnt", "the optimizer holds other parameters, or its rate is 0"
-        if not run.steps:
-            name, text = "step_forgotten", "no optimizer makes a step: optimizer.step()"
-        if not run.modes:
-            name, text = "backward_forgotten", "no gradient is computed: loss.backward()"
-        return [Finding("values", f"no parameter changes: {text}", name=name)]
-    if not run.finite or not all(p.isfinite().all() for p in run.parameters().values()):
-        text = "a loss, or the parameters after a few steps, are not finite"
-        return [Finding("values", text, name="loss_not_finite")]
-    findings = []
-    if run.later > 2 and run.left == run.later:
-        text = "gradients of all steps add up: optimizer.zero_grad() has to come once a step"
-        findings.append(Finding("gradients", text, name="zero_grad_forgotten"))
-    if run.modes and run.modes[0] and not run.modes[-1]:
-        text = "after the first evaluation the model trains in evaluation mode, without dropout: "
-        text += "model.train() has to come at the beginning of every epoch"
-        findings.append(Finding("values", text, name="train_forgotten"))
-    if rows := run.watch.broadcast:
-        text = f"STS: scores of shape ({rows}, 1) meet labels of shape ({rows},): the loss is "
-        text += f"taken over ({rows}, {rows}), every score against every label; give scores (B,)"
-        findings.append(Finding("values", text, name="labels_broadcast"))
-    if not any(run.modes):
-        findings.append(Finding("hint", "the model trains in evaluation mode, without dropout"))
-    return findings
+class TaskOfLoop:
+    """What of one task's training data makes a difference."""
+
+    def __init__(self, loop: Loop, task: str):
+        self.loop, self.task, self.name = loop, task, NAMES[task]
+        sides = ("sentences",) if task == "sst" else ("first sentences", "second sentences")
+        without = [words for side, words in enumerate(sides) if loop.same(task, other=side)]
+        self.unused = " and the ".join(without)
+        self.unlabelled = loop.same(task, labels=OTHER_LABELS[task])
+        self.trained = not self.unlabelled or len(without) < len(sides)
+
+    @cached_property
+    def ignores_fractions(self) -> bool:
+        """Whether only other fractions of the labels make no difference."""
+        fractions = {"labels": OTHER_FRACTIONS}
+        return self.task == "sts" and not self.unlabelled and self.loop.same("sts", **fractions)
+
+    @cached_property
+    def has_threshold(self) -> bool:
+        """Whether some whole numbers make no difference either, as for "is it at least 4?"."""
+        return any(self.loop.same("sts", labels=labels) for labels in HIGHER)
 
 
-def reaching(loop: Loop, base: TrainingRecord, task: str) -> list[Finding] | None:
-    """What of a task's rows has no effect on what is learnt; None if nothing has."""
-    sides, name = ("",) if task == "sst" else ("first ", "second "), NAMES[task]
-    no_effect = [same(base, loop.run(task, other_words(side))) for side in range(len(sides))]
-    unlabelled = same(base, loop.run(task, another_label(task)))
-    if all(no_effect) and unlabelled:
-        if HEADS[task] not in base.called:
-            return None
-        text = f"{name}: {HEADS[task]} is trained, but no row of {name} makes a difference to what "
-        text += "is learnt: do other rows go in?"
-        return [Finding("values", text, name="other_rows")]
-    findings = []
-    for side in itertools.compress(sides, no_effect):
-        text = f"{name}: the {side}sentences make no difference to what is learnt: which ids and "
-        text += "masks does the loop give the model?"
-        findings.append(Finding("values", text, name="sentence_unused"))
-    if unlabelled:
-        text = f"{name}: its labels make no difference to what is learnt; if you meant it, fine"
-        return [*findings, Finding("hint", text)]
-    return findings + (fractions(loop, base) if task == "sts" else [])
+IN_ITSELF = [
+    Property("backward_forgotten", "values", lambda run: learns(run) or run.modes),
+    Property("step_forgotten", "values", lambda run: learns(run) or run.held),
+    Property("nothing_learnt", "values", lambda run: learns(run) or not is_finite(run)),
+    Property("loss_not_finite", "values", is_finite),
+    Property("zero_grad_forgotten", "gradients", lambda r: len(r.left) < 3 or not all(r.left)),
+    Property("train_forgotten", "values", lambda run: run.modes[-1] or not run.modes[0]),
+    Property("labels_broadcast", "values", lambda run: not run.broadcasts),
+    Property("never_trains", "hint", lambda run: any(run.modes)),
+]
+OF_A_TASK = [
+    Property("not_trained", "hint", lambda f: f.trained),
+    Property("side_unused", "values", lambda f: not f.trained or not f.unused),
+    Property("labels_unused", "hint", lambda f: not f.trained or not f.unlabelled),
+    Property("threshold", "hint", lambda f: not (f.ignores_fractions and f.has_threshold)),
+    Property(
+        "labels_cut_to_integers", "values", lambda f: not f.ignores_fractions or f.has_threshold
+    ),
+]
 
 
-def fractions(loop: Loop, base: TrainingRecord) -> list[Finding]:
-    """Whether labels of STS reach the loss whole.
-
-    Losses with a threshold, as of pairs to contrast, are blind to fractions, too; but they are
-    blind to most whole numbers as well.
-    """
-    if base.losses != loop.run("sts", another_fraction).losses:
-        return []
-    if any(base.losses == loop.run("sts", swapped_levels(low)).losses for low in (1, 2, 3)):
-        text = "STS: a label of 3.6 is learnt like one of 3.9; if your loss only asks whether it "
-        return [Finding("hint", f"{text}is high, fine")]
-    text = "STS: labels are cut to integers (or rounded) before they reach the loss, so 3.6 is "
-    text += "learnt like 3.9; keep them as floats, from the file to the loss (isRegression=True of "
-    return [Finding("values", f"{text}SentencePairDataset)", name="labels_cut_to_integers")]
-
-
-def examine(folder: Path) -> list[Finding]:
-    """All findings, the runs made in that folder."""
-    loop, base = loop_and_first_run(folder)
-    findings = in_itself(base)
-    if any(finding.name in UNFIT for finding in findings):
-        return findings
-    if not same(base, loop.run()):
-        text = "two runs with the same seed and data learn different parameters"
-        return [*findings, Finding("waits", text)]
-    by_task = {task: reaching(loop, base, task) for task in NAMES}
-    findings += itertools.chain.from_iterable(of_task or () for of_task in by_task.values())
-    if untrained := [NAMES[task] for task, of_task in by_task.items() if of_task is None]:
-        findings.append(Finding("hint", f"not trained yet: {', '.join(untrained)}"))
-    return findings
-
-
-UNFIT = ("nothing_learnt", "step_forgotten", "backward_forgotten", "loss_not_finite")
-READ = "docs/part2.md, Training on all three"
+@contextlib.contextmanager
+def nothing_stays() -> Iterator[None]:
+    """While active, a temporary folder is the working directory and nothing is printed."""
+    with (
+        torch.random.fork_rng(devices=[]),
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        mock.patch.dict(os.environ, {"MPLBACKEND": "Agg", "MINBERT_MODEL": f"{folder}/bert"}),
+        mock.patch.object(sys, "path", [str(ROOT), *sys.path]),  # "" is another place there
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        yield
 
 
 def check() -> list[Finding]:
     """What is wrong with the loop, then hints; of the kind "waits" why it cannot be checked."""
-    with nothing_stays() as folder:
+    with nothing_stays():
         try:
-            findings = examine(folder)
+            loop = Loop()
+            findings = ask(IN_ITSELF, loop.first, PAPER)
+            if faulty(findings):
+                return findings
+            if not loop.same():
+                text = "two runs with the same seed and data learn different parameters"
+                return [Finding("waits", text), *findings]
+            for task in NAMES:
+                findings += ask(OF_A_TASK, TaskOfLoop(loop, task), PAPER)
         except (Exception, SystemExit) as error:
             return [Finding("waits", describe(error).text or "not written")]
-    named = [f for f in findings if f.name]
-    sourced = [replace(f, text=f"{f.text} (read {READ})") for f in named]
-    return sourced + [f for f in findings if not f.name]
+    return sorted(findings, key=lambda finding: finding.kind == "hint")

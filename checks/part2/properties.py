@@ -1,328 +1,272 @@
-"""The properties of Tasks 2.2 to 2.5: what every correct function has, however it is written.
+"""The properties of part 2: what every correct function has, however it is written.
 
 There is no one correct result here: two sentences may be encoded apart or together, pooled and
-compared in many ways, and a similarity may have any scale. So nothing is compared with a reference;
-each function here asks for one property: a shape, logits rather than probabilities, both sentences
-counting, padding and neighbours in the batch not counting, gradients. It looks at measured arrays
-only. What may be meant is a hint, not a fault. Where a property tells which mistake it is, the
-finding has its name. B is the number of sentences or pairs.
+compared in many ways, and a similarity may have any scale. So each property asks for one thing: a
+shape, logits rather than probabilities, both sentences counting, padding and other rows not
+counting, gradients. They are asked in order until one does not hold; hints do not end it. What is
+said is in properties.toml, where {f.…} is something of the Function, or Made, that was asked.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from checks.findings import CHANGED_IN_PLACE, Finding
-from checks.part2.arrays import (
-    TOLERANCE,
-    UNREADABLE,
-    Stopped,
-    differ,
-    gradients_in,
-    rows_in,
-    same,
-    spread,
-    take,
-)
-from checks.part2.batches import FIRST_WORD, LENGTHS, Batch
-from checks.part2.calls import CAME, Measured
-from checks.part2.models import FORWARD, SENTIMENTS, SINGLE, TINY, function_of
+from checks.findings import Finding
+from checks.part2.batches import LENGTHS, B
+from checks.part2.models import FORWARD, INIT, PREDICTIONS, TINY
+from checks.part2.subjects import Function, Made, copied
 
-WORDS = "encoder word_embedding.weight"
-UNUSED = 1e-3  # of how far rows are apart: other words of a sentence that matters change more
-COMMON = 1000  # times as far as rows are apart: no results of a model have so much in common
-SIDES = ("first", "second")
-ALL_IN_COMMON = (
-    f"results of different rows have almost everything in common, more than {COMMON} times what "
-    "sets them apart (a large constant added?)"
-)
+SENTENCES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+MATRICES = re.compile(r"mat1 and mat2 shapes .*\((\d+)x\d+ and (\d+)x")  # in torch's message
 
 
-def misused(batch: Batch, seen: list[tuple[Any, Any]]) -> list[Finding]:
-    """Ids that came to BERT with something else than their own mask."""
-    for ids, mask in seen:
-        if any(same(ids, other) for _, other in batch) or any(same(mask, i) for i, _ in batch):
-            text = "BERT gets ids in the place of a mask, or a mask in the place of ids: mind the "
-            text += "order of arguments, ids and mask of the first sentence, then of the second"
-            return [Finding("sentences", text, name="ids_and_mask_swapped")]
-        for side, (own, own_mask) in enumerate(batch):
-            others = (other for _, other in batch if other is not own_mask)
-            if same(ids, own) and any(same(mask, other) for other in others):
-                text = f"the ids of the {SIDES[side]} sentence go with the attention_mask of the "
-                text += "other one, which hides other places"
-                return [Finding("neighbours", text, name="masks_swapped")]
-    return []
+@dataclass(frozen=True)
+class Property:
+    """One thing that a function must have, or that a hint is about."""
+
+    name: str  # of the mistake where it does not hold, and of its sentence
+    kind: str  # of the finding
+    holds: Callable[[Any], bool]  # of what is checked
 
 
-def changed_in_place(measured: Measured, batch: Batch) -> list[Finding]:
-    """What the function was given is afterwards as it was before."""
-    findings = []
-    for side, pair in enumerate(batch):
-        number = f"_{side + 1}" if len(batch) > 1 else ""
-        for name, came, tensor in zip(("input_ids", "attention_mask"), CAME, pair, strict=True):
-            if not same(measured.get(f"given {side}/{came}"), tensor):
-                findings.append(Finding("inputs", CHANGED_IN_PLACE.format(name + number)))
-    return findings
-
-
-def form(task_id: str, result: Any) -> list[Finding]:
-    """A finite floating-point tensor of the right shape."""
-    batch = len(LENGTHS[0])
-    wanted = {
-        "multitask.forward": ((batch, TINY["hidden_size"]),),
-        "multitask.predict_sentiment": ((batch, SENTIMENTS),),
-    }.get(task_id, ((batch,),))
-    what = {
-        "multitask.forward": "an embedding of each sentence",
-        "multitask.predict_sentiment": f"{SENTIMENTS} logits for each sentence",
-        "multitask.predict_paraphrase": "one logit for each pair",
-        "multitask.predict_similarity": "one score for each pair",
-    }[task_id]
-    if not isinstance(result, Tensor):
-        kind = result if isinstance(result, str) else type(result).__name__
-        text = f"returns a {kind} instead of a tensor with {what}"
-        if kind == "NoneType":
-            text = f"returns None instead of a tensor with {what}: did you forget `return`?"
-        return [Finding("shape", text, name="not_a_tensor")]
-    if not result.is_floating_point():
-        text = f"returns whole numbers ({result.dtype}); asked for is {what}, before any argmax "
-        text += "or rounding, which have no gradient"
-        return [Finding("shape", text, name="class_returned")]
-    shape = tuple(result.shape)
-    if task_id not in SINGLE and shape == (batch, 1) and result.isfinite().all():
-        text = f"shape {shape} instead of {(batch,)}: next to labels of shape {(batch,)} a loss "
-        text += f"may broadcast it to {(batch, batch)}, every score against every label: "
-        text += "squeeze(-1)"
-        return [Finding("form", text, name="axis_left")]
-    if shape not in wanted:
-        text = f"shape {shape} instead of {' or '.join(map(str, wanted))}: {what}"
-        name, why = shape_mistake(task_id, shape)
-        return [Finding("shape", text + why, name=name)]
-    if not result.isfinite().all():
-        text = f"not finite: {result.detach().flatten()[:3].tolist()} …: a division by zero, a "
-        return [
-            Finding("values", text + "root or logarithm of what is not above 0?", name="not_finite")
-        ]
-    return []
-
-
-def shape_mistake(task_id: str, shape: tuple[int, ...]) -> tuple[str, str]:
-    """The name of what probably makes a wrong shape, and words on it."""
-    batch, width = len(LENGTHS[0]), TINY["hidden_size"]
-    if task_id == "multitask.predict_paraphrase" and shape == (batch, 2):
-        why = "its sigmoid is the probability, so a second one is not needed"
-        return "two_logits", f"; {why}"
-    if task_id not in SINGLE and shape == (batch, batch):
-        return "every_pair", "; here every first sentence meets every second one"
-    if len(shape) == 3:
-        return "tokens_left", "; the axis of the tokens is still there"
-    if not shape:
-        return "batch_averaged", "; the mean over the batch is for the loss to take"
-    if shape[0] == 2 * batch:
-        return "joined_along_batch", "; two sentences are put below each other: which dim?"
-    if shape in ((max(LENGTHS[0]), width), (width,)):
-        return "wrong_axis", "; the axis of the batch is gone: which dim, or which place of [:, 0]?"
-    return "", ""
-
-
-def not_squashed(task_id: str, scores: Tensor) -> list[Finding]:
-    """Logits leave [0, 1] when BERT's embeddings are large; probabilities and classes do not."""
-    if task_id == FORWARD or not scores.numel() or scores.max() - scores.min() < 1e-6:
-        return []
-    between = scores.min() >= 0 and scores.max() <= 1
-    asked = "a logit, which may be any number, is asked for"
-    if torch.equal(scores, scores.round()):
-        if between and task_id != "multitask.predict_similarity":
-            text = f"a class (0 or 1) is returned; {asked}: leave rounding out"
-            return [Finding("values", text, name="class_returned")]
-        text = "every result is a whole number: rounding has no gradient, and labels have fractions"
-        return [Finding("values", text, name="rounded")]
-    if not between or task_id == "multitask.predict_similarity":
-        return []
-    if task_id == "multitask.predict_sentiment":
-        name = "softmax" if (scores.sum(-1) - 1).abs().max() < TOLERANCE else "sigmoid"
-        text = f"probabilities are returned, as after a {name}; logits, which may be any numbers, "
-        text += "are asked for: F.cross_entropy has the softmax inside"
-        name = "softmax_returned" if name == "softmax" else "probability_returned"
-        return [Finding("form", text, name=name)]
-    text = f"a probability (always between 0 and 1) is returned; {asked}: leave the sigmoid to "
-    text += "F.binary_cross_entropy_with_logits and to the evaluation"
-    return [Finding("form", text, name="probability_returned")]
-
-
-def gradients(task_id: str, measured: Measured, batch: Batch) -> list[Finding]:
-    """They reach BERT through each sentence, and layers of the student's own."""
-    if not take(measured, "gradients/flows").any():
-        text = "no gradient: the result is cut off from the parameters (no_grad, detach, .data, a "
-        text += "class or a new tensor instead of the result?)"
-        return [Finding("learning", text, name="cut_off")]
-    grads = gradients_in(measured, "gradients")
-    if not any(g.any() for name, g in grads.items() if not name.startswith("own ")):
-        text = "option finetune: no gradient reaches BERT (no_grad, detach or rounding?)"
-        trains = take(measured, "gradients/trains").any()
-        return [Finding("learning", text, name="bert_detached")] if trains else []
-    if not all(gradient.isfinite().all() for gradient in grads.values()):
-        text = "gradients that are not finite reach the parameters (a root or a power of 0?)"
-        return [Finding("learning", text, name="gradient_not_finite")]
-    findings = []
-    rows = grads.get(WORDS)  # (V, D)
-    if rows is not None and (rows.dim() != 2 or len(rows) < TINY["vocab_size"]):
-        raise Stopped(UNREADABLE)
-    for side, (ids, _) in enumerate(batch):
-        if rows is not None and not rows[ids[ids >= FIRST_WORD]].any():
-            text = f"no gradient reaches BERT through the {SIDES[side]} sentence"
-            text += " (unused, detached or under no_grad?)"
-            findings.append(Finding("learning", text, name="sentence_detached"))
-    return findings + learning_heads(task_id, measured)
-
-
-def learning_heads(task_id: str, measured: Measured) -> list[Finding]:
-    """With BERT frozen something is left to learn; layers made at every call are not."""
-    if task_id == FORWARD:
-        return []
-    if not take(measured, "pretrain/flows").any():
-        text = "option pretrain: none of your layers takes part, so nothing can be learnt"
-        if task_id == "multitask.predict_sentiment":
-            return [Finding("learning", text, name="cut_off")]
-        return [Finding("hint", text)]  # a cosine of embeddings needs no layer
-    if not gradients_in(measured, "pretrain"):
-        text = "no gradient reaches a parameter of the model, yet there are layers: made in "
-        text += f"{function_of(task_id)} they are new, and random, at every call; make them in "
-        text += "__init__, as attributes or in an nn.ModuleList"
-        return [Finding("learning", text, name="layer_made_at_call")]
-    return []
-
-
-def dependence(measured: Measured, batch: Batch, seen: list[tuple[Any, Any]]) -> list[Finding]:
-    """Each result depends on all of its own sentences and on nothing else.
+def ask(properties: Iterable[Property], subject: Any, paper: str) -> list[Finding]:
+    """The first property that does not hold, then the hints before it.
 
     Args:
-        seen: ids and masks that came to BERT.
+        subject: a Function, for instance.
+        paper: what to read, where a sentence does not name something else.
     """
-    before = rows_in(measured, "result")  # (B, …)
-    row = "sentence" if len(batch) == 1 else "pair"
-
-    def change(*names: str) -> float:
-        """How much results change at most; 0: not more than by rounding."""
-        now = rows_in(measured, *names)
-        return (now - before).abs().max().item() if differ(before, now) else 0.0
-
-    def has_effect(side: int) -> bool:
-        away = (rows_in(measured, f"other words {side}") - before).abs()
-        return bool((away > UNUSED * spread(before)).any())
-
-    without, findings = [], []
-    for side in range(len(batch)):
-        name = "sentence" if len(batch) == 1 else f"{SIDES[side]} sentence"
-        if not has_effect(side):
-            without.append(unused(side, name, batch, seen))
-    if len(without) == len(batch):  # then nothing else says anything about the function
-        without = [replace(finding, kind="values") for finding in without]
-    elif (before.abs().median(dim=0).values / spread(before)).median() > COMMON:
-        without.append(Finding("values", ALL_IN_COMMON))
-    if leak := change("half 0", "half 1"):
-        text = (
-            f"the result of a {row} changes by up to {leak:.1e} if half of the others are not in "
-        )
-        text += "the batch: each has to be computed from its own row only (softmax, mean or scale "
-        findings.append(Finding("neighbours", f"{text}over the batch?)", name="rows_mixed"))
-    if leak := change("other padding"):
-        text = f"the content of padding changes the result by up to {leak:.1e}: "
-        if all(map(hides_padding, seen)):
-            text += "pooling has to leave padding out; only the attention_mask knows where it is"
-            findings.append(Finding("neighbours", text, name="padding_pooled"))
-        else:
-            text += "each sentence's attention_mask has to reach BERT, or its words attend to it"
-            findings.append(Finding("neighbours", text, name="mask_not_given"))
-    else:
-        leaks = [change(f"wider {side}") for side in range(len(batch))]
-        findings += [more_columns(batch, seen, leak) for leak in leaks if leak]
-    return without + list(dict.fromkeys(findings))
+    hints = []
+    for asked in properties:
+        if not asked.holds(subject):
+            words = SENTENCES[asked.name]
+            text = " ".join(words["says"].split()).format(f=subject)
+            if asked.kind != "hint":
+                text = f"{text} (read {words.get('read', paper)})"
+                return [Finding(asked.kind, text, name=asked.name), *hints]
+            hints.append(Finding("hint", text))
+    return hints
 
 
-def more_columns(batch: Batch, seen: list[tuple[Any, Any]], leak: float) -> Finding:
-    """What to say of a result that changes with the number of padded columns, not their content.
-
-    Where both texts of a pair are read as one, their positions may shift, which is no fault.
-    """
-    text = f"more columns of padding change results by up to {leak:.1e}"
-    if not read_apart(batch, seen):
-        return Finding("hint", f"{text}, which then depend on the batch (positions that shift?)")
-    text += ": a mean has to be taken over the real tokens; divide by attention_mask.sum(1), not "
-    return Finding("neighbours", f"{text}by the number of columns", name="padding_pooled")
+# ---------------------------------------------------------------------------------------------
+# What comes to BERT
 
 
-def read_apart(batch: Batch, seen: list[tuple[Any, Any]]) -> bool:
-    """Whether BERT reads each sentence as it came, so that no position of it can shift."""
-    return bool(seen) and all(any(same(ids, own) for own, _ in batch) for ids, _ in seen)
+def same(first: Any, second: Any) -> bool:
+    """Whether both are tensors of the same numbers."""
+    return isinstance(first, Tensor) and isinstance(second, Tensor) and torch.equal(first, second)
 
 
-def unused(side: int, name: str, batch: Batch, seen: list[tuple[Any, Any]]) -> Finding:
-    """What to say of a sentence without an effect."""
-    text = f"the {name} has no effect: other words give the same result"
-    came = [sum(same(ids, own) for ids, _ in seen) for own, _ in batch]  # how often, to BERT
-    if len(batch) == 2 and not came[side] and came[1 - side] > 1:
-        text += f"; BERT reads the {SIDES[1 - side]} one twice"
-        return Finding("sentences", text, name="one_sentence_twice")
-    return Finding("sentences", text, name="sentence_unused")
+def masks_are_own(f: Function) -> bool:
+    """Whether no ids came to BERT with the mask of the other sentences."""
+    crossed = [(a[0], b[1]) for a in f.batch for b in f.batch if a is not b]
+    return not any(same(i, ids) and same(m, mask) for i, m in f.seen for ids, mask in crossed)
 
 
-def hides_padding(came: tuple[Any, Any]) -> bool:
-    """Whether a mask is 0 at padding."""
-    ids, mask = came
-    tensors = isinstance(ids, Tensor) and isinstance(mask, Tensor) and ids.shape == mask.shape
-    return tensors and not mask[ids == 0].any()
+def is_read_apart(f: Function) -> bool:
+    """Whether BERT reads each sentence as it came, so that no position in it can shift."""
+    return bool(f.seen) and all(any(same(i, ids) for ids, _ in f.batch) for i, _ in f.seen)
 
 
-def single_row(task_id: str, measured: Measured) -> list[Finding]:
-    """The last batch may hold one row: a squeeze() without dim drops its axis."""
-    result = take(measured, "single")
-    if result.dim() and len(result) == 1:
-        return []
-    text = f"a batch of one gives shape {tuple(result.shape)}: squeeze() without dim?"
-    if task_id in SINGLE:
-        return [Finding("form", text, name="squeezed")]
-    return [Finding("hint", text)]
+def is_read_twice(f: Function) -> bool:
+    """Whether BERT reads one side of the pairs twice and the other never."""
+    times = [sum(same(i, ids) for i, _ in f.seen) for ids, _ in f.batch]
+    return min(times) == 0 and max(times) > 1
 
 
-def identical_sentences(task_id: str, measured: Measured) -> list[Finding]:
-    """Data sets hold pairs of one sentence twice: distance 0, angle 0."""
-    if task_id in SINGLE:
-        return []
-    if not take(measured, "identical").isfinite().all():
-        text = "not finite for a pair of identical sentences, whose distance is 0"
-        return [Finding("form", text, name="not_finite_if_equal")]
-    take(measured, "gradients if identical/flows")
-    grads = gradients_in(measured, "gradients if identical")
-    if all(gradient.isfinite().all() for gradient in grads.values()):
-        return []
-    text = "the gradient of a pair of identical sentences is not finite (a root or an arccos?)"
-    return [Finding("hint", text)]
+# ---------------------------------------------------------------------------------------------
+# What a function returns
 
 
-def chance(task_id: str, measured: Measured) -> list[Finding]:
-    """What chance is in the results: BERT's own dropout is off here, so it is the student's."""
+def returns(f: Function) -> bool:
+    """True; raises what the first call has raised."""
+    if f.error:
+        raise f.error
+    return True
 
-    def moves(name: str) -> bool:
-        return not torch.equal(*(take(measured, f"{name} {i}") for i in range(2)))
 
-    text = "results change from call to call in evaluation mode"
-    if moves("no chance"):
-        text += ", and not by dropout: layers or weights made in the function are new every time"
-        return [Finding("form", text, name="layer_made_at_call")]
-    if moves("chance"):
-        text += " (dropout always on? F.dropout needs training=self.training)"
-        return [Finding("form", text, name="dropout_always_on")]
-    if task_id == FORWARD:
-        return []
-    numbers = measured["result"].numel()  # one for each pair, or five for each sentence
-    if (take(measured, "chance in training 0/dropouts", None) == numbers).any():
-        text = "dropout acts on the result itself: in training some scores are 0, whatever the "
-        text += "sentences say; it belongs before the last layer"
-        return [Finding("form", text, name="dropout_on_score")]
-    text = "no dropout of your own in training mode (config.hidden_dropout_prob)"
-    return [] if moves("chance in training") else [Finding("hint", text)]
+def is_joined(f: Function) -> bool:
+    """Whether an exception shows a product of 2, 3 or 4 times as many rows as there are pairs."""
+    rows = MATRICES.search(str(f.error))
+    return bool(rows) and f.row == "pair" and int(rows[1]) in (2 * B, 3 * B, 4 * B)
+
+
+def repeats(f: Function, **how: Any) -> bool:
+    """Whether two calls that only chance can distinguish give the same."""
+    return torch.equal(f.call(seed=0, **how), f.call(seed=1, **how))
+
+
+def stays_between(f: Function, low: float, high: float) -> bool:
+    """Whether results lie between two numbers whatever vectors BERT gives."""
+    return bool(len(f.loud)) and bool(((f.loud >= low) & (f.loud <= high)).all())
+
+
+def is_rounded(f: Function) -> bool:
+    """Whether results are whole numbers whatever vectors BERT gives."""
+    return bool(len(f.loud)) and torch.equal(f.loud, f.loud.round())
+
+
+def is_softmax(f: Function) -> bool:
+    """Whether the results of each row are positive and add up to 1."""
+    return stays_between(f, 0, 1) and bool(((f.loud.sum(dim=-1) - 1).abs() < 1e-4).all())
+
+
+def drops_before_the_last_layer(f: Function) -> bool:
+    """Whether no dropout acts on as many numbers as the function returns."""
+    dropout, sizes = F.dropout, []
+
+    def noting(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        sizes.append(x.numel() if training and p else 0)
+        return dropout(x, p, training, inplace)
+
+    with mock.patch.object(F, "dropout", noting):
+        f.call(training=True, chance=True)
+    return f.result.numel() not in sizes
+
+
+def keeps_axis_of_one(f: Function) -> bool:
+    """Whether a batch of one row keeps its axis."""
+    return f.call(copied(f.rows(0, 1))).shape[:1] == (1,)
+
+
+def leaves_inputs_alone(f: Function) -> bool:
+    """Whether ids and masks are afterwards as they were."""
+    pairs = zip(sum(f.given, ()), sum(f.batch, ()), strict=True)
+    return all(same(after, before) for after, before in pairs)
+
+
+def bert_learns(f: Function) -> bool:
+    """Whether a gradient reaches BERT, if any of it is to be trained."""
+    grads = [p.grad for p in f.learning.bert if p.grad is not None]
+    return not f.learning.bert or any(grad.any() for grad in grads)
+
+
+def all_finite(tensors: list[Tensor]) -> bool:
+    """Whether all numbers are finite."""
+    return all(tensor.isfinite().all() for tensor in tensors)
+
+
+def trains(parameters: list[nn.Parameter]) -> bool:
+    """Whether any of them is to be trained."""
+    return any(parameter.requires_grad for parameter in parameters)
+
+
+def width_is_configured(_: Made) -> bool:
+    """Whether no layer of 768 inputs, or a multiple, is too wide for the functions so far."""
+    shapes = (MATRICES.search(str(Function(task_id).error)) for task_id in PREDICTIONS)
+    return not any(int(match[2]) % 768 == 0 for match in shapes if match)
+
+
+# ---------------------------------------------------------------------------------------------
+# The lists
+
+RESULT = [
+    Property(
+        "ids_and_mask_swapped",
+        "sentences",
+        lambda f: (
+            not any(same(i, mask) or same(m, ids) for i, m in f.seen for ids, mask in f.batch)
+        ),
+    ),
+    Property("masks_swapped", "sentences", masks_are_own),
+    Property("joined_along_batch", "error", lambda f: not is_joined(f)),
+    Property("error", "error", returns),
+    Property("not_a_tensor", "shape", lambda f: isinstance(f.result, Tensor)),
+    Property("class_returned", "shape", lambda f: f.result.is_floating_point()),
+    Property("axis_left", "form", lambda f: f.row == "sentence" or f.shape != (B, 1)),
+    Property("two_logits", "shape", lambda f: f.row == "sentence" or f.shape != (B, 2)),
+    Property("every_pair", "shape", lambda f: f.shape != (B, B)),
+    Property("tokens_left", "shape", lambda f: len(f.shape) != 3),
+    Property("batch_averaged", "shape", lambda f: f.shape != ()),
+    Property("joined_along_batch", "shape", lambda f: f.shape[0] != 2 * B),
+    Property(
+        "wrong_axis", "shape", lambda f: f.shape[0] not in (max(LENGTHS[0]), TINY["hidden_size"])
+    ),
+    Property("wrong_shape", "shape", lambda f: f.shape == f.wanted),
+    Property("not_finite", "values", lambda f: all_finite([f.result])),
+    Property("layer_made_at_call", "form", repeats),
+    Property("dropout_always_on", "form", lambda f: repeats(f, chance=True)),
+]
+ROWS = [
+    Property("one_sentence_twice", "sentences", lambda f: not f.unused or not is_read_twice(f)),
+    Property("sentence_unused", "sentences", lambda f: not f.unused),
+    Property("rows_mixed", "neighbours", lambda f: not f.change(f.rows(0, 3), f.rows(3, B))),
+    Property(
+        "mask_not_given",
+        "neighbours",
+        lambda f: not f.leak or all(same(m > 0, i > 0) for i, m in f.seen),
+    ),
+    Property("padding_pooled", "neighbours", lambda f: not f.leak),
+    Property("padding_counted", "neighbours", lambda f: not f.columns or not is_read_apart(f)),
+    Property("positions_shift", "hint", lambda f: not f.columns),
+]
+ROUNDED = [
+    Property("class_returned", "values", lambda f: not is_rounded(f) or not stays_between(f, 0, 1)),
+    Property("rounded", "values", lambda f: not is_rounded(f)),
+]
+LOGITS = [
+    Property("softmax_returned", "form", lambda f: f.row == "pair" or not is_softmax(f)),
+    Property("probability_returned", "form", lambda f: not stays_between(f, 0, 1)),
+]
+LEARNING = [
+    Property("cut_off", "learning", lambda f: f.learning.flows),
+    Property("bert_detached", "learning", bert_learns),
+    Property("gradient_not_finite", "learning", lambda f: all_finite(f.learning.all)),
+    Property("sentence_detached", "learning", lambda f: not f.detached),
+]
+HEADS = [
+    Property("layer_made_at_call", "learning", lambda f: not f.frozen.flows or f.frozen.all),
+    Property("dropout_on_score", "form", drops_before_the_last_layer),
+    Property("no_dropout", "hint", lambda f: not repeats(f, training=True, chance=True)),
+]
+SINGLE = [
+    Property("squeezed", "form", keeps_axis_of_one),
+    Property("input_changed", "inputs", leaves_inputs_alone),
+]
+PAIR = [
+    Property("layers_unused", "hint", lambda f: f.frozen.flows),  # a cosine needs no layer
+    Property("squeezed", "hint", keeps_axis_of_one),
+    Property("not_finite_if_equal", "form", lambda f: all_finite([f.call([f.batch[0]] * 2)])),
+    Property(
+        "slope_if_equal",
+        "hint",
+        lambda f: all_finite(f.gradients([f.batch[0]] * 2, "finetune").all),
+    ),
+    Property("input_changed", "inputs", leaves_inputs_alone),
+]
+LAYERS = Property("layers_unused", "learning", lambda f: f.frozen.flows)
+PROPERTIES = {
+    INIT: [
+        Property("bert_not_loaded", "values", lambda made: bool(made.bert)),
+        Property(
+            "bert_not_registered",
+            "values",
+            lambda made: made.keeps_weights() or {*made.bert} & {*made.model.parameters()},
+        ),
+        Property("bert_not_loaded", "values", lambda made: made.keeps_weights()),
+        Property("bert_not_frozen", "options", lambda made: not trains(made.frozen_bert)),
+        Property("bert_always_frozen", "options", lambda made: trains(made.bert)),
+        Property("partly_frozen", "hint", lambda made: all(p.requires_grad for p in made.bert)),
+        Property("layers_in_list", "layers", lambda made: not made.unseen),
+        Property("no_layers", "layers", lambda made: bool(made.own)),
+        Property("layers_frozen", "layers", lambda m: trains(m.own) and trains(m.frozen_own)),
+        Property("width_in_code", "layers", width_is_configured),
+    ],
+    FORWARD: [*RESULT, *ROWS, *LEARNING, *SINGLE],
+    PREDICTIONS[0]: [*RESULT, *ROUNDED, *ROWS, *LOGITS, *LEARNING, LAYERS, *HEADS, *SINGLE],
+    PREDICTIONS[1]: [*RESULT, *ROUNDED, *ROWS, *LOGITS, *LEARNING, *HEADS, *PAIR],
+    PREDICTIONS[2]: [
+        *(*RESULT, *ROUNDED, *ROWS, *LEARNING, *HEADS, *PAIR),
+        Property("small_scale", "hint", lambda f: not stays_between(f, -1, 1)),
+    ],
+}

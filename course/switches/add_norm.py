@@ -9,13 +9,14 @@ from torch.nn import functional as F
 from course.switches import chosen
 
 SLOTS = {
-    "dropout": "no_dropout dropout_in_evaluation dropout_on_input dropout_on_sum dropout_after_norm "
-    "dropout_before_dense layers_own_dropout dropout_twice dropout_only_in_evaluation",
+    "dropout": "no_dropout dropout_in_evaluation dropout_on_input dropout_on_sum "
+    "dropout_after_norm dropout_before_dense layers_own_dropout dropout_twice "
+    "dropout_only_in_evaluation",
     "dense": "dense_skipped dense_of_sum dense_of_both dense_twice always_attentions_modules "
     "always_last_dense input_output_swapped",
     "activation": "activation_added relu_added tanh_added",
-    "residual": "no_residual residual_of_output residual_subtracted output_subtracted residual_twice "
-    "output_not_added input_detached residual_after_norm_too multiplied",
+    "residual": "no_residual residual_of_output residual_subtracted output_subtracted "
+    "residual_twice output_not_added input_detached residual_after_norm_too multiplied",
     "norm": "no_norm norm_before_residual norm_of_input both_normalised input_normalised_too "
     "output_normalised_too norm_twice norm_without_weights norm_sample_variance norm_over_tokens "
     "norm_over_all always_attentions_norm always_last_norm norm_without_bias norm_without_root",

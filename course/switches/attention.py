@@ -18,11 +18,10 @@ SLOTS = {
     "dropout_on_context dropout_on_result dropout_twice dropout_rate_in_code "
     "dropout_only_in_evaluation",
     "arguments": "key_query_swapped key_value_swapped value_not_used query_as_value query_for_key "
-    "key_for_query query_value_swapped",
+    "key_for_query query_value_swapped value_for_query value_for_key",
     "scale": "no_scale scale_by_width scale_multiplied scale_by_heads scale_by_hidden_size "
-    "scale_by_length scale_by_axes scale_after_softmax scale_by_8 "
-    "scale_by_batch scale_of_hidden_width scale_negative scale_squared "
-    "scale_of_the_result_too",
+    "scale_by_length scale_by_axes scale_after_softmax scale_by_8 scale_by_batch "
+    "scale_upside_down scale_of_hidden_width scale_negative scale_squared scale_of_the_result_too",
     "mask": "no_mask mask_wrong_sign mask_multiplied mask_inverted mask_inverted_to_infinity "
     "mask_over_queries mask_of_first_sentence mask_after_softmax mask_zeroed_after_softmax "
     "later_tokens_hidden earlier_tokens_hidden mask_alone",
@@ -30,7 +29,8 @@ SLOTS = {
     "softmax": "no_softmax softmax_over_queries softmax_over_heads softmax_over_sentences "
     "softmax_over_all log_softmax sigmoid relu tanh softmin softmax_twice exponential",
     "sum": "weights_transposed values_alone weights_returned weights_detached value_detached "
-    "values_added query_added key_added weights_times_weights scores_returned",
+    "values_added query_added key_added weights_times_weights scores_returned query_returned "
+    "key_returned",
     "merge": "heads_not_transposed heads_interleaved heads_transposed_otherwise heads_not_merged "
     "heads_left_apart heads_below_each_other heads_summed heads_averaged last_head_only "
     "first_head_only flat_from_1 flat",
@@ -82,6 +82,8 @@ def arguments(wrong: frozenset[str], k: Tensor, q: Tensor, v: Tensor) -> tuple[T
         "query_as_value": (k, q, q),
         "query_for_key": (q, q, v),
         "key_for_query": (k, k, v),
+        "value_for_query": (k, v, v),
+        "value_for_key": (v, q, v),
     }
     return chosen(ways, wrong, (k, q, v))
 
@@ -109,6 +111,8 @@ def at(place: str, wrong: frozenset[str], self, x: Tensor) -> Tensor:
 def scaled(wrong: frozenset[str], scores: Tensor, key: Tensor) -> Tensor:
     """Scores divided by √W, or by what is taken for it."""
     batch, heads, length, width = key.shape
+    if "scale_upside_down" in wrong:
+        return math.sqrt(width) / scores
     ways = {
         "no_scale": 1,
         "scale_after_softmax": 1,
@@ -174,6 +178,8 @@ def summed(wrong: frozenset[str], weights, scores, value, key, query) -> Tensor:
         "values_alone": lambda: value,
         "weights_returned": lambda: weights,
         "scores_returned": lambda: scores,
+        "query_returned": lambda: query,
+        "key_returned": lambda: key,
         "weights_times_weights": lambda: weights @ weights,
         "values_added": lambda: context + value,
         "query_added": lambda: context + query,

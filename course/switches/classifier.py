@@ -16,8 +16,8 @@ INIT = {
 }
 FORWARD = {
     "dropout": "no_dropout dropout_in_evaluation dropout_on_logits dropout_twice "
-    "dropout_only_in_evaluation dropout_rate_in_code",
-    "given": "no_mask ids_and_mask_swapped",
+    "dropout_only_in_evaluation dropout_rate_in_code dropout_rate_in_code_half",
+    "given": "no_mask ids_and_mask_swapped ids_as_mask mask_as_ids",
     "pooled": "cls_of_last_hidden_state last_piece_of_last_hidden_state mean_of_last_hidden_state "
     "mean_over_real_pieces max_of_last_hidden_state logits_of_all_tokens sum_of_last_hidden_state "
     "detached_bert pooled_again pooler_without_tanh cls_dropped_and_pooled",
@@ -70,6 +70,8 @@ def forward(wrong: frozenset[str], self, input_ids, attention_mask) -> Tensor:
     given = {
         "no_mask": (input_ids, torch.ones_like(input_ids)),
         "ids_and_mask_swapped": (attention_mask, input_ids),
+        "ids_as_mask": (input_ids, input_ids),
+        "mask_as_ids": (attention_mask, attention_mask),
     }
     outputs = self.bert(*chosen(given, wrong, (input_ids, attention_mask)))
     x = pooled(wrong, self, outputs, attention_mask)
@@ -87,6 +89,7 @@ def forward(wrong: frozenset[str], self, input_ids, attention_mask) -> Tensor:
         **dict.fromkeys(("no_dropout", "dropout_on_logits"), lambda x: x),
         "dropout_in_evaluation": lambda x: F.dropout(x, p),
         "dropout_only_in_evaluation": lambda x: F.dropout(x, p, not self.training),
+        "dropout_rate_in_code_half": lambda x: F.dropout(x, 0.5, self.training),
         "dropout_rate_in_code": lambda x: F.dropout(x, 0.1, self.training),
     }
     x = chosen(drops, wrong, self.dropout)(x)

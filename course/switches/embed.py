@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from course.switches import chosen
 
 SLOTS = {
-    "dropout": "no_dropout dropout_in_evaluation dropout_before_norm dropout_on_words dropout_twice "
-    "dropout_only_in_evaluation dropout_rate_in_code",
+    "dropout": "no_dropout dropout_in_evaluation dropout_before_norm dropout_on_words "
+    "dropout_twice dropout_only_in_evaluation dropout_rate_in_code",
     "words": "no_words words_scaled words_detached words_twice words_normalised_too",
     "positions": "no_positions positions_from_one positions_from_the_end positions_not_cut "
     "positions_of_batch position_is_the_sentence same_position positions_of_real_pieces "

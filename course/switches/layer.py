@@ -8,24 +8,29 @@ from torch.nn import functional as F
 
 from course.switches import chosen
 
+WRITTEN_OUT = {
+    "written": "no_dropout no_dropout_first no_dropout_second"
+}  # add & norm, without add_norm: known by the whole layer
 SLOTS = {
-    "written": "no_dropout",
     "attention": "mask_made_again mask_not_given mask_negative no_attention attention_twice "
     "norm_first projections_skipped attentions_dense_twice dropout_after_attention "
     "attention_added_twice attention_detached",
     "first": "attention_not_added first_residual_missing residual_and_result_swapped "
-    "first_residual_is_the_result first_dense_skipped first_add_norm_twice",
+    "first_residual_is_the_result first_residual_subtracted first_residual_multiplied "
+    "activation_after_attention first_dense_skipped first_add_norm_twice",
     "modules": "same_modules_twice attentions_norm_twice last_norm_twice norms_swapped "
     "dense_of_attention_twice modules_swapped arguments_swapped arguments_swapped_again",
     "expanded": "feed_forward_of_input feed_forward_of_attention interm_dense_skipped "
     "feed_forward_detached",
-    "activation": "no_gelu relu sigmoid_gelu tanh_gelu gelu_twice gelu_at_the_end gelu_before_dense "
-    "gelu_after_second_projection tanh silu sigmoid dropout_in_feed_forward",
-    "second": "second_add_norm_missing second_residual_missing second_residual_from_attention "
-    "second_residual_from_input residual_overwritten tensors_swapped_the_second_time "
-    "last_dense_twice tensors_swapped no_feed_forward second_residual_detached",
+    "activation": "no_gelu relu sigmoid_gelu tanh_gelu gelu_twice gelu_at_the_end "
+    "gelu_before_dense gelu_after_second_projection tanh silu sigmoid dropout_in_feed_forward",
+    "second": "second_residual_subtracted second_residual_multiplied second_output_not_added "
+    "second_residual_twice second_add_norm_missing second_residual_missing "
+    "second_residual_from_attention second_residual_from_input residual_overwritten "
+    "tensors_swapped_the_second_time last_dense_twice tensors_swapped no_feed_forward "
+    "second_residual_detached",
     "end": "dropout_at_the_end residual_after_the_last_norm input_added_at_the_end "
-    "attention_returned result_detached last_norm_again",
+    "attention_returned input_returned result_detached last_norm_again",
 }  # fmt: skip
 
 
@@ -60,7 +65,8 @@ def forward(wrong: frozenset[str], self, hidden_states, attention_mask) -> Tenso
         result = self.out_layer_norm(result)
     added = {"residual_after_the_last_norm": normed, "input_added_at_the_end": hidden_states}
     result = result + chosen(added, wrong, 0)
-    result = attended if "attention_returned" in wrong else result
+    returned = {"attention_returned": attended, "input_returned": hidden_states}
+    result = chosen(returned, wrong, result)
     return result.detach() if "result_detached" in wrong else result
 
 
@@ -106,9 +112,10 @@ def modules(wrong: frozenset[str], self) -> tuple[tuple, tuple]:
     return chosen(ways, wrong, (first, last))
 
 
-def add_norm(wrong: frozenset[str], self, input, output, layers: tuple) -> Tensor:
+def add_norm(wrong: frozenset[str], self, which: str, input, output, layers: tuple) -> Tensor:
     """Add & norm by the model's function, or written out without dropout."""
-    if "no_dropout" in wrong:
+    without = f"no_dropout_{which}"
+    if wrong & {"no_dropout", without}:
         dense, _, norm = layers
         return norm(input + dense(output))
     return self.add_norm(input, output, *layers)
@@ -119,16 +126,27 @@ def first_half(wrong: frozenset[str], self, hidden, attended, layers: tuple) -> 
     dense, dropout, norm = layers
     if "attention_not_added" in wrong:
         return attended
-    if "first_residual_missing" in wrong:
-        return norm(dropout(dense(attended)))
-    if "first_dense_skipped" in wrong:
-        return norm(hidden + dropout(attended))
+    ways = {
+        "first_residual_missing": lambda: norm(dropout(dense(attended))),
+        "first_dense_skipped": lambda: norm(hidden + dropout(attended)),
+        "first_residual_subtracted": lambda: norm(dropout(dense(attended)) - hidden),
+        "first_residual_multiplied": lambda: norm(dropout(dense(attended)) * hidden),
+        "activation_after_attention": lambda: norm(
+            hidden + dropout(self.interm_af(dense(attended)))
+        ),
+    }
+    if made := chosen(ways, wrong, None):
+        return made()
     if wrong & {"residual_and_result_swapped", "tensors_swapped"}:
         hidden, attended = attended, hidden
     if "first_residual_is_the_result" in wrong:
         hidden = attended
-    normed = add_norm(wrong, self, hidden, attended, layers)
-    return add_norm(wrong, self, hidden, normed, layers) if "first_add_norm_twice" in wrong else normed
+    normed = add_norm(wrong, self, "first", hidden, attended, layers)
+    return (
+        add_norm(wrong, self, "first", hidden, normed, layers)
+        if "first_add_norm_twice" in wrong
+        else normed
+    )
 
 
 def activated(wrong: frozenset[str], self, x: Tensor) -> Tensor:
@@ -155,10 +173,18 @@ def second_half(wrong: frozenset[str], self, carried, expanded, layers: tuple) -
     dense, dropout, norm = layers
     if "second_add_norm_missing" in wrong:
         return dense(expanded)
-    if "second_residual_missing" in wrong:
-        return norm(dropout(dense(expanded)))
-    if "gelu_after_second_projection" in wrong:
-        return norm(carried + dropout(self.interm_af(dense(expanded))))
+    ways = {
+        "second_residual_missing": lambda: norm(dropout(dense(expanded))),
+        "second_residual_subtracted": lambda: norm(dropout(dense(expanded)) - carried),
+        "second_residual_multiplied": lambda: norm(dropout(dense(expanded)) * carried),
+        "second_residual_twice": lambda: norm(dropout(dense(expanded)) + 2 * carried),
+        "second_output_not_added": lambda: norm(carried),
+        "gelu_after_second_projection": lambda: norm(
+            carried + dropout(self.interm_af(dense(expanded)))
+        ),
+    }
+    if made := chosen(ways, wrong, None):
+        return made()
     if wrong & {"tensors_swapped", "tensors_swapped_the_second_time"}:
         carried, expanded = expanded, carried
-    return add_norm(wrong, self, carried, expanded, layers)
+    return add_norm(wrong, self, "second", carried, expanded, layers)

@@ -30,8 +30,8 @@ MASK = {
 GEGLU = {
     "dropout": "no_dropout dropout_at_the_end dropout_on_the_input dropout_in_evaluation",
     "split": "swapped interleaved split_along_tokens split_along_texts",
-    "activation": "gelu_on_both gelu_after_product gelu_twice no_gelu gelu_by_tanh sigmoid silu relu "
-    "softmax tanh",
+    "activation": "gelu_on_both gelu_after_product gelu_twice no_gelu gelu_by_tanh sigmoid silu "
+    "relu softmax tanh",
     "product": "added no_gate gate_alone subtracted",
     "end": "not_projected residual_inside result_detached gelu_at_the_end",
 }  # fmt: skip

@@ -1,6 +1,5 @@
-"""The fixtures of tests/support.py, for the tests of this folder, and an option of CI's."""
+"""The fixtures of tests/support.py, for the tests of this folder."""
 
-import pytest
 from support import (  # noqa: F401
     browser,
     check_here,
@@ -9,8 +8,3 @@ from support import (  # noqa: F401
     run_script_here,
     tiny_data,
 )
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """What CI asks for besides."""
-    parser.addoption("--all-mistakes", action="store_true", help="judge all of course/mistakes")

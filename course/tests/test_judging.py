@@ -17,13 +17,14 @@ from support import ROOT, make_rows, needs_sandbox, write_table
 
 import prepare_submit
 from checks.graded_tasks import GRADED_TASKS, graded_task
-from course.answers import MISTAKES, VARIANTS, installed_source, put, read, read_all
+from course.answers import VARIANTS, installed_source, put, read, read_all
 from course.grading.judging import canaries, hidden, judge, predictions
 from course.grading.judging.predictions import Gold, load_gold, score
 from course.grading.judging.submission import Judged, checks_text, grade_submission
 from course.grading.sandbox import protocol, runs
 from course.grading.sandbox.context import GradingContext, open_context
 from course.grading.types import NOT_COUNTED, RIGHT, WRONG, Submission, Verdict
+from course.make_tables import functions
 from evaluation import pearson
 from training.files.errors import InputError
 
@@ -113,72 +114,45 @@ def test_other_correct_solutions_are_right(task_id):
             assert verdict.status == "right", (answer.name, version, verdict.messages)
 
 
-def check_cost(task_id: str, answer, version: str) -> None:
-    """A known mistake costs what the table says, or the rows whose results it changes."""
-    verdict, told = verdict_on(put(answer, version), task_id), (answer.name, version)
-    first, *rest = verdict.rows
-    assert verdict.status == "wrong", told
-    if verdict.rows[first] == RIGHT:
-        assert verdict.cost is None, told
-        assert WRONG in verdict.rows.values(), told
-        return
-    assert {verdict.rows[row] for row in rest} <= {NOT_COUNTED}, told
-    names = [mistake.name for mistake in verdict.mistakes]
-    wanted = judge.costs().get(task_id, {}).get(names[0]) if len(names) == 1 else None
-    assert verdict.cost == wanted, told
-    assert answer.name in names or task_id == "bert.layer", told
+def with_mistake(task_id: str, switch: str) -> str:
+    """Our file of a task, its function replaced by the one with a switch."""
+    entry, function = graded_task(task_id), functions()[task_id].run
+    source = (ROOT / entry.file).read_text(encoding="utf-8")
+    return source + (
+        f"\nfrom {function.__module__} import {function.__name__} as switched\n"
+        f"{entry.function} = lambda *given: switched(frozenset([{switch!r}]), *given)\n"
+    )
 
 
-@pytest.mark.parametrize("task_id", [task.id for task in OWN])
-def test_a_known_mistake_costs_what_the_table_says(task_id, request):
-    """Two of each task; with --all-mistakes, all in all versions, in two minutes."""
-    every = request.config.getoption("--all-mistakes")
-    for answer in read_all(MISTAKES, task_id)[: None if every else 2]:
-        for version in answer.versions if every else [answer.first]:
-            check_cost(task_id, answer, version)
+SOME = [  # task, mistake, and the rows that it costs, where not the first is wrong
+    ("bert.attention", "no_scale", ()),
+    ("bert.attention", "value_not_used", ()),
+    ("bert.attention", "no_dropout", ("dropout",)),
+    ("bert.add_norm", "residual_twice", ()),
+    ("bert.layer", "no_gelu", ()),
+    ("bert.embed", "same_position", ()),
+    ("classifier.init", "keep_probability", ()),
+    ("classifier.forward", "softmax_returned", ()),
+    ("optimizer.step", "no_bias_correction", ()),
+    ("optimizer.step", "coupled_decay", ("weight decay",)),
+    ("optimizer.step", "lr_from_defaults", ("parameter groups, schedules",)),
+    ("optimizer.step", "gradient_changed", ("gradients left as they are",)),
+    ("modern.rotary", "positions_from_one", ()),
+    ("modern.geglu", "swapped", ()),
+]
 
 
-def test_the_table_of_costs_has_known_mistakes_only():
-    for task_id, costs in judge.costs().items():
-        names = {answer.name for answer in read_all(MISTAKES, task_id)}
-        assert costs.keys() <= names, task_id
-        assert all(0.3 < cost < 1 for cost in costs.values()), task_id
-
-
-@pytest.mark.parametrize(
-    ("name", "cost"),
-    [
-        ("bert.attention/no_scale", 0.6),
-        ("bert.attention/no_mask", 0.7),
-        ("bert.attention/value_not_used", None),
-        ("bert.add_norm/residual_twice", 0.67),
-        ("optimizer.step/moments_are_sums", 0.4),
-        ("optimizer.step/nothing_moves", None),
-        ("modern.rotary/positions_from_one", 0.86),
-    ],
-)
-def test_what_some_mistakes_cost(name, cost):
-    verdict = verdict_on(put(read(MISTAKES, name)), name.partition("/")[0])
-    first, *rest = verdict.rows.values()
-    assert (first, {*rest}) == (WRONG, {NOT_COUNTED})
-    assert (verdict.cost, [m.name for m in verdict.mistakes]) == (cost, [name.split("/")[1]])
-
-
-@pytest.mark.parametrize(
-    ("name", "lost"),
-    [
-        ("bert.attention/no_dropout", {"dropout"}),
-        ("optimizer.step/coupled_decay", {"weight decay"}),
-        ("optimizer.step/correct_bias_ignored", {"correct_bias=False"}),
-        ("optimizer.step/state_not_saved", {"resuming"}),
-        ("optimizer.step/lr_from_defaults", {"parameter groups, schedules"}),
-        ("optimizer.step/gradient_changed", {"gradients left as they are"}),
-    ],
-)
-def test_where_results_are_right_only_rows_that_are_wrong_are_lost(name, lost):
-    verdict = verdict_on(put(read(MISTAKES, name)), name.partition("/")[0])
-    assert {row for row, outcome in verdict.rows.items() if outcome != RIGHT} == lost
-    assert verdict.cost is None
+@pytest.mark.parametrize(("task_id", "switch", "lost"), SOME, ids=[f"{t}-{s}" for t, s, _ in SOME])
+def test_a_known_mistake_costs_what_the_table_says_or_the_rows_it_changes(task_id, switch, lost):
+    verdict = verdict_on(with_mistake(task_id, switch), task_id)
+    assert verdict.status == "wrong"
+    assert [mistake.name for mistake in verdict.mistakes] == [switch]
+    wanted = {row: WRONG if row in lost else RIGHT for row in verdict.rows}
+    if not lost:
+        first, *rest = verdict.rows
+        wanted = {first: WRONG} | dict.fromkeys(rest, NOT_COUNTED)
+    assert verdict.rows == wanted
+    assert verdict.cost == (None if lost else judge.costs().get(task_id, {}).get(switch))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -224,13 +198,6 @@ def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Ver
 )
 def test_forward_is_judged_with_our_init_where_the_student_s_does_not_fit(layers, logits):
     assert wrong_tasks(classifier_with(layers, logits)) == ["classifier.init"]
-
-
-def test_known_mistakes_in_init_cost_nothing_in_forward():
-    for answer in read_all(MISTAKES, "classifier.init"):
-        with mock.patch("course.grading.judging.submission.SAYS_MORE", ()):
-            verdicts = judged_here({"classifier.py": put(answer)}, *CLASSIFIER).verdicts
-        assert wrong_tasks(verdicts) == ["classifier.init"], answer.name
 
 
 def test_a_mistake_in_forward_is_named_next_to_one_in_init():
@@ -364,14 +331,14 @@ def test_outputs_of_any_kind_crash_nothing(entry):
     with mock.patch.object(protocol, "ask", ask):
         grade_submission(context, given_in)
     (outputs,) = (reply[entry.id].outputs for reply in asked)
-    sets = hidden.make(context.seed("1_a", "0"), entry.part)
+    made = hidden.make(context.seed("1_a", "0"), entry.part)
     for name in (name for name in outputs if " float64|" in name):
         for odd in ODD:
-            judge.judge_part_1(entry, {**outputs, name: odd}, sets)
+            judge.judge_part_1(entry, {**outputs, name: odd}, made)
         others = {key: value for key, value in outputs.items() if key != name}
-        wrong += judge.judge_part_1(entry, others, sets).status == "wrong"
+        wrong += judge.judge_part_1(entry, others, made).status == "wrong"
     assert wrong or entry.id == "bert.layer"  # one of its two ways of running is enough
-    assert judge.judge_part_1(entry, {}, sets).status == "wrong"
+    assert judge.judge_part_1(entry, {}, made).status == "wrong"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -419,8 +386,7 @@ def test_torch_s_optimizers_are_told(base):
 
 
 def test_what_the_students_checks_print_of_what_is_wrong():
-    source = put(read(MISTAKES, "bert.attention/no_scale"))
-    source = source.replace('"""', '"""', 1) + "\nprint('hello')\n"
+    source = with_mistake("bert.attention", "no_scale") + "\nprint('hello')\n"
     done = judged_here(solution() | {"bert.py": source})
     assert done.checks.startswith("  WRONG Task 1.1")
     assert "probably: The scores are not divided" in done.checks
@@ -451,7 +417,7 @@ def test_hidden_inputs_are_new_for_each_hand_in():
         with mock.patch.object(protocol, "ask", lambda *given: asked.append(given) or {}):
             grade_submission(context_of("1.1", "1.5"), submission(solution(), sha256=digest))
     seeds = [jobs[-1]["arguments"]["seed"] for _, jobs, _ in asked]
-    inputs = [tensors["together/bert.attention/inputs/query"] for _, _, tensors in asked]
+    inputs = [tensors["hidden/bert.attention/inputs/query"] for _, _, tensors in asked]
     assert torch.equal(inputs[0], inputs[2])
     assert not torch.equal(inputs[0], inputs[1])
     assert seeds[0] == seeds[2] != seeds[1]
@@ -473,7 +439,8 @@ def test_the_canaries_sing(open_contexts):
 
 @needs_sandbox
 def test_a_submission_of_part_1_in_the_sandbox():
-    files = solution() | {"bert.py": put(read(MISTAKES, "bert.attention/no_scale"))}
+    no_scale = solution()["bert.py"].replace("scores / math.sqrt(query.size(-1))", "scores")
+    files = solution() | {"bert.py": no_scale}
     files["optimizer.py"] = "import nothing_there\n"
     with open_context(1, "0") as context:
         done = grade_submission(context, submission(files))

@@ -161,5 +161,7 @@ def test_a_correct_attention_of_lines_that_students_write_is_no_false_positive(l
     head = "def attention(self, key, query, value, attention_mask):"
     source = "\n".join([head, *(f"    {line}" for line in lines), ""])
     entry = graded_task("bert.attention")
-    with installed_source(entry.file, solution_with(entry, {"attention": source}, ("import math",))):
+    with installed_source(
+        entry.file, solution_with(entry, {"attention": source}, ("import math",))
+    ):
         assert jobs.examine(entry) == []

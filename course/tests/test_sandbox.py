@@ -110,18 +110,19 @@ def evil(self, first, *_):
 PATCHES_STAFF = """
 import sys
 import safetensors.torch
-from checks import differences
-from checks.part1 import compare, runners
-from checks.part1.references import load_references
+from checks import compare
+from checks.part1 import runs
+from checks.references import load_references
+from checks.task import Task
 main = sys.modules["__main__"]  # the grader's program
 def answers(task_id):
-    def run(references, **_):
+    def steps(references):
         right = load_references(torch.get_default_dtype())
-        return {n.removeprefix(f"{task_id}/"): t for n, t in right.items() if n.startswith(task_id)}
-    return run
-for task_id in list(runners.RUNS):
-    runners.RUNS[task_id] = answers(task_id)
-compare.compare = differences.difference = lambda *_, **__: []
+        yield {n.removeprefix(f"{task_id}/"): t for n, t in right.items() if n.startswith(task_id)}
+    return Task(task_id, steps)
+for task_id in list(runs.TASKS):
+    runs.TASKS[task_id] = answers(task_id)
+compare.compare = compare.difference = lambda *_, **__: []
 torch.allclose = torch.equal = torch.isclose = lambda *_, **__: True
 main.ENDS = ("right",) * 9
 def evil(self, *_):
@@ -158,7 +159,7 @@ def evil(self, first, *_):
     return torch.zeros(shape) if found is None else found.clone()
 """
 GIVES_PUBLISHED_ANSWERS = """
-from checks.part1.references import load_references
+from checks.references import load_references
 NAMES = {"BertSelfAttention": "bert.attention/values/context", "BertModel":
          "bert.embed/values/embeddings", "BertLayer": "bert.layer/values/result"}
 def evil(self, *_):

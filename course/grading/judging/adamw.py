@@ -1,7 +1,7 @@
 """Judge Task 1.5: trajectories on prescribed gradients against the right ones.
 
-Only the cases of the row "weight decay" have any, so that it costs that row only. It may come before
-the update or after it.
+Only the cases of the row "weight decay" have any, so that it costs that row only. It may come
+before the update or after it.
 """
 
 from __future__ import annotations

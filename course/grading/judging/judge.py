@@ -165,11 +165,10 @@ def mistakes_in(
     Args:
         runs: the names of the runs to look at, one after the other.
     """
+    shown: dict[str, Mapping[str, Any]] = {}
     for name in runs:
         got = under(f"{PUBLIC} {name}|", outputs)
-        shown = {n: output for n, output in got.items() if "error" not in n}
-        if error := error_in(got):
-            shown[ERROR] = error
-        if mistakes := known.find(runs_of(entry)[name], shown)[0]:
-            return mistakes
-    return []
+        made = {n: output for n, output in got.items() if "error" not in n}
+        error = error_in(got)
+        shown[runs_of(entry)[name]] = made | ({ERROR: error} if error else {})
+    return known.find_in_runs(shown)[1]

@@ -1,7 +1,7 @@
 """What the program in the sandbox runs for each task: a student's function on given inputs.
 
 Each function returns outputs by name, ``run|output``: tensors, or under ``run|error`` a text. The
-right answers are not known here; judge.py compares. The runners are those of the students' checks.
+right answers are not known here; judge.py compares. The runs are those of the students' checks.
 """
 
 from __future__ import annotations

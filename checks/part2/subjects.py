@@ -1,0 +1,254 @@
+"""What the properties of part 2 look at: the models that __init__ makes; a function and its calls.
+
+Each call goes to a model that is built anew, always with the same random weights. One thing at a
+time is changed for a call: words, padding, the rows of the batch, dropout, the vectors that BERT
+gives. B is the number of sentences or pairs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from checks.fixed_dropout import FixedDropout
+from checks.part2.batches import FIRST_WORD, B, Batch, batch_for, other_words, wider
+from checks.part2.models import SINGLE, TINY, function_of, own_parameters, student_model, tiny_bert
+
+ATTEMPTS = 8  # at own layers whose last ReLU does not give one number for the whole batch
+TOLERANCE, ROUNDING = 1e-4, 1e-5  # of how far results are apart, of the results themselves
+UNUSED = 1e-3  # of how far results are apart: other words of a sentence that counts change more
+SCALES = (1.0, 10.0, 100.0)  # of random vectors
+RESULTS = {  # the shape of what a function returns, and what that is
+    "forward": ((B, TINY["hidden_size"]), "a vector for each sentence"),
+    "predict_sentiment": ((B, 5), "five logits for each sentence"),
+    "predict_paraphrase": ((B,), "one logit for each pair"),
+    "predict_similarity": ((B,), "one score for each pair"),
+}
+
+
+class Made:
+    """Task 2.1: the models that __init__ makes, with BERT trained and with BERT frozen."""
+
+    def __init__(self):
+        self.model, loaded = student_model("finetune")
+        self.frozen_model, frozen = student_model("pretrain")
+        self.bert, self.frozen_bert = [*loaded.values()], [*frozen.values()]
+        self.own = own_parameters(self.model, loaded)
+        self.frozen_own = own_parameters(self.frozen_model, frozen)
+
+    def keeps_weights(self) -> bool:
+        """Whether any matrix in the model, perhaps of a copied BERT, is what was loaded."""
+        loaded = [p for p in tiny_bert().parameters() if p.dim() > 1]
+        return any(torch.equal(p, q) for p in self.model.parameters() for q in loaded)
+
+    @cached_property
+    def unseen(self) -> str:
+        """An attribute with layers in a list or dict, which nn.Module does not look into."""
+        known = {*self.model.parameters(), *self.bert}
+        for name, value in vars(self.model).items():
+            if not name.startswith("_") and isinstance(value, dict | list | tuple):
+                layers = value.values() if isinstance(value, dict) else value
+                modules = nn.ModuleList(layer for layer in layers if isinstance(layer, nn.Module))
+                if {*modules.parameters()} - known:
+                    return name
+        return ""
+
+
+class Function:
+    """Tasks 2.2 to 2.5: one of the student's functions, called once at the beginning.
+
+    An exception of that call is kept as ``error``.
+    """
+
+    def __init__(self, task_id: str):
+        self.name, self.batch = function_of(task_id), batch_for(task_id)
+        self.wanted, self.what = RESULTS[self.name]
+        self.sides = ("sentence",) if task_id in SINGLE else ("first sentence", "second sentence")
+        self.row = "sentence" if task_id in SINGLE else "pair"
+        self.seen: list[tuple[Any, Any]] = []  # ids and mask of each pass through BERT
+        self.attempt, self.error, self.result = 0, None, None
+        try:
+            for self.attempt in range(ATTEMPTS):
+                self.given = copied(self.batch)
+                with watched(self.seen):
+                    self.result = self.call(self.given)
+                if not isinstance(self.result, Tensor) or self.result.unique().numel() > 1:
+                    break
+        except (Exception, SystemExit) as error:
+            self.error = error
+        self.shape = tuple(getattr(self.result, "shape", ()))
+        self.returned = getattr(self.result, "dtype", type(self.result).__name__)
+
+    def call(
+        self,
+        batch: Batch | None = None,
+        training: bool = False,
+        chance: bool = False,
+        seed: int = 0,
+        other_padding: bool = False,
+    ) -> Any:
+        """What the function returns, without a graph.
+
+        Args:
+            batch: another one than usual.
+            chance: whether dropout is random; if not, the same numbers are always dropped.
+            other_padding: whether [PAD] has another embedding.
+        """
+        model, _ = student_model("finetune", self.attempt, other_padding)
+        torch.manual_seed(seed)
+        inputs = (x for pair in batch or copied(self.batch) for x in pair)
+        with torch.no_grad(), contextlib.nullcontext() if chance else FixedDropout():
+            return getattr(model.train(training), self.name)(*inputs)
+
+    def gradients(self, batch: Batch, option: str) -> SimpleNamespace:
+        """Gradients of the results' sum with random weights, which add up to 0 over the rows.
+
+        Returns:
+            flows: whether the result has a graph.
+            bert: the parameters of all BERTs, copies included, that are to be trained.
+            words: the gradients of their word embeddings, (V, D) each.
+            all: the gradients of the model's parameters.
+        """
+        model, loaded = student_model(option, self.attempt)
+        torch.manual_seed(1)
+        with FixedDropout():
+            result = getattr(model, self.name)(*(x for pair in copied(batch) for x in pair))
+        if result.requires_grad:
+            weights = torch.randn_like(result)  # (B, …)
+            (result * (weights - weights.mean(dim=0))).sum().backward()
+        grads = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        cls = importlib.import_module("bert").BertModel
+        berts = [module for module in model.modules() if isinstance(module, cls)]
+        bert = {p for module in berts for p in module.parameters()} | {*loaded.values()}
+        return SimpleNamespace(
+            flows=result.requires_grad,
+            bert=[p for p in bert if p.requires_grad],
+            words=[grad for name, grad in grads.items() if name.endswith("word_embedding.weight")],
+            all=list(grads.values()),
+        )
+
+    def change(self, *batches: Batch, **how: Any) -> float:
+        """How much results change at most in these batches together; 0 if only by rounding."""
+        after = torch.cat([self.call(copied(batch), **how).flatten() for batch in batches])
+        before = self.result.flatten()
+        if after.shape != before.shape:
+            return float("inf")
+        limit = TOLERANCE * spread(self.result) + ROUNDING * before.abs()
+        off = (after - before).abs()
+        return 0.0 if (off <= limit).all() else off.max().item()
+
+    def changed(self, side: int, change: Callable[..., tuple[Tensor, Tensor]]) -> Batch:
+        """The batch with one side changed."""
+        return [change(*pair) if i == side else pair for i, pair in enumerate(self.batch)]
+
+    def rows(self, start: int, end: int) -> Batch:
+        """Some rows of the batch."""
+        return [(ids[start:end], mask[start:end]) for ids, mask in self.batch]
+
+    # What several properties, or their sentences, are about
+
+    @cached_property
+    def unused(self) -> str:
+        """A sentence whose words do not count; "" if there is none."""
+        for side, sentence in enumerate(self.sides):
+            away = (self.call(self.changed(side, other_words)) - self.result).abs()
+            if not (away > UNUSED * spread(self.result)).any():
+                return sentence
+        return ""
+
+    @cached_property
+    def leak(self) -> float:
+        """How much results change with the embedding of [PAD]."""
+        return self.change(self.batch, other_padding=True)
+
+    @cached_property
+    def columns(self) -> float:
+        """How much results change with more columns of padding."""
+        return max(self.change(self.changed(side, wider)) for side in range(len(self.batch)))
+
+    @cached_property
+    def loud(self) -> Tensor:
+        """Finite results for random vectors of several sizes, and for identical sentences.
+
+        There are none if all are the same.
+        """
+        results = [self.call([self.batch[0]] * len(self.batch))]
+        for scale in SCALES:
+            with noise(scale):
+                results.append(self.call())
+        rows = torch.cat(results)
+        rows = rows[rows.isfinite().reshape(len(rows), -1).all(dim=-1)]
+        return rows if rows.unique().numel() > 1 else rows[:0]
+
+    @cached_property
+    def learning(self) -> SimpleNamespace:
+        """Gradients with BERT trained."""
+        return self.gradients(self.batch, "finetune")
+
+    @cached_property
+    def frozen(self) -> SimpleNamespace:
+        """Gradients with BERT frozen."""
+        return self.gradients(self.batch, "pretrain")
+
+    @cached_property
+    def detached(self) -> str:
+        """A sentence through which no gradient reaches the word embeddings; "" if there is none."""
+        tables = self.learning.words
+        for (ids, _), sentence in zip(self.batch, self.sides, strict=True):
+            if tables and not any(table[ids[ids >= FIRST_WORD]].any() for table in tables):
+                return sentence
+        return ""
+
+
+def spread(results: Tensor) -> Tensor:
+    """How far the results of a row, (B, …), usually are from their mean."""
+    return (results - results.mean(dim=0)).std()
+
+
+def copied(batch: Batch) -> Batch:
+    """The same batch in tensors of its own, which the student's function may change."""
+    return [(ids.clone(), mask.clone()) for ids, mask in batch]
+
+
+@contextlib.contextmanager
+def watched(seen: list[tuple[Any, Any]]) -> Iterator[None]:
+    """While active, the ids and the mask of each pass through BERT are noted."""
+    cls = importlib.import_module("bert").BertModel
+    with (
+        mock.patch.object(cls, "embed", autospec=True, side_effect=cls.embed) as embed,
+        mock.patch.object(cls, "encode", autospec=True, side_effect=cls.encode) as encode,
+    ):
+        try:
+            yield
+        finally:  # behind self; by position or by name
+            ids = [[*call.args[1:], *call.kwargs.values()][0] for call in embed.call_args_list]
+            masks = [[*call.args[1:], *call.kwargs.values()][-1] for call in encode.call_args_list]
+            seen[:] = zip(ids, masks, strict=False)
+
+
+@contextlib.contextmanager
+def noise(scale: float) -> Iterator[None]:
+    """While active, BERT gives, and each linear layer is given, random numbers of that size.
+
+    Both, since some functions have no layers, and others use only a part of BERT.
+    """
+    cls = importlib.import_module("bert").BertModel
+    encode, linear = cls.encode, F.linear
+
+    def loud(function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
+        return scale * torch.randn_like(function(*args, **kwargs))
+
+    with (
+        mock.patch.object(cls, "encode", lambda *a, **k: loud(encode, *a, **k)),
+        mock.patch.object(F, "linear", lambda x, *a: linear(scale * torch.randn_like(x), *a)),
+    ):
+        yield
