@@ -21,9 +21,9 @@ class Finding:
     """One thing that is wrong, or the reason why nothing could be checked."""
 
     kind: str  # what is wrong: "values", "gradients", …; or "error", "not started", "waits"; or of
-    # what explains: "named" (a known mistake), "cause" and "fact" (measured), "hint", "warning"
+    # what explains: "named" (a known mistake), "fact" (measured), "hint", "warning"
     text: str
-    slight: bool = False  # may come from computing in float32 inside, which is no mistake
+    slight: bool = False  # in float64 alone: an exception where types are mixed
     name: str = ""  # of the known mistake that this is, where the check can tell
 
 
@@ -58,7 +58,6 @@ CHANGED_IN_PLACE = (
 )
 EXPLAINING = {  # kind → how it is said
     "named": "probably",
-    "cause": "cause",
     "fact": "measured",
     "hint": "hint",
     "warning": "warning",

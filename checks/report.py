@@ -62,7 +62,7 @@ class Report:
     def details(self, findings: Sequence[Finding]) -> Iterator[str]:
         """First what it probably is, then the first that is wrong, then facts, hints, warnings."""
         wrong = [finding for finding in findings if finding.kind not in EXPLAINING]
-        probable = [f for f in findings if f.kind in ("named", "cause")]
+        probable = [f for f in findings if f.kind == "named"]
         warnings = [f for f in findings if f.kind == "warning"]
         rest = [f for f in findings if f.kind in EXPLAINING and f not in (*probable, *warnings)]
         facts = rest if self.everything else rest[:MOST_FACTS]

@@ -24,15 +24,14 @@ def sides(names: str) -> str:
     return " ".join(f"{name} {name}_first {name}_second" for name in names.split())
 
 
-WEIGHTS = "plus two minus decayed lerp lerptwo"
+WEIGHTS = "plus two minus decayed lerp lerptwo lambda"
 SLOTS = {
     "order": "decay_before",
     "loop": "return_in_the_loop return_in_the_loop_group return_in_the_loop_break "
-    "update_behind_the_loop update_behind_both_loops first_parameter_of_the_group",
+    "update_behind_the_loop update_behind_the_loop_all update_behind_both_loops "
+    "update_behind_both_loops_all first_parameter_of_the_group",
     "missing": "missing_gradient_is_zero missing_gradient_resets missing_gradient_crashes "
     "missing_gradient_ends missing_gradient_decays missing_gradient_inverted",
-    "keys": "first_group_for_all hyper_parameters_from_defaults lr_from_defaults eps_is_lr "
-    "eps_is_decay decay_is_eps lr_is_decay lr_is_eps lr_and_decay_swapped condition_is_decay",
     "betas": "betas_in_code betas_swapped one_beta_for_both one_beta_for_both_everywhere "
     "one_beta_for_both_averages one_beta_for_both_second one_beta_for_both_secondaverages "
     "one_beta_for_both_secondcorrections betas_mixed_first betas_mixed_second "
@@ -71,7 +70,7 @@ SLOTS = {
     "correction_without_brackets correction_without_brackets_second corrected_twice "
     "corrected_twice_always corrected_twice_first corrected_twice_moments "
     "correction_number_firsttwo correction_number_secondtwo correction_number_firstzero "
-    "correction_number_firstnegative correction_multiplied correction_multiplied_first "
+    "correction_number_firstnegative correction_multiplied_first "
     "correction_root_of_both correction_root_twice",
     "lr": "no_lr lr_twice lr_changed_in_place lr_changed_in_place_decay",
     "update": "gradient_ascent update_thrown_away nothing_moves parameter_replaced "
@@ -84,6 +83,8 @@ SLOTS = {
     "decay_without_lambda decay_sum decay_sum_difference decay_ratio decay_ratio_inverse "
     "decay_factor decay_factor_minus decay_factor_two decay_factor_swapped "
     "decay_needs_correction",
+    "keys": "first_group_for_all hyper_parameters_from_defaults lr_from_defaults eps_is_lr "
+    "eps_is_decay decay_is_eps lr_is_decay lr_is_eps lr_and_decay_swapped condition_is_decay",
 }
 FREQUENT = (  # two of different slots come together
     "return_in_the_loop betas_swapped one_beta_for_both nothing_kept begins_with_gradient "
@@ -131,11 +132,11 @@ def step(wrong: Switches, self: torch.optim.Optimizer, closure: Any = None) -> A
     self.calls = vars(self).get("calls", 0) + 1
     for group in self.param_groups:
         group["calls"] = group.get("calls", 0) + 1
-        updated = {
-            "update_behind_the_loop": group["params"][-1:],
-            "update_behind_both_loops": group["params"][-1:] * (group is self.param_groups[-1]),
-        }
-        for p in choose(wrong, updated, group["params"]):
+    if any(name.startswith("update_behind") for name in wrong):
+        behind(wrong, self)
+        return loss
+    for group in self.param_groups:
+        for p in group["params"]:
             if (p.grad is None) != ("missing_gradient_inverted" in wrong):
                 if "missing_gradient_ends" in wrong:
                     return loss
@@ -147,7 +148,7 @@ def step(wrong: Switches, self: torch.optim.Optimizer, closure: Any = None) -> A
                     continue
             elif p.grad.is_sparse:
                 raise RuntimeError("no sparse gradients")
-            update(wrong, self, group, p)
+            update(wrong, self, group, p, p.grad)
             if "return_in_the_loop" in wrong:
                 return loss
             if "return_in_the_loop_break" in wrong:
@@ -157,11 +158,24 @@ def step(wrong: Switches, self: torch.optim.Optimizer, closure: Any = None) -> A
     return loss
 
 
-def update(wrong: Switches, self: Any, group: dict, p: Tensor) -> None:
+def behind(wrong: Switches, self: Any) -> None:
+    """Update as lines behind a loop do: the last parameter, on the last gradient that was read.
+
+    ``…_all``: the gradient is read behind the loop, too, so it is the last parameter's, or None.
+    """
+    both = any("both_loops" in name for name in wrong)
+    for group in self.param_groups[-1:] if both else self.param_groups:
+        looped = self.param_groups if both else [group]
+        read = [p.grad for each in looped for p in each["params"] if p.grad is not None]
+        p = group["params"][-1]
+        update(wrong, self, group, p, p.grad if any("_all" in n for n in wrong) else read[-1])
+
+
+def update(wrong: Switches, self: Any, group: dict, p: Tensor, grad: Tensor | None) -> None:
     """Update one parameter. ``x`` has all that is known at this step, named as in the papers."""
     x = hyper_parameters(wrong, self, group)
     x.p, x.group = p, group
-    x.g = gradient(wrong, x)
+    x.g = gradient(wrong, x, grad)
     states = {
         "moments_shared": self.state,
         "nothing_kept": {},
@@ -242,9 +256,8 @@ def betas(wrong: Switches, b1: float, b2: float) -> tuple[tuple, tuple]:
     return choose(wrong, averages, usual), choose(wrong, corrections, usual)
 
 
-def gradient(wrong: Switches, x: SimpleNamespace) -> Tensor:
+def gradient(wrong: Switches, x: SimpleNamespace, g: Tensor | None) -> Tensor:
     """The gradient that is averaged; it may be changed in place."""
-    g = x.p.grad
     if g is None and "missing_gradient_is_zero" in wrong:
         g = torch.zeros_like(x.p)
     changes: dict[str, Formula] = {
@@ -296,7 +309,9 @@ def count(wrong: Switches, self: Any, x: SimpleNamespace) -> int:
     return choose(wrong, numbers, state["t"])
 
 
-def weights(wrong: Switches, side: str, beta: float, other: float) -> tuple[float, float]:
+def weights(
+    wrong: Switches, side: str, beta: float, other: float, decay: float
+) -> tuple[float, float]:
     """How much of the old average stays, and how much of what is new comes to it."""
     choices = {
         "moments_are_sums": (beta, 1.0),
@@ -310,6 +325,7 @@ def weights(wrong: Switches, side: str, beta: float, other: float) -> tuple[floa
         f"average_weight_{side}two": (beta, 2 - beta),
         f"average_weight_{side}minus": (beta, -beta),
         f"average_weight_{side}decayed": (1 - beta, 1 - beta),
+        f"average_weight_{side}lambda": (decay, 1 - beta),
         f"average_weight_{side}lerp": (-beta, 1 + beta),
         f"average_weight_{side}lerptwo": (beta - 1, 2 - beta),
         f"average_weight_{side}lerpminus": (1 + beta, -beta),
@@ -332,8 +348,8 @@ SQUARES: dict[str, Formula] = {
 def moments(wrong: Switches, x: SimpleNamespace) -> tuple[Tensor, Tensor]:
     """The new averages m and v."""
     b1, b2 = x.averages
-    keep1, new1 = weights(wrong, "first", b1, b2)
-    keep2, new2 = weights(wrong, "second", b2, b1)
+    keep1, new1 = weights(wrong, "first", b1, b2, x.wd)
+    keep2, new2 = weights(wrong, "second", b2, b1, x.wd)
     m = keep1 * x.state["m"] + new1 * (x.g * x.g if "first_takes_square" in wrong else x.g)
     if wrong & {"one_tensor_for_both", "moment_is_parameter_first"}:
         m = x.state["m"].copy_(m)
