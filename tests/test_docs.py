@@ -4,12 +4,11 @@ import csv
 import fnmatch
 import os
 import re
-import tomllib
 from dataclasses import fields
 from pathlib import PurePosixPath
 
 import pytest
-from support import ROOT, load_script
+from support import ROOT
 
 import classifier
 import multitask_classifier
@@ -18,7 +17,6 @@ from checks.graded_tasks import GRADED_TASKS, PAGES
 from checks.part2 import submission
 from course import handout
 from course.grading.judging.judge import CAN_BE_FORGED
-from lessons import attention_maps
 
 HANDOUT = ROOT / "docs" / "handout.md"
 PART2 = ROOT / "docs" / "part2.md"
@@ -187,16 +185,11 @@ def test_students_are_told_of_all_files_they_hand_in():
 def test_flags_in_texts_exist_in_what_students_get():
     kinds = (classifier.ClassifierFlags, multitask_classifier.MultitaskFlags)
     ours = {f"--{one.name}" for kind in kinds for one in fields(kind) if "options" in one.metadata}
-    ours |= set(attention_maps.make_parser()._option_string_actions)
+    ours |= {*re.findall(r'"(--\w+)"', read(ROOT / "lessons" / "attention_maps.py"))}
     for path in (*FOR_STUDENTS, TEMPLATE):
         text = re.sub(r"`git [^`]*`|<!--|-->|\|[-|]+\|", "", read(path))
         for flag in FLAG.findall(text):
             assert flag in ours | FLAGS_OF_OTHERS, f"{path.name}: {flag}"
-
-
-def test_the_page_of_flags_is_up_to_date():
-    script = load_script("docs/flags.py")
-    assert read(script.PAGE) == script.page(), "run python docs/flags.py"
 
 
 def test_sizes_are_those_of_the_practice_set():
@@ -230,10 +223,8 @@ def test_no_line_of_a_solution_stands_in_a_text(path):
 
 @pytest.mark.parametrize("path", [*FOR_STUDENTS, TEMPLATE], ids=name_of)
 def test_texts_for_students_name_nothing_of_the_staff(path):
-    table = tomllib.loads(read(ROOT / "course" / "parts.toml"))
     text = read(path)
-    for name in {*table["never"], STAFF.name} - STUDENTS_OWN:
-        name = f"{name}/" if (ROOT / name).is_dir() else name
+    for name in ("course/", "extensions/", "research/", "tests/", ".ci/", STAFF.name):
         assert not re.search(rf"(?<![\w/]){re.escape(name)}", text), f"{path.name} names {name}"
 
 
