@@ -106,7 +106,7 @@ class Objective:
         u, v = vectors
         relations = [relation(name, label) for label in cpu_copy(labels).numpy().tolist()]
         same, different = (
-            to_device(torch.tensor([kind == r for r in relations]).nonzero().squeeze(1), u.device)
+            to_device(torch.tensor([i for i, r in enumerate(relations) if r == kind]), u.device)
             for kind in ("entailment", "contradiction")
         )
         return ranking(u[same], v[same], v[different], symmetric=extra == "ranking_symmetric")

@@ -45,6 +45,7 @@ from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.loop import Run, autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
+from training.loop.batches import cpu_copy
 from training.loop.encoder_outputs import outputs_of
 
 HEAD = ("pre_classifier", "classifier")  # the names of DistilBertForSequenceClassification
@@ -166,7 +167,7 @@ def train(args: DistilFlags) -> None:
     with new_run(args, model, optimizer, train_set, COLUMNS) as run:
         for _ in run.epochs():
             for batch in run.batches():
-                counts = len(batch["labels"]), int(batch["attention_mask"].sum())
+                counts = len(batch["labels"]), int(batch["attention_mask"].numpy().sum())
                 for ids, mask, labels in parts(batch, args.accumulate, device):
                     with autocast():
                         theirs, their_hidden = teacher_outputs(teacher, ids, mask)
@@ -175,7 +176,7 @@ def train(args: DistilFlags) -> None:
                     sums = distilbert_losses(*outputs, labels, mask, args.temperature)
                     loss = weighted(sums, args.weights, *counts)
                     run.scale(loss).backward()
-                    log(run, loss, sums, logits.argmax(dim=-1) == labels, int(mask.sum()))
+                    log(run, loss, sums, logits.argmax(dim=-1) == labels, mask)
                 run.gather_gradients()
                 clip(model, args.clip)
                 set_lr(optimizer, args, run.step, run.total_steps)
@@ -199,9 +200,9 @@ def weighted(losses: dict, weights: list[float], texts: int = 1, tokens: int = 1
     return (soft + task) / texts + direction / tokens
 
 
-def log(run: Run, loss: Tensor, sums: dict[str, Tensor], right: Tensor, tokens: int) -> None:
+def log(run: Run, loss: Tensor, sums: dict[str, Tensor], right: Tensor, mask: Tensor) -> None:
     """Log a part of a batch: its part of the loss, the three losses, and where it is right (B,)."""
-    texts = len(right)
+    texts, tokens = len(right), int(cpu_copy(mask).numpy().sum())
     run.log(texts, of=texts, loss=loss)
     run.log(texts, soft=sums["soft"] / texts, task=sums["task"] / texts, train_acc=right)
     run.log(tokens, direction=sums["direction"] / tokens)
