@@ -106,7 +106,8 @@ class Objective:
         u, v = vectors
         relations = [relation(name, label) for label in cpu_copy(labels).numpy().tolist()]
         same, different = (
-            to_device(torch.tensor([i for i, r in enumerate(relations) if r == kind]), u.device)
+            to_device(torch.tensor(rows, dtype=torch.long), u.device)
             for kind in ("entailment", "contradiction")
+            for rows in [[i for i, name in enumerate(relations) if name == kind]]
         )
         return ranking(u[same], v[same], v[different], symmetric=extra == "ranking_symmetric")
