@@ -1,4 +1,4 @@
-"""AdamW.step, Task 1.5, with each known mistake as a switch.
+"""AdamW.step, Task 1.5, with each known mistake as a switch: the loops, the gradient, m, v and t.
 
 A switch without a sentence of its own in adamw.toml is another form of the mistake that its name
 without the last word says; it computes other numbers. ``…_first`` and ``…_second`` are mistakes in
@@ -9,12 +9,14 @@ size. ``decay_before`` is no mistake.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from course.switches.adamw_update import Formula, Switches, choose, write
 
 
 def sides(names: str) -> str:
@@ -22,15 +24,14 @@ def sides(names: str) -> str:
     return " ".join(f"{name} {name}_first {name}_second" for name in names.split())
 
 
-WEIGHTS = "plus two minus decayed lerp lerptwo"
+WEIGHTS = "plus two minus decayed lerp lerptwo lambda"
 SLOTS = {
     "order": "decay_before",
     "loop": "return_in_the_loop return_in_the_loop_group return_in_the_loop_break "
-    "update_behind_the_loop update_behind_both_loops first_parameter_of_the_group",
+    "update_behind_the_loop update_behind_the_loop_all update_behind_both_loops "
+    "update_behind_both_loops_all first_parameter_of_the_group",
     "missing": "missing_gradient_is_zero missing_gradient_resets missing_gradient_crashes "
     "missing_gradient_ends missing_gradient_decays missing_gradient_inverted",
-    "keys": "first_group_for_all hyper_parameters_from_defaults lr_from_defaults eps_is_lr "
-    "eps_is_decay decay_is_eps lr_is_decay lr_is_eps lr_and_decay_swapped condition_is_decay",
     "betas": "betas_in_code betas_swapped one_beta_for_both one_beta_for_both_everywhere "
     "one_beta_for_both_averages one_beta_for_both_second one_beta_for_both_secondaverages "
     "one_beta_for_both_secondcorrections betas_mixed_first betas_mixed_second "
@@ -69,7 +70,7 @@ SLOTS = {
     "correction_without_brackets correction_without_brackets_second corrected_twice "
     "corrected_twice_always corrected_twice_first corrected_twice_moments "
     "correction_number_firsttwo correction_number_secondtwo correction_number_firstzero "
-    "correction_number_firstnegative correction_multiplied correction_multiplied_first "
+    "correction_number_firstnegative correction_multiplied_first "
     "correction_root_of_both correction_root_twice",
     "lr": "no_lr lr_twice lr_changed_in_place lr_changed_in_place_decay",
     "update": "gradient_ascent update_thrown_away nothing_moves parameter_replaced "
@@ -82,6 +83,8 @@ SLOTS = {
     "decay_without_lambda decay_sum decay_sum_difference decay_ratio decay_ratio_inverse "
     "decay_factor decay_factor_minus decay_factor_two decay_factor_swapped "
     "decay_needs_correction",
+    "keys": "first_group_for_all hyper_parameters_from_defaults lr_from_defaults eps_is_lr "
+    "eps_is_decay decay_is_eps lr_is_decay lr_is_eps lr_and_decay_swapped condition_is_decay",
 }
 FREQUENT = (  # two of different slots come together
     "return_in_the_loop betas_swapped one_beta_for_both nothing_kept begins_with_gradient "
@@ -104,9 +107,6 @@ MOST_FREQUENT = (  # two of different slots come together with forgotten weight 
     "eps_beside_corrected_root no_bias_correction correction_without_power correction_without_root"
 ).split()
 
-Switches = frozenset[str]
-Formula = Callable[..., Any]
-
 
 def combinations() -> Iterator[Switches]:
     """Each mistake alone, then those that come together."""
@@ -116,15 +116,6 @@ def combinations() -> Iterator[Switches]:
         for first, second in itertools.combinations(names, 2):
             if slot_of[first] != slot_of[second]:
                 yield frozenset([first, second, *others])
-
-
-def choose(wrong: Switches, choices: Mapping[str, Any], usual: Any, side: str = "") -> Any:
-    """The value of the switch that is on, for both moments or this side; else the usual one."""
-    for name in wrong:
-        key = name if name in choices else name.removesuffix(f"_{side}")
-        if key in choices:
-            return choices[key]
-    return usual
 
 
 # ---------------------------------------------------------------------------------------------
@@ -141,11 +132,11 @@ def step(wrong: Switches, self: torch.optim.Optimizer, closure: Any = None) -> A
     self.calls = vars(self).get("calls", 0) + 1
     for group in self.param_groups:
         group["calls"] = group.get("calls", 0) + 1
-        updated = {
-            "update_behind_the_loop": group["params"][-1:],
-            "update_behind_both_loops": group["params"][-1:] * (group is self.param_groups[-1]),
-        }
-        for p in choose(wrong, updated, group["params"]):
+    if any(name.startswith("update_behind") for name in wrong):
+        behind(wrong, self)
+        return loss
+    for group in self.param_groups:
+        for p in group["params"]:
             if (p.grad is None) != ("missing_gradient_inverted" in wrong):
                 if "missing_gradient_ends" in wrong:
                     return loss
@@ -157,7 +148,7 @@ def step(wrong: Switches, self: torch.optim.Optimizer, closure: Any = None) -> A
                     continue
             elif p.grad.is_sparse:
                 raise RuntimeError("no sparse gradients")
-            update(wrong, self, group, p)
+            update(wrong, self, group, p, p.grad)
             if "return_in_the_loop" in wrong:
                 return loss
             if "return_in_the_loop_break" in wrong:
@@ -167,11 +158,24 @@ def step(wrong: Switches, self: torch.optim.Optimizer, closure: Any = None) -> A
     return loss
 
 
-def update(wrong: Switches, self: Any, group: dict, p: Tensor) -> None:
+def behind(wrong: Switches, self: Any) -> None:
+    """Update as lines behind a loop do: the last parameter, on the last gradient that was read.
+
+    ``…_all``: the gradient is read behind the loop, too, so it is the last parameter's, or None.
+    """
+    both = any("both_loops" in name for name in wrong)
+    for group in self.param_groups[-1:] if both else self.param_groups:
+        looped = self.param_groups if both else [group]
+        read = [p.grad for each in looped for p in each["params"] if p.grad is not None]
+        p = group["params"][-1]
+        update(wrong, self, group, p, p.grad if any("_all" in n for n in wrong) else read[-1])
+
+
+def update(wrong: Switches, self: Any, group: dict, p: Tensor, grad: Tensor | None) -> None:
     """Update one parameter. ``x`` has all that is known at this step, named as in the papers."""
     x = hyper_parameters(wrong, self, group)
     x.p, x.group = p, group
-    x.g = gradient(wrong, x)
+    x.g = gradient(wrong, x, grad)
     states = {
         "moments_shared": self.state,
         "nothing_kept": {},
@@ -252,9 +256,8 @@ def betas(wrong: Switches, b1: float, b2: float) -> tuple[tuple, tuple]:
     return choose(wrong, averages, usual), choose(wrong, corrections, usual)
 
 
-def gradient(wrong: Switches, x: SimpleNamespace) -> Tensor:
+def gradient(wrong: Switches, x: SimpleNamespace, g: Tensor | None) -> Tensor:
     """The gradient that is averaged; it may be changed in place."""
-    g = x.p.grad
     if g is None and "missing_gradient_is_zero" in wrong:
         g = torch.zeros_like(x.p)
     changes: dict[str, Formula] = {
@@ -306,7 +309,9 @@ def count(wrong: Switches, self: Any, x: SimpleNamespace) -> int:
     return choose(wrong, numbers, state["t"])
 
 
-def weights(wrong: Switches, side: str, beta: float, other: float) -> tuple[float, float]:
+def weights(
+    wrong: Switches, side: str, beta: float, other: float, decay: float
+) -> tuple[float, float]:
     """How much of the old average stays, and how much of what is new comes to it."""
     choices = {
         "moments_are_sums": (beta, 1.0),
@@ -320,6 +325,7 @@ def weights(wrong: Switches, side: str, beta: float, other: float) -> tuple[floa
         f"average_weight_{side}two": (beta, 2 - beta),
         f"average_weight_{side}minus": (beta, -beta),
         f"average_weight_{side}decayed": (1 - beta, 1 - beta),
+        f"average_weight_{side}lambda": (decay, 1 - beta),
         f"average_weight_{side}lerp": (-beta, 1 + beta),
         f"average_weight_{side}lerptwo": (beta - 1, 2 - beta),
         f"average_weight_{side}lerpminus": (1 + beta, -beta),
@@ -342,8 +348,8 @@ SQUARES: dict[str, Formula] = {
 def moments(wrong: Switches, x: SimpleNamespace) -> tuple[Tensor, Tensor]:
     """The new averages m and v."""
     b1, b2 = x.averages
-    keep1, new1 = weights(wrong, "first", b1, b2)
-    keep2, new2 = weights(wrong, "second", b2, b1)
+    keep1, new1 = weights(wrong, "first", b1, b2, x.wd)
+    keep2, new2 = weights(wrong, "second", b2, b1, x.wd)
     m = keep1 * x.state["m"] + new1 * (x.g * x.g if "first_takes_square" in wrong else x.g)
     if wrong & {"one_tensor_for_both", "moment_is_parameter_first"}:
         m = x.state["m"].copy_(m)
@@ -366,182 +372,3 @@ def keep(wrong: Switches, x: SimpleNamespace) -> None:
         setattr(x, name, choose(wrong, {"moments_before_the_step": old}, new, side))
     roots = {"root_kept": x.v.sqrt(), "root_kept_eps": x.v.sqrt() + x.eps}
     x.state["v"] = choose(wrong, roots, x.state["v"])
-
-
-# ---------------------------------------------------------------------------------------------
-# The step: correction, denominator, decay
-
-FACTORS: dict[str, Formula] = {  # by what the learning rate is multiplied
-    "no_bias_correction": lambda c1, c2: 1.0,
-    "correction_upside_down": lambda c1, c2: c1 / c2**0.5,
-    "correction_upside_down_first": lambda c1, c2: c1 * c2**0.5,
-    "correction_upside_down_second": lambda c1, c2: 1 / c1 / c2**0.5,
-    "correction_without_root": lambda c1, c2: c2 / c1,
-    "correction_root_of_both": lambda c1, c2: (c2 / c1) ** 0.5,
-    "correction_root_twice": lambda c1, c2: c2**0.25 / c1,
-    "half_for_root": lambda c1, c2: c2 / 2 / c1,
-    "half_for_root_both": lambda c1, c2: c2 / 2 / c1,
-    "first_moment_corrected_only": lambda c1, c2: 1 / c1,
-    "second_moment_corrected_only": lambda c1, c2: c2**0.5,
-    "corrected_twice": lambda c1, c2: c2 / c1,
-    "corrected_twice_always": lambda c1, c2: c2 / c1,
-    "corrected_twice_first": lambda c1, c2: c2**0.5 / c1**2,
-    "corrected_twice_moments": lambda c1, c2: c2 / c1**2,
-    "corrected_moments_kept": lambda c1, c2: 1.0,
-    "corrected_moments_kept_first": lambda c1, c2: c2**0.5,
-    "corrected_moments_kept_second": lambda c1, c2: 1 / c1,
-}
-UNCORRECTED: dict[str, Formula] = {  # so, too, with correct_bias=False
-    "correct_bias_half_ignored": lambda c1, c2: c2**0.5,
-    "correct_bias_half_ignored_first": lambda c1, c2: 1 / c1,
-    "rate_zero_without_correction": lambda c1, c2: 0.0,
-    "corrected_twice_always": lambda c1, c2: c2**0.5,
-}
-ROOTS: dict[str, Formula] = {  # of v, or of v̂
-    "no_root": lambda v: v,
-    "half_for_root_moment": lambda v: v / 2,
-    "half_for_root_both": lambda v: v / 2,
-    "half_for_root_hat": lambda v: v / 2,
-    "root_upside_down": torch.rsqrt,
-    "square_for_root": torch.square,
-    "root_twice": lambda v: v.sqrt().sqrt(),
-}
-# of √v, v, ε and the second moment's correction
-DENOMINATORS: dict[str, Formula] = {
-    "eps_inside_root": lambda root, v, eps, c2: (v + eps).sqrt(),
-    "eps_inside_root_kept": lambda root, v, eps, c2: v.add_(eps).sqrt(),
-    "eps_inside_corrected_root": lambda root, v, eps, c2: (v + eps * c2).sqrt(),
-    "eps_beside_corrected_root": lambda root, v, eps, c2: root + eps * c2**0.5,
-    "corrected_twice": lambda root, v, eps, c2: root + eps * c2**0.5,
-    "corrected_twice_always": lambda root, v, eps, c2: root + eps * c2**0.5,
-    "corrected_twice_moments": lambda root, v, eps, c2: root + eps * c2**0.5,
-    "eps_outside_fraction": lambda root, v, eps, c2: root,
-    "eps_outside_fraction_step": lambda root, v, eps, c2: root,
-    "eps_subtracted": lambda root, v, eps, c2: root - eps,
-    "eps_multiplied": lambda root, v, eps, c2: root * eps,
-    "eps_clamp": lambda root, v, eps, c2: root.clamp(min=eps),
-    "eps_root": lambda root, v, eps, c2: root + eps**0.5,
-}
-# of α, λ and the corrected step size: what fraction of a parameter is taken off
-RATES: dict[str, Formula] = {
-    "decay_grows": lambda lr, wd, alpha: -lr * wd,
-    "decay_grows_divided": lambda lr, wd, alpha: 1 - 1 / (1 - lr * wd),
-    "decay_twice": lambda lr, wd, alpha: 1 - (1 - lr * wd) ** 2,
-    "decay_with_corrected_lr": lambda lr, wd, alpha: alpha * wd,
-    "decay_without_parameter_one": lambda lr, wd, alpha: 1 - lr * wd,
-    "decay_without_lr": lambda lr, wd, alpha: wd,
-    "decay_with_lr_squared": lambda lr, wd, alpha: lr * lr * wd,
-    "decay_is_lr": lambda lr, wd, alpha: lr * lr,
-    "decay_squared": lambda lr, wd, alpha: wd * wd,
-    "decay_without_lambda": lambda lr, wd, alpha: lr,
-    "decay_sum": lambda lr, wd, alpha: lr + wd,
-    "decay_sum_difference": lambda lr, wd, alpha: lr - wd,
-    "decay_ratio": lambda lr, wd, alpha: wd / lr,
-    "decay_ratio_inverse": lambda lr, wd, alpha: lr / wd,
-    "decay_factor": lambda lr, wd, alpha: 1 - lr * wd,
-    "decay_factor_minus": lambda lr, wd, alpha: 1 + lr * wd,
-    "decay_factor_two": lambda lr, wd, alpha: lr * wd - 1,
-    "decay_factor_swapped": lambda lr, wd, alpha: 2 - lr * wd,
-    "lr_changed_in_place_decay": lambda lr, wd, alpha: alpha * wd,
-}
-COUPLED = {"coupled_decay", "coupled_decay_rate", "coupled_decay_in_place", "decay_in_the_update"}
-NO_DECAY = COUPLED | {"no_decay", "nothing_moves"}
-
-
-def correction(wrong: Switches, side: str, x: SimpleNamespace) -> float:
-    """What stands for 1 − βᵗ."""
-    b1, b2 = x.corrections[::-1] if "corrections_swapped" in wrong else x.corrections
-    b, t = b1 if side == "first" else b2, x.t
-    choices = {
-        "correction_without_power": 1 - b,
-        "correction_without_one": b**t,
-        "correction_number": 1 + b**t,
-        "correction_multiplied": 1 - b * t,
-        "exponent_is_decay": 1 - b**x.wd,
-        f"correction_number_{side}two": 2 - b**t,
-        f"correction_number_{side}zero": -(b**t),
-        f"correction_number_{side}negative": b**t - 1,
-    }
-    return choose(wrong, choices, 1 - b**t, side)
-
-
-def factor(wrong: Switches, x: SimpleNamespace) -> tuple[float, float]:
-    """By what the bias correction multiplies α; the second moment's correction."""
-    c1, c2 = (correction(wrong, side, x) for side in ("first", "second"))
-    if not x.correct:
-        if "correct_bias_crash" in wrong:
-            raise UnboundLocalError("alpha")
-        always = "corrected_twice_always" in wrong
-        return choose(wrong, UNCORRECTED, lambda c1, c2: 1.0)(c1, c2), c2 if always else 1.0
-    if c2 < 0:
-        raise ValueError("the root of a negative number")
-    if any(name.endswith("_hat") for name in wrong):
-        return 1 / c1, c2
-    return choose(wrong, FACTORS, lambda c1, c2: c2**0.5 / c1)(c1, c2), c2
-
-
-def step_size(wrong: Switches, x: SimpleNamespace, by: float) -> float:
-    """α_t; ``lr_changed_in_place`` leaves it in the group."""
-    alpha = choose(wrong, {"no_lr": 1.0, "lr_twice": x.lr**2}, x.lr) * by
-    if x.correct:
-        p1, p2 = (beta**x.t for beta in x.corrections)
-        unbracketed: dict[str, Formula] = {
-            "correction_without_brackets": lambda: x.lr * (1 - p2) ** 0.5 / 1 - p1,
-            "correction_without_brackets_second": lambda: (x.lr * 1 - p2) / (1 - p1),
-        }
-        alpha = choose(wrong, unbracketed, lambda: alpha)()
-    if wrong & {"lr_changed_in_place", "lr_changed_in_place_decay"}:
-        x.group["lr"] = alpha
-    return alpha
-
-
-def direction(wrong: Switches, x: SimpleNamespace, c2: float) -> Tensor:
-    """What the step size is multiplied by: m / (√v + ε)."""
-    m, v = (x.v, x.m) if "moments_swapped" in wrong else (x.m, x.v)
-    tops = {"no_momentum": x.g, "no_first_moment": torch.ones_like(m), "first_divides": 1 / m}
-    top = choose(wrong, tops, m)
-    if "decay_in_the_update" in wrong:
-        top = top + x.wd * x.p
-    if wrong & {"no_second_moment", "no_second_moment_hat"}:
-        return top
-    eps, hat = x.eps, any(name.endswith("_hat") for name in wrong)
-    if hat:
-        v, eps = v / c2, eps / c2**0.5
-    root = choose(wrong, ROOTS, torch.sqrt, "hat")(v)
-    bottom = choose(wrong, DENOMINATORS, lambda root, v, eps, c2: root + eps)(root, v, eps, c2)
-    if wrong & {"multiplied_by_root", "multiplied_by_root_hat"}:
-        return top * bottom
-    return top / bottom + (x.eps if "eps_outside_fraction" in wrong else 0.0)
-
-
-def write(wrong: Switches, x: SimpleNamespace) -> None:
-    """Take the update and the weight decay off a parameter."""
-    by, c2 = factor(wrong, x)
-    alpha, towards = step_size(wrong, x, by), direction(wrong, x, c2)
-    if "update_kept" in wrong:
-        x.state["m"] = towards
-    update = alpha * towards + (x.eps if "eps_outside_fraction_step" in wrong else 0.0)
-    rate = choose(wrong, RATES, lambda lr, wd, alpha: lr * wd)(x.lr, x.wd, alpha)
-    if wrong & NO_DECAY or ("decay_needs_correction" in wrong and not x.correct):
-        rate = 0.0
-    decayed = {
-        "decay_without_parameter": torch.ones_like(x.p),
-        "decay_without_parameter_one": torch.ones_like(x.p),
-        "decay_of_the_gradient": x.g,
-        "decay_of_the_moment": x.m,
-        "decay_of_the_update": update,
-    }
-    before, twice = "decay_before" in wrong, "decay_twice_both" in wrong
-    if before or twice:
-        x.p.sub_(rate * choose(wrong, decayed, x.p))
-    changes: dict[str, Formula] = {
-        "gradient_ascent": lambda: x.p.add_(update),
-        "update_thrown_away": lambda: None,
-        "nothing_moves": lambda: None,
-        "parameter_replaced": lambda: x.p.copy_(-update),
-        "parameter_multiplied": lambda: x.p.mul_(update),
-        "parameter_divided": lambda: x.p.div_(update),
-    }
-    choose(wrong, changes, lambda: x.p.sub_(update))()
-    if not before or twice:
-        x.p.sub_(rate * choose(wrong, decayed, x.p))
