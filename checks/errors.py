@@ -51,13 +51,11 @@ def message_of(error: BaseException) -> str:
     """Type, message and innermost line of the student's."""
     words = error.msg if isinstance(error, SyntaxError) else error  # without file and line
     path, line, _ = place_in_file(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    if path:
-        place = f"{path.name}:{line}"
-    elif any("autograd" in Path(frame.filename).parts for frame in frames):
-        place = "in the backward pass"
-    else:
-        place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    elsewhere = f"{frames[-1][0].name}:{frames[-1][1]}" if frames else ""
+    if any("autograd" in file.parts for file, _ in frames):
+        elsewhere = "in the backward pass"
+    place = f"{path.name}:{line}" if path else elsewhere
     return f"{type(error).__name__}: {' '.join(str(words).split())[:300]} ({place})"
 
 

@@ -7,7 +7,6 @@ what Python itself suggests; nothing is guessed by spelling.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import contextlib
 import functools
@@ -17,12 +16,9 @@ import sys
 import tomllib
 from pathlib import Path
 
-from torch import Tensor, nn
-
-from checks.traces import Place, path_in, place_of, quoted
+from checks.traces import Place, path_in, place_of
 
 TABLE = Path(__file__).with_suffix(".toml")
-CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
 @functools.cache
@@ -41,7 +37,7 @@ def find(error: BaseException) -> tuple[str, str]:
     with contextlib.suppress(Exception, SystemExit):  # whatever it answers when it is looked at
         place = place_of(error)
         name, sentence = said_of(error, place)
-        known = place.here() if place else ""
+        known = place.here() if place and table().get(name, {}).get("here", True) else ""
         known = f"{'Here' if sentence else 'here'} {known}" if known else ""
         stop = "" if not known or not sentence or sentence.endswith("?") else "."
         return name, f"{sentence}{stop} {known}".strip()
@@ -50,8 +46,6 @@ def find(error: BaseException) -> tuple[str, str]:
 
 def said_of(error: BaseException, place: Place | None) -> tuple[str, str]:
     """The name of an entry and its sentence, which may follow from the line that failed."""
-    if place and (sentence := layer_made_of_tensor(place)):
-        return "layer_made_of_tensor", sentence
     if place and isinstance(error, NameError) and (sentence := known_elsewhere(error, place)):
         return "known_elsewhere", sentence
     message = f"{type(error).__name__}: {' '.join(str(error).split())}"
@@ -60,21 +54,6 @@ def said_of(error: BaseException, place: Place | None) -> tuple[str, str]:
             return name, " ".join(entry["says"].split()).format(*match.groups())
     suggested = suggestion(error)
     return ("suggestion", f"do you mean {suggested}?") if suggested else ("", "")
-
-
-def layer_made_of_tensor(place: Place) -> str:
-    """``nn.Softmax(scores)``: the class is called with what the layer should get."""
-    calls = [node for node in ast.walk(place.node or ast.Tuple()) if isinstance(node, ast.Call)]
-    for call in calls:
-        made = place.value(call.func)
-        is_layer = isinstance(made, type) and issubclass(made, nn.Module)
-        tensors = [part for part in call.args if isinstance(place.value(part), Tensor)]
-        if is_layer and tensors and not issubclass(made, CONTAINERS):
-            return (
-                f"{quoted(call.func)} is a class, and calling it makes a new layer from settings; "
-                f"{quoted(tensors[0])} is for a layer that __init__ has made: self.…(x)"
-            )
-    return ""
 
 
 def known_elsewhere(error: NameError, place: Place) -> str:

@@ -27,22 +27,10 @@ READ_ONLY = (
     *(ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.List),
     *(ast.UnaryOp, ast.USub, ast.BinOp, ast.operator, ast.keyword, ast.expr_context),
 )
-# What may be called again: methods of a tensor, or functions of torch and torch.nn.functional
-PURE = """
-    size dim transpose permute unsqueeze squeeze flatten reshape view clone float softmax sqrt
-    square abs mean sum matmul
-""".split()
-LAYERS = (nn.Linear, nn.Embedding, nn.Dropout, nn.LayerNorm)
+# Methods of a tensor and functions of torch, which may be called again
+PURE = """size dim transpose permute unsqueeze squeeze flatten reshape view clone float softmax sqrt
+    square abs mean sum matmul""".split()
 LONGEST = 60  # characters of an expression that are shown
-KINDS = {  # type → what it is, and how one gets at what is in it
-    "tuple": "a tuple, of which x[0] is the first value",
-    "list": "a list of {n}",
-    "Size": "a shape of {n} sizes; x.size(0) is one size",
-    "type": "a class",
-    "module": "a module of Python",
-    "SimpleNamespace": "an object whose settings are read by a dot, config.hidden_size",
-    "BertConfig": "an object whose settings are read by a dot, config.hidden_size",
-}
 SIZES = {  # letter → where self may keep that size
     "H": ["num_attention_heads"],
     "W": ["attention_head_size"],
@@ -51,7 +39,6 @@ SIZES = {  # letter → where self may keep that size
 AXES = {  # of what functions are given
     "attention_mask": ("B", "", "", "L"),
     "hidden_states": ("B", "L", "D"),
-    "input": ("B", "L", "D"),
     "input_ids": ("B", "L"),
     "input_ids_1": ("B", "L"),
 }
@@ -151,12 +138,10 @@ class Place:
 
     def is_pure(self, node: ast.AST) -> bool:
         """Whether to evaluate this node, of which the parts are known, changes nothing."""
-        if not isinstance(node, ast.Call):
-            return isinstance(node, READ_ONLY)
-        if isinstance(node.func, ast.Attribute) and node.func.attr in PURE:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner = self.value(node.func.value)
-            return isinstance(owner, Tensor) or owner is torch or owner is nn.functional
-        return type(self.value(node.func)) in LAYERS
+            return node.func.attr in PURE and (isinstance(owner, Tensor) or owner is torch)
+        return isinstance(node, READ_ONLY)
 
     # In words
 
@@ -215,8 +200,7 @@ def in_words(value: Any) -> str:
     kind = type(value).__name__
     if isinstance(value, nn.Module):
         return f"a layer ({kind}), not what it makes of a tensor: layer(x)"
-    size = len(value) if isinstance(value, list | tuple) else 0
-    return KINDS.get(kind, f"of type {kind}").format(n=size)
+    return f"a {kind} of {len(value)}" if isinstance(value, list | tuple) else f"of type {kind}"
 
 
 def quoted(node: ast.AST | None) -> str:

@@ -107,17 +107,6 @@ def test_a_file_that_cannot_be_imported_is_told_once_with_its_line(folder):
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_a_nul_byte_names_its_file(folder):
-    before, class_line, after = (folder / "bert.py").read_bytes().partition(b"class BertLayer")
-    (folder / "bert.py").write_bytes(before + class_line + b"\0" + after)
-    line = before.count(b"\n") + 1
-    fault = f"bert.py, line {line} has a NUL byte, so it is not text; save it as UTF-8"
-    said = run(folder, "--task", "1.6").stdout  # of classifier.py, which imports it
-    assert said.splitlines()[0] == f"  WRONG {fault}"
-    assert "cannot contain null bytes" not in said
-    assert f"attention is left out: {fault}" in run(folder, "--quiz", "--task", "1.1").stdout
-
-
 def test_a_missing_package_and_a_model_that_cannot_be_made(folder):
     classifier = folder / "classifier.py"
     source = classifier.read_text(encoding="utf-8")

@@ -1,13 +1,15 @@
-"""checks/part2/loop.py against our loop, the handout's, wrong ones and other right ones.
-
-Wrong and right ones are files: course/mistakes/multitask.training.txt, course/variants/.
-"""
+"""checks/part2/loop.py against our loop, the handout's, wrong ones and other right ones."""
 
 import os
+import re
+import runpy
 import sys
+import textwrap
 
 import pytest
 import torch
+from support import ROOT
+from torch import nn
 from torch.optim.optimizer import _global_optimizer_post_hooks
 
 import bert
@@ -16,163 +18,156 @@ import sanity_check
 from checks.findings import Finding, faulty
 from checks.graded_tasks import graded_task
 from checks.part2 import loop, models
-from course.answers import (
-    MISTAKES,
-    ROOT,
-    TRAINING,
-    VARIANTS,
-    installed,
-    installed_source,
-    put,
-    read,
-    read_all,
-)
-from course.handout import build
+
+VARIANTS = ROOT / "course" / "variants"
+PLAIN = (VARIANTS / "multitask.training" / "plain.py").read_text(encoding="utf-8")
+SCRIPT = textwrap.dedent(PLAIN.partition("class Script:\n")[2])
+READ = """
+def read_set(task, args, split):
+    path = getattr(args, f"{task}_{split}")
+    if task == "sst":
+        return SentenceClassificationDataset(load_data(path, "dev", num_labels=5), args)
+    rows = load_pairs(path, split, "is_duplicate" if task == "para" else "similarity")
+"""
 
 
-def findings_in(source):
-    with installed_source("multitask_classifier.py", source):
+@pytest.fixture
+def findings_with(monkeypatch):
+    """A function: what is found in a plain loop with one text replaced, or functions added."""
+    methods = runpy.run_path(str(VARIANTS / "multitask" / "plain.py"))["Plain"]
+    cls = type("MultitaskBERT", (methods, nn.Module), {})
+    monkeypatch.setattr(multitask_classifier, "MultitaskBERT", cls)
+
+    def find(old="", new="", functions=""):
+        assert not old or SCRIPT.count(old) == 1, old
+        space = dict(vars(multitask_classifier)) | {"DataLoader": torch.utils.data.DataLoader}
+        exec(f"{SCRIPT.replace(old, new) if old else SCRIPT}\n{functions}", space)
+        monkeypatch.setattr(multitask_classifier, "train_multitask", space["train_multitask"])
         return loop.check()
 
-
-def loop_with(old, new):
-    """What is found in the plain loop with one text replaced."""
-    source = put(read(VARIANTS, f"{TRAINING}/plain"))
-    assert source.count(old) == 1, old
-    return findings_in(source.replace(old, new))
+    return find
 
 
 def test_our_loop_is_right(monkeypatch):
     flags = models.default_flags() | {"clip": 1.0, "warmup": 0.1}
-    monkeypatch.setattr(loop, "default_flags", lambda: flags)
+    monkeypatch.setattr(models, "default_flags", lambda: flags)
     assert loop.check() == []
 
 
-REGRESSION = "loss = F.mse_loss(scores, labels)"
-ALIKE = "F.binary_cross_entropy_with_logits(scores, (labels >= 4).float())"
+LOSS = "loss = F.mse_loss(scores, labels)"
+HIGH = "loss = F.binary_cross_entropy_with_logits(scores, (labels >= 4).float())"
 
 
 @pytest.mark.parametrize(
     ("loss", "hints"),
     [
-        (REGRESSION, []),
+        (LOSS, []),
+        ("loss = F.l1_loss(scores, labels)", []),
         ("loss = -torch.corrcoef(torch.stack((scores, labels)))[0, 1]", []),  # their order only
-        (f"loss = {ALIKE}", ["STS: a label of 3.6 is learnt like one of 3.9"]),  # has a threshold
+        (HIGH, ["STS: a label of 3.6 is learnt like one of 3.9"]),
+        ("loss = scores.square().mean()", ["STS: its labels make no difference to what is learnt"]),
     ],
 )
-def test_no_correct_loop_is_a_false_positive(loss, hints):
-    findings = loop_with(REGRESSION, loss)
+def test_no_correct_loop_is_a_false_positive(loss, hints, findings_with):
+    findings = findings_with(LOSS, loss)
     assert faulty(findings) == []
     assert [f.text.partition(";")[0] for f in findings] == hints
 
 
-def test_a_loop_that_wants_768_numbers_gets_them():
-    names = "hidden_dropout_prob=0.3, hidden_size=768, data_dir='.', option=args.option"
-    source = put(read(VARIANTS, f"{TRAINING}/plain")).replace(
-        "model, config = new_model(args)",
-        f"config = SimpleNamespace({names}); model = MultitaskBERT(config)",
-    )
-    with (
-        installed_source("multitask_classifier.py", source),
-        loop.nothing_stays() as folder,
-    ):
-        student_loop, run = loop.loop_and_first_run(folder)
-        assert student_loop.bert.name == "bert-768"
-        assert loop.in_itself(run) == []
+def test_the_loop_of_the_handout_trains_sst_alone(monkeypatch):
+    monkeypatch.setattr(multitask_classifier, "LOSSES", {"sst": multitask_classifier.LOSSES["sst"]})
+    hints = [finding.text[:30] for finding in loop.check()]
+    assert hints == ["Quora is not trained yet: no r", "STS is not trained yet: no row"]
 
 
-def test_the_loop_of_the_handout_trains_sst_alone():
-    source = build(ROOT, "2").files["multitask_classifier.py"].decode()
-    findings = findings_in(put(read(VARIANTS, "multitask/plain"), source=source))
-    assert findings == [Finding("hint", "not trained yet: Quora, STS")]
-    (nothing,) = findings_in(source)  # with stubs
-    assert (nothing.kind, nothing.text[:8]) == ("waits", "Task 2.1")
+SCORES = "scores = model.predict_similarity(ids_1, mask_1, ids_2, mask_2)"
+PARAMETERS = "[p for p in model.parameters() if p.requires_grad]"
 
 
-@pytest.mark.parametrize("answer", read_all(MISTAKES, TRAINING), ids=lambda answer: answer.name)
-def test_a_known_mistake_is_named(answer):
-    for version in answer.versions:
-        with installed(answer, version):
-            findings = loop.check()
-        assert {finding.name for finding in findings if finding.name} == {answer.named}, findings
-        assert faulty(findings)[0].text.endswith(f"(read {answer.read})")
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("backward_forgotten", "loss.backward()", "pass"),
+        ("step_forgotten", "optimizer.step()", "pass"),
+        ("nothing_learnt", PARAMETERS, "MultitaskBERT(config).parameters()"),
+        ("loss_not_finite", LOSS, "loss = (scores - 100).log().sub(labels).mean()"),
+        ("zero_grad_forgotten", "optimizer.zero_grad()", "pass"),
+        ("train_forgotten", "model.train()", "model.train(epoch == 0)"),
+        ("labels_broadcast", SCORES, f"{SCORES}[:, None]"),
+        ("side_unused", SCORES, SCORES.replace("_2", "_1")),
+        ("labels_cut_to_integers", LOSS, "loss = F.mse_loss(scores, labels.long().float())"),
+        ("labels_cut_to_integers", LOSS, "loss = F.l1_loss(scores, labels.round())"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_mistake_is_named(name, old, new, findings_with):
+    findings = findings_with(old, new)
+    assert [finding.name for finding in faulty(findings)] == [name]
+    assert findings[0].text.endswith(f"(read {loop.PAPER})")
 
 
-def test_labels_that_are_not_learnt_from_are_a_hint():
-    (finding,) = loop_with("F.mse_loss(scores, labels)", "scores.square().mean()")
-    assert (finding.kind, finding.text[:39]) == ("hint", "STS: its labels make no difference to w")
+def test_a_mistake_in_the_data_set_is_named(findings_with):
+    same = "    rows = [(row[1], *row[1:]) for row in rows]\n"
+    rows = "    return SentencePairDataset(rows, args, isRegression=task == 'sts')\n"
+    texts = [f.text for f in faulty(findings_with(functions=READ + same + rows))]
+    starts = [f"{name}: the first sentences make no difference" for name in ("Quora", "STS")]
+    assert [text[: len(start)] for text, start in zip(texts, starts, strict=True)] == starts
 
 
-BEGINNING = "    args = find_files(complete(args, MultitaskFlags), TASKS)\n    train_sets"
-MIDDLE = "    best = -1.0\n"
+BEGINNING, MIDDLE = re.search(r"    args = .*\n", SCRIPT)[0], "    best = -1.0\n"
+CHANCE = f"    import time\n    torch.manual_seed(time.perf_counter_ns())\n{MIDDLE}"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        (
-            BEGINNING,
-            '    raise RuntimeError("no such data")\n    _',
-            "RuntimeError: no such data (multitask_classifier.py",
-        ),
-        (BEGINNING, "    raise SystemExit(2)\n    _", "SystemExit: 2"),
-        (BEGINNING, "    raise NotImplementedError\n    _", "not written"),
-        (BEGINNING, "    return\n    _", "RuntimeError: train_multitask makes no MultitaskBERT"),
-        (
-            MIDDLE,
-            f"    import time\n    torch.manual_seed(time.perf_counter_ns())\n{MIDDLE}",
-            "two runs with the same seed and data learn different parameters",
-        ),
+        (BEGINNING, '    raise RuntimeError("no such data")\n', "RuntimeError: no such data"),
+        (BEGINNING, "    raise SystemExit(2)\n", "SystemExit: 2"),
+        (BEGINNING, "    return\n", "RuntimeError: train_multitask makes no MultitaskBERT"),
+        (MIDDLE, CHANCE, "two runs with the same seed and data learn different parameters"),
     ],
 )
-def test_a_loop_that_cannot_be_checked(old, new, reason):
-    (finding,) = loop_with(old, new)
+def test_a_loop_that_cannot_be_checked(old, new, reason, findings_with):
+    (finding,) = findings_with(old, new)
     assert finding.kind == "waits"
     assert finding.text.startswith(reason)
 
 
-def test_nothing_stays(tmp_path, monkeypatch, capsys):
+def test_nothing_stays(tmp_path, monkeypatch, capsys, findings_with):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
 
     def state():
-        return (
-            dict(os.environ),
-            os.getcwd(),
-            list(sys.path),
-            torch.autograd.backward,
-            len(_global_optimizer_post_hooks),
-            bert.BertModel.from_pretrained,
-            multitask_classifier.MultitaskBERT.__init__,
-        )
+        hooks = len(_global_optimizer_post_hooks), torch.autograd.backward
+        cls = multitask_classifier.MultitaskBERT
+        return dict(os.environ), os.getcwd(), [*sys.path], hooks, cls.__init__, bert.BertModel.embed
 
     before = state()
-    assert loop_with(MIDDLE, f"{MIDDLE}    print(1)\n") == []
+    assert findings_with(MIDDLE, f"{MIDDLE}    print(1)\n") == []
     assert state() == before
     assert list(tmp_path.iterdir()) == []
     assert "".join(capsys.readouterr()) == ""
 
 
-HINT = Finding("hint", "not trained yet: Quora")
-CUT = Finding("values", "labels are cut", name="labels_cut_to_integers")
+HINT = Finding("hint", "Quora is not trained yet")
+CUT = Finding("values", "labels are cut")
 OK = "  ok    the training loop: both sentences and unrounded labels reach the losses"
 UNFIT = "  --    the training loop: it is not checked: no such file"
-LATER = "  --    the training loop is checked once all tasks of part 2 are right"
 
 
 @pytest.mark.parametrize(
     ("findings", "todo", "status", "lines"),
     [
-        ([], [], 0, [OK]),
-        ([HINT], [], 0, [OK, "        hint: not trained yet: Quora"]),
+        ([HINT], [], 0, [OK, "        hint: Quora is not trained yet"]),
         ([CUT], [], 1, ["  WRONG the training loop", "        labels are cut"]),
         ([Finding("waits", "no such file")], [], 0, [UNFIT]),
-        ([], [graded_task("2.5")], 1, [LATER]),
+        ([], [graded_task("2.5")], 1, ["  --    the training loop is checked once all tasks"]),
     ],
 )
 def test_what_the_script_says(findings, todo, status, lines, monkeypatch, check_here):
     monkeypatch.setattr(loop, "check", lambda: findings)
     monkeypatch.setattr(sanity_check.Session, "run_tasks", lambda s, _: s.todo.extend(todo))
     code, printed = check_here("--part", "2")
-    assert (code, printed[: len(lines)]) == (status, lines)
+    assert code == status
+    assert all(line.startswith(start) for line, start in zip(printed, lines, strict=False))

@@ -33,8 +33,8 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from checks.errors import describe
 from checks.findings import ROOT, Finding, faulty
 from checks.part2 import models
-from checks.part2.properties import Property, ask
 from checks.part2.submission import COLUMNS, FILES
+from checks.part2.tasks import Property, ask
 from tokenizer import SPECIAL_TOKENS
 from training.files.course_files import COURSE_STEMS, SPLITS
 

@@ -42,9 +42,11 @@ class Made:
         self.model, loaded = student_model("finetune")
         self.frozen_model, frozen = student_model("pretrain")
         self.bert, self.frozen_bert = [*loaded.values()], [*frozen.values()]
+        self.registered = bool({*self.bert} & {*self.model.parameters()})
         self.own = own_parameters(self.model, loaded)
         self.frozen_own = own_parameters(self.frozen_model, frozen)
 
+    @cached_property
     def keeps_weights(self) -> bool:
         """Whether any matrix in the model, perhaps of a copied BERT, is what was loaded."""
         loaded = [p for p in tiny_bert().parameters() if p.dim() > 1]
@@ -73,14 +75,14 @@ class Function:
         self.name, self.batch = function_of(task_id), batch_for(task_id)
         self.wanted, self.what = RESULTS[self.name]
         self.sides = ("sentence",) if task_id in SINGLE else ("first sentence", "second sentence")
+        self.equal = [self.batch[0]] * len(self.batch)  # pairs of identical sentences
         self.row = "sentence" if task_id in SINGLE else "pair"
         self.seen: list[tuple[Any, Any]] = []  # ids and mask of each pass through BERT
         self.attempt, self.error, self.result = 0, None, None
         try:
             for self.attempt in range(ATTEMPTS):
-                self.given = copied(self.batch)
                 with watched(self.seen):
-                    self.result = self.call(self.given)
+                    self.result = self.call()
                 if not isinstance(self.result, Tensor) or self.result.unique().numel() > 1:
                     break
         except (Exception, SystemExit) as error:
@@ -88,60 +90,54 @@ class Function:
         self.shape = tuple(getattr(self.result, "shape", ()))
         self.returned = getattr(self.result, "dtype", type(self.result).__name__)
 
-    def call(
-        self,
-        batch: Batch | None = None,
-        training: bool = False,
-        chance: bool = False,
-        seed: int = 0,
-        other_padding: bool = False,
-    ) -> Any:
+    def call(self, batch: Batch | None = None, seed: int = 0, **how: bool) -> Any:
         """What the function returns, without a graph.
 
         Args:
-            batch: another one than usual.
-            chance: whether dropout is random; if not, the same numbers are always dropped.
-            other_padding: whether [PAD] has another embedding.
+            batch: another one than usual, which is copied.
+            seed: of what is random.
+            how: training mode; chance, with which dropout is random, and else drops always the same
+                numbers; other_padding, with which [PAD] has another embedding; in_place.
         """
-        model, _ = student_model("finetune", self.attempt, other_padding)
+        padding = how.get("other_padding", False)
+        model, _ = student_model("finetune", self.attempt, padding)
+        inputs = [
+            x if how.get("in_place") else x.clone() for pair in batch or self.batch for x in pair
+        ]
         torch.manual_seed(seed)
-        inputs = (x for pair in batch or copied(self.batch) for x in pair)
-        with torch.no_grad(), contextlib.nullcontext() if chance else FixedDropout():
-            return getattr(model.train(training), self.name)(*inputs)
+        with torch.no_grad(), contextlib.nullcontext() if how.get("chance") else FixedDropout():
+            return getattr(model.train(how.get("training", False)), self.name)(*inputs)
 
-    def gradients(self, batch: Batch, option: str) -> SimpleNamespace:
+    def gradients(self, batch: Batch, option: str = "finetune") -> SimpleNamespace:
         """Gradients of the results' sum with random weights, which add up to 0 over the rows.
 
         Returns:
             flows: whether the result has a graph.
             bert: the parameters of all BERTs, copies included, that are to be trained.
-            words: the gradients of their word embeddings, (V, D) each.
+            words: the gradients of tables of word embeddings, (V, D) each.
             all: the gradients of the model's parameters.
         """
         model, loaded = student_model(option, self.attempt)
         torch.manual_seed(1)
         with FixedDropout():
-            result = getattr(model, self.name)(*(x for pair in copied(batch) for x in pair))
+            result = getattr(model, self.name)(*(x.clone() for pair in batch for x in pair))
         if result.requires_grad:
             weights = torch.randn_like(result)  # (B, …)
             (result * (weights - weights.mean(dim=0))).sum().backward()
-        grads = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
         cls = importlib.import_module("bert").BertModel
         berts = [module for module in model.modules() if isinstance(module, cls)]
         bert = {p for module in berts for p in module.parameters()} | {*loaded.values()}
         return SimpleNamespace(
             flows=result.requires_grad,
             bert=[p for p in bert if p.requires_grad],
-            words=[grad for name, grad in grads.items() if name.endswith("word_embedding.weight")],
-            all=list(grads.values()),
+            words=[p.grad for name, p in model.named_parameters() if "word_embedding" in name],
+            all=[p.grad for p in model.parameters() if p.grad is not None],
         )
 
     def change(self, *batches: Batch, **how: Any) -> float:
         """How much results change at most in these batches together; 0 if only by rounding."""
-        after = torch.cat([self.call(copied(batch), **how).flatten() for batch in batches])
+        after = torch.cat([self.call(batch, **how).flatten() for batch in batches])
         before = self.result.flatten()
-        if after.shape != before.shape:
-            return float("inf")
         limit = TOLERANCE * spread(self.result) + ROUNDING * before.abs()
         off = (after - before).abs()
         return 0.0 if (off <= limit).all() else off.max().item()
@@ -181,7 +177,7 @@ class Function:
 
         There are none if all are the same.
         """
-        results = [self.call([self.batch[0]] * len(self.batch))]
+        results = [self.call(self.equal)]
         for scale in SCALES:
             with noise(scale):
                 results.append(self.call())
@@ -190,9 +186,24 @@ class Function:
         return rows if rows.unique().numel() > 1 else rows[:0]
 
     @cached_property
+    def dropouts(self) -> list[int]:
+        """How many numbers each dropout is given in training that drops some."""
+        dropout, sizes = F.dropout, []
+
+        def noting(
+            x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+        ) -> Tensor:
+            sizes.extend([x.numel()] if training and p else [])
+            return dropout(x, p, training, inplace)
+
+        with mock.patch.object(F, "dropout", noting):
+            self.call(training=True, chance=True)
+        return sizes
+
+    @cached_property
     def learning(self) -> SimpleNamespace:
         """Gradients with BERT trained."""
-        return self.gradients(self.batch, "finetune")
+        return self.gradients(self.batch)
 
     @cached_property
     def frozen(self) -> SimpleNamespace:
@@ -202,7 +213,7 @@ class Function:
     @cached_property
     def detached(self) -> str:
         """A sentence through which no gradient reaches the word embeddings; "" if there is none."""
-        tables = self.learning.words
+        tables = [table for table in self.learning.words if table is not None]
         for (ids, _), sentence in zip(self.batch, self.sides, strict=True):
             if tables and not any(table[ids[ids >= FIRST_WORD]].any() for table in tables):
                 return sentence
@@ -212,11 +223,6 @@ class Function:
 def spread(results: Tensor) -> Tensor:
     """How far the results of a row, (B, …), usually are from their mean."""
     return (results - results.mean(dim=0)).std()
-
-
-def copied(batch: Batch) -> Batch:
-    """The same batch in tensors of its own, which the student's function may change."""
-    return [(ids.clone(), mask.clone()) for ids, mask in batch]
 
 
 @contextlib.contextmanager

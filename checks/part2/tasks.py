@@ -1,22 +1,247 @@
-"""The verdicts on part 2: MultitaskBERT in multitask_classifier.py, one function at a time."""
+"""The properties of part 2: what every correct function has, however it is written.
+
+There is no one correct result here: two sentences may be encoded apart or together, pooled and
+compared in many ways, and a similarity may have any scale. So each property asks for one thing: a
+shape, logits rather than probabilities, both sentences counting, padding and other rows not
+counting, gradients. They are asked in order until one does not hold; hints do not end it. What is
+said is in properties.toml, where {f.…} is something of the Function, or Made, that was asked.
+"""
 
 from __future__ import annotations
 
 import importlib
+import re
+import tomllib
 import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from checks import compare
 from checks.errors import describe
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import devices
-from checks.part2.batches import batch_for
-from checks.part2.models import FORWARD, INIT, PREDICTIONS, function_of, student_model
-from checks.part2.properties import PROPERTIES, ask
-from checks.part2.subjects import Function, Made
+from checks.part2.batches import LENGTHS, B, batch_for
+from checks.part2.models import FORWARD, INIT, PREDICTIONS, TINY, function_of, student_model
+from checks.part2.subjects import ROUNDING, Function, Made
 from checks.task import WHOLE
+
+SENTENCES = tomllib.loads(Path(__file__).with_name("properties.toml").read_text(encoding="utf-8"))
+TRAINING = {"training": True, "chance": True}
+L, D = max(LENGTHS[0]), TINY["hidden_size"]
+MATRICES = re.compile(r"mat1 and mat2 shapes .*\((\d+)x\d+ and (\d+)x")  # in torch's message
+
+
+@dataclass(frozen=True)
+class Property:
+    """One thing that a function must have, or that a hint is about."""
+
+    name: str  # of the mistake where it does not hold, and of its sentence
+    kind: str  # of the finding
+    holds: Callable[[Any], bool]  # of what is checked
+
+
+def ask(properties: Iterable[Property], subject: Any, paper: str) -> list[Finding]:
+    """The first property that does not hold, then the hints before it.
+
+    Args:
+        subject: a Function, for instance.
+        paper: what to read, where a sentence does not name something else.
+    """
+    hints = []
+    for asked in properties:
+        if not asked.holds(subject):
+            words = SENTENCES[asked.name]
+            text = " ".join(words["says"].split()).format(f=subject)
+            if asked.kind != "hint":
+                text = f"{text} (read {words.get('read', paper)})"
+                return [Finding(asked.kind, text, name=asked.name), *hints]
+            hints.append(Finding("hint", text))
+    return hints
+
+
+# ---------------------------------------------------------------------------------------------
+# What comes to BERT
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether both are tensors of the same numbers."""
+    return isinstance(first, Tensor) and isinstance(second, Tensor) and torch.equal(first, second)
+
+
+def ids_are_ids(f: Function) -> bool:
+    """Whether no ids came to BERT as a mask, and no mask as ids."""
+    return not any(same(i, mask) or same(m, ids) for i, m in f.seen for ids, mask in f.batch)
+
+
+def masks_are_own(f: Function) -> bool:
+    """Whether no ids came to BERT with the mask of the other sentences."""
+    crossed = [(a[0], b[1]) for a in f.batch for b in f.batch if a is not b]
+    return not any(same(i, ids) and same(m, mask) for i, m in f.seen for ids, mask in crossed)
+
+
+def hides_padding(f: Function) -> bool:
+    """Whether BERT never attends to padding."""
+    return all(same(m > 0, i > 0) for i, m in f.seen)
+
+
+def is_read_apart(f: Function) -> bool:
+    """Whether BERT reads each sentence as it came, so that no position in it can shift."""
+    return bool(f.seen) and all(any(same(i, ids) for ids, _ in f.batch) for i, _ in f.seen)
+
+
+def is_read_twice(f: Function) -> bool:
+    """Whether BERT reads one side of the pairs twice and the other never."""
+    times = [sum(same(i, ids) for i, _ in f.seen) for ids, _ in f.batch]
+    return min(times) == 0 and max(times) > 1
+
+
+# ---------------------------------------------------------------------------------------------
+# What a function returns
+
+
+def is_joined(f: Function) -> bool:
+    """Whether an exception shows a product of 2, 3 or 4 times as many rows as there are pairs."""
+    rows = MATRICES.search(str(f.error))
+    return bool(rows) and f.row == "pair" and int(rows[1]) in (2 * B, 3 * B, 4 * B)
+
+
+def repeats(f: Function, **how: Any) -> bool:
+    """Whether two calls that only chance can distinguish give the same."""
+    return torch.equal(f.call(seed=0, **how), f.call(seed=1, **how))
+
+
+def stays_between(f: Function, low: float, high: float) -> bool:
+    """Whether results lie between two numbers whatever vectors BERT gives."""
+    inside = (f.loud >= low - ROUNDING) & (f.loud <= high + ROUNDING)
+    return bool(len(f.loud)) and bool(inside.all())
+
+
+def is_rounded(f: Function) -> bool:
+    """Whether results are whole numbers whatever vectors BERT gives."""
+    return bool(len(f.loud)) and torch.equal(f.loud, f.loud.round())
+
+
+def keeps_axis_of_one(f: Function) -> bool:
+    """Whether a batch of one row keeps its axis."""
+    return f.call(f.rows(0, 1)).shape[:1] == (1,)
+
+
+def leaves_inputs_alone(f: Function) -> bool:
+    """Whether ids and masks are afterwards as they were."""
+    given = [(ids.clone(), mask.clone()) for ids, mask in f.batch]
+    f.call(given, in_place=True)
+    return all(map(same, sum(given, ()), sum(f.batch, ())))
+
+
+def bert_learns(f: Function) -> bool:
+    """Whether a gradient reaches BERT, if any of it is to be trained."""
+    grads = [p.grad for p in f.learning.bert if p.grad is not None]
+    return not f.learning.bert or any(grad.any() for grad in grads)
+
+
+def all_finite(tensors: list[Tensor]) -> bool:
+    """Whether all numbers are finite."""
+    return all(tensor.isfinite().all() for tensor in tensors)
+
+
+def trains(parameters: list[nn.Parameter]) -> bool:
+    """Whether any of them is to be trained."""
+    return any(parameter.requires_grad for parameter in parameters)
+
+
+def width_is_configured(_: Made) -> bool:
+    """Whether no layer of 768 inputs, or a multiple, is too wide for the functions so far."""
+    shapes = (MATRICES.search(str(Function(task_id).error)) for task_id in PREDICTIONS)
+    return not any(int(match[2]) % 768 == 0 for match in shapes if match)
+
+
+# ---------------------------------------------------------------------------------------------
+# The lists
+
+ARGUMENTS = [  # that come to BERT; an exception follows from them
+    Property("ids_and_mask_swapped", "sentences", ids_are_ids),
+    Property("masks_swapped", "sentences", masks_are_own),
+    Property("joined_along_batch", "error", lambda f: not is_joined(f)),
+]
+RESULT = [
+    Property("not_a_tensor", "shape", lambda f: isinstance(f.result, Tensor)),
+    Property("class_returned", "shape", lambda f: f.result.is_floating_point()),
+    Property("axis_left", "form", lambda f: f.row == "sentence" or f.shape != (B, 1)),
+    Property("two_logits", "shape", lambda f: f.row == "sentence" or f.shape != (B, 2)),
+    Property("every_pair", "shape", lambda f: f.shape != (B, B)),
+    Property("tokens_left", "shape", lambda f: len(f.shape) != 3),
+    Property("joined_along_batch", "shape", lambda f: f.shape[:1] != (2 * B,)),
+    Property("wrong_axis", "shape", lambda f: f.shape[:1] not in ((L,), (D,))),
+    Property("wrong_shape", "shape", lambda f: f.shape == f.wanted),
+    Property("not_finite", "values", lambda f: all_finite([f.result])),
+    Property("input_changed", "inputs", leaves_inputs_alone),
+    Property("layer_made_at_call", "form", repeats),
+    Property("dropout_always_on", "form", lambda f: repeats(f, chance=True)),
+]
+ROWS = [
+    Property("one_sentence_twice", "sentences", lambda f: not f.unused or not is_read_twice(f)),
+    Property("sentence_unused", "sentences", lambda f: not f.unused),
+    Property("rows_mixed", "neighbours", lambda f: not f.change(f.rows(0, 3), f.rows(3, B))),
+    Property("mask_not_given", "neighbours", lambda f: not f.leak or hides_padding(f)),
+    Property("padding_pooled", "neighbours", lambda f: not f.leak),
+    Property("padding_counted", "neighbours", lambda f: not f.columns or not is_read_apart(f)),
+    Property("positions_shift", "hint", lambda f: not f.columns),
+]
+ROUNDED = [
+    Property("class_returned", "values", lambda f: not is_rounded(f) or not stays_between(f, 0, 1)),
+    Property("rounded", "values", lambda f: not is_rounded(f)),
+]
+LOGITS = Property("probability_returned", "form", lambda f: not stays_between(f, 0, 1))
+LEARNING = [
+    Property("cut_off", "learning", lambda f: f.learning.flows),
+    Property("bert_detached", "learning", bert_learns),
+    Property("gradient_not_finite", "learning", lambda f: all_finite(f.learning.all)),
+    Property("sentence_detached", "learning", lambda f: not f.detached),
+]
+HEADS = [
+    Property("layer_made_at_call", "learning", lambda f: not f.frozen.flows or f.frozen.all),
+    Property("dropout_on_score", "form", lambda f: f.result.numel() not in f.dropouts),
+    Property("no_dropout", "hint", lambda f: f.dropouts or not repeats(f, **TRAINING)),
+]
+SQUEEZED = Property("squeezed", "form", keeps_axis_of_one)
+PAIR = [
+    Property("layers_unused", "hint", lambda f: f.frozen.flows),  # a cosine needs no layer
+    Property("squeezed", "hint", keeps_axis_of_one),
+    Property("not_finite_if_equal", "form", lambda f: all_finite([f.call(f.equal)])),
+    Property("slope_if_equal", "hint", lambda f: all_finite(f.gradients(f.equal).all)),
+]
+LAYERS = Property("layers_unused", "learning", lambda f: f.frozen.flows)
+PROPERTIES = {
+    INIT: [
+        Property("bert_not_loaded", "values", lambda made: bool(made.bert)),
+        Property("bert_not_registered", "values", lambda m: m.keeps_weights or m.registered),
+        Property("bert_not_loaded", "values", lambda made: made.keeps_weights),
+        Property("bert_not_frozen", "options", lambda made: not trains(made.frozen_bert)),
+        Property("bert_always_frozen", "options", lambda made: trains(made.bert)),
+        Property("partly_frozen", "hint", lambda made: all(p.requires_grad for p in made.bert)),
+        Property("layers_in_list", "layers", lambda made: not made.unseen),
+        Property("no_layers", "layers", lambda made: bool(made.own)),
+        Property("layers_frozen", "layers", lambda m: trains(m.own) and trains(m.frozen_own)),
+        Property("width_in_code", "layers", width_is_configured),
+    ],
+    FORWARD: [*RESULT, *ROWS, *LEARNING, SQUEEZED],
+    PREDICTIONS[0]: [*RESULT, *ROUNDED, *ROWS, LOGITS, *LEARNING, LAYERS, *HEADS, SQUEEZED],
+    PREDICTIONS[1]: [*RESULT, *ROUNDED, *ROWS, LOGITS, *LEARNING, *HEADS, *PAIR],
+    PREDICTIONS[2]: [
+        *(*RESULT, *ROUNDED, *ROWS, *LEARNING, *HEADS, *PAIR),
+        Property("small_scale", "hint", lambda f: not stays_between(f, -1, 1)),
+    ],
+}
+
+
+# ---------------------------------------------------------------------------------------------
+# The verdict
 
 CHECKED = {
     "multitask.init": "BERT loaded, frozen or trainable as asked, layers of your own",
@@ -77,7 +302,13 @@ def findings_in(task_id: str) -> list[Finding]:
     with torch.random.fork_rng(devices=[]):
         try:
             subject = Made() if task_id == INIT else Function(task_id)
-            return ask(PROPERTIES[task_id], subject, graded_task(task_id).paper)
+            paper = graded_task(task_id).paper
+            if task_id != INIT:
+                if findings := ask(ARGUMENTS, subject, paper):
+                    return findings
+                if subject.error:
+                    raise subject.error
+            return ask(PROPERTIES[task_id], subject, paper)
         except (Exception, SystemExit) as error:
             finding = describe(error)
     if finding.kind == "not started":  # a function that this one calls
