@@ -26,8 +26,7 @@ from collections.abc import Sequence
 from checks.child import Child
 from checks.findings import ROOT, Outcome
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
-from checks.hunt.hunt import hunt
-from checks.hunt.student_tests import TEST_OF
+from checks.hunt.hunt import TEST_OF, hunt
 from checks.quiz.terminal import quiz
 from checks.report import Report, is_right
 from training.cli.flags import OneLineParser, positive_float, positive_int

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from checks.part1.stand_ins import STAND_INS
-from checks.references import NUM_LABELS, TINY, load_references
+from checks.references import NUM_LABELS, TINY, inputs_of, load_references
 from utils import get_extended_attention_mask
 
 ROWS, LENGTH = 5, 10  # of the stored inputs of part 1; no other of their sizes is the same
@@ -58,3 +58,15 @@ def make_inputs(seed: int) -> dict[str, Tensor]:
     # nothing flows back to padding, whose vector some leave out of training and some do not
     made["bert.embed/inputs/cotangent"] *= real[..., None]
     return made
+
+
+def in_words(task_id: str, seed: int) -> str:
+    """The random inputs of a task by the names of its arguments: ids, and shapes of all else."""
+    names = {"mask": "attention_mask", "hidden": "hidden_states", "attended": "output"}
+    others = ("cotangent", "real", "theta", "sizes", "expanded", "segments")
+    given = vars(inputs_of(task_id, make_inputs(seed))).items()
+    return ", ".join(
+        f"`input_ids` = {x.tolist()}" if n == "ids" else f"`{names.get(n, n)}` {tuple(x.shape)}"
+        for n, x in given
+        if not n.endswith(others)
+    )

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks.graded_tasks import GRADED_TASKS
-from checks.hunt.student_tests import TESTS
+from checks.hunt.hunt import TESTS
 from course import regions
 from course.handout_repository import update_repository, write_repository, zipped
 from course.settings import course_tasks, read_settings

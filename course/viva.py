@@ -2,10 +2,10 @@
 
     python course/viva.py SUBMISSIONS --questions 5 --seed 7 --out VIVA
 
-VIVA then holds sheets/GROUP.html, a page to print, and keys/GROUP.html, the same with the keys,
-what came out for each option, and why. Another seed asks other questions: keep it to yourself,
-since it makes the same ones again. No code of a student runs in this process. Questions, options
-and keys come from the sandbox, so a submission can forge its own page, and no other one.
+VIVA then holds sheets/GROUP.html, a page to print, and keys/GROUP.html, the same with the keys and
+why they are. Another seed asks other questions: keep it to yourself, since it makes the same ones
+again. What is asked is read from the group's text in one sandbox, where none of its code runs;
+another one runs that code and gives back numbers, of which the questions are made here.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import contextlib
 import hashlib
 import json
 import math
+import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from checks.graded_tasks import GRADED_TASKS
+from checks.graded_tasks import GRADED_TASKS, graded_task
+from checks.quiz.questions import Question, choose, questions_of
 from course.grading import batch
 from course.grading.intake import submissions as intake
 from course.grading.pages import sheets
@@ -37,40 +38,43 @@ from training.cli.flags import OneLineParser, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
 
-OF_A_PAGE, ROWS = 5, 140  # questions on a page to print, and rows of text in its two columns
 CLOCK = 10  # times the seconds of processor
+NOT_RUN = "{} is left out: it is not written yet, or {}"
 
 
 def sheet_of(
     context: GradingContext, submission: Submission, secret: int, count: int
 ) -> sheets.Sheet:
-    """The sheet of one group; where nothing can be asked, a line says why."""
+    """The sheet of one group; where nothing can be asked, its notes say why."""
     if submission.refused:
-        return sheets.Sheet(submission, [], [submission.refused])
+        return sheets.Sheet(submission, {}, [], [submission.refused])
     files = submission.sources()
     tasks = [t.number for t in GRADED_TASKS if t.part <= submission.part and t.file in files]
     # what a submission learns of its seed does not help another one
     digest = hashlib.sha256(f"{secret}:{submission.student}".encode()).hexdigest()
-    room = ROWS * math.ceil(count / OF_A_PAGE)
-    arguments = {"seed": digest, "count": count, "tasks": tasks, "room": room}
-    reply = protocol.ask(context, [protocol.job("viva", "viva", arguments, files)], {})["viva"]
+    rng = random.Random(digest)
+    asked = {"sources": files, "seed": digest, "tasks": rng.sample(tasks, len(tasks))}
+    reply = protocol.ask(context, [protocol.job("text", "viva_subjects", asked, {})], {})["text"]
     if reply.status in STATUSES:
-        why = STATUSES[reply.status] + " (see --seconds)" * (reply.status == "timeout")
-        return sheets.Sheet(submission, [], [why])
-    return read_answer(submission, reply.outputs.get("questions"), count)
+        return sheets.Sheet(submission, {}, [], [STATUSES[reply.status]])
+    subjects = {s["task"]: s for s in json.loads(bytes(reply.outputs["subjects"].tolist()))}
+    jobs = [protocol.job(n, "viva_numbers", {"subject": s}, files) for n, s in subjects.items()]
+    groups, notes = [], []
+    for name, reply in protocol.ask(context, jobs, {}).items():
+        groups.append(asked_of(subjects[name], reply, rng))
+        if not groups[-1]:
+            why = STATUSES.get(reply.status, "raises an exception")
+            notes.append(NOT_RUN.format(graded_task(name).title, why))
+    return sheets.Sheet(submission, subjects, choose(groups, count, (2, count)), notes)
 
 
-def read_answer(submission: Submission, output: Any, count: int) -> sheets.Sheet:
-    """The sheet of what the sandbox sent: the bytes of a JSON text, of which nothing is trusted."""
+def asked_of(subject: dict, reply: protocol.Reply, rng: random.Random) -> list[Question]:
+    """The questions about one function; none where what the sandbox sent are no such numbers."""
+    numbers = {n: v if isinstance(v, Tensor) else None for n, v in reply.outputs.items()}
     try:
-        made = json.loads(bytes(output.tolist())) if isinstance(output, Tensor) else {}
-        questions = [sheets.Question(**question) for question in made["questions"][:count]]
-        notes = [str(note)[:400] for note in made["notes"][:20]]
-        if all(question.can_be_shown(submission) for question in questions):
-            return sheets.Sheet(submission, questions, notes)
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
-        pass
-    return sheets.Sheet(submission, [], ["what its code gave back are not questions"])
+        return list(questions_of(subject, numbers, rng))
+    except Exception:  # of torch, of Python: whatever they are, they are not what was asked for
+        return []
 
 
 def get_args() -> argparse.Namespace:

@@ -291,17 +291,6 @@ def as_process(script: Path | str, *arguments, folder: Path, **environment: str)
     return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
-def quiz_of(folder: Path, seed: str, count: int, tasks: Sequence[str], room: float = 1e9) -> dict:
-    """The quiz that a process makes which imports the files of a folder first."""
-    code = (
-        f"import sys; sys.path[:0] = [{str(folder)!r}, {str(ROOT)!r}]\n"
-        "from checks.quiz.generate import as_json\n"
-        f"print(as_json({seed!r}, {count}, {tasks!r}, {room}))"
-    )
-    command = [sys.executable, "-c", code]
-    return json.loads(subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout)
-
-
 needs_gloo = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
     reason="this torch has no gloo",

@@ -1,45 +1,56 @@
-"""The quiz: questions about the student's own functions, on the terminal and as data."""
+"""The quiz: questions about the student's own functions, whose keys are found here once more."""
 
+import contextlib
+import random
+import re
 import shutil
 import subprocess
 import sys
+import types
 
 import pytest
-from support import ROOT, quiz_of
+import torch
+from support import ROOT
 
-from checks.graded_tasks import GRADED_TASKS, graded_task
-from checks.quiz import terminal
-from checks.quiz.generate import KINDS, generate
+from checks.fixed_dropout import FixedDropout
+from checks.graded_tasks import graded_task
+from checks.quiz import jobs, runs, terminal
+from checks.quiz.questions import choose, questions_of, subject_of
+from config import BertConfig
 
-PART_1 = [task for task in GRADED_TASKS if task.part == 1]
-STUB = '        raise NotImplementedError("Task 1.1 · BertSelfAttention.attention")\n'
+ATTENTION, SOURCE = graded_task("1.1"), (ROOT / "bert.py").read_text(encoding="utf-8")
 
 
-def quiz(*arguments, typed=""):
+def quiz(*arguments, typed="", folder=ROOT):
     command = [sys.executable, "sanity_check.py", "--quiz", *arguments]
     return subprocess.run(
-        command, cwd=ROOT, input=typed, capture_output=True, text=True, timeout=240, check=False
+        command, cwd=folder, input=typed, capture_output=True, text=True, timeout=240, check=False
     )
 
 
-def test_the_terminal_asks_shows_the_answer_and_counts():
-    ended = quiz("--task", "1.4", "--seed", "3", typed="a\nB\nwhat\nc\nd\na\n")
+def asked(task, source, seed):
+    """All questions about a source's function."""
+    rng = random.Random(seed)
+    subject = subject_of(task, source, rng)
+    return list(questions_of(subject, runs.numbers(subject), rng))
+
+
+def test_the_terminal_asks_shows_a_function_once_and_counts(tmp_path):
+    ended = quiz("--task", "1.1", "--seed", "3", typed="a\nB\nwhat\nc\nd\na\n")
     assert ended.returncode == 0
     assert not ended.stderr
     assert ended.stdout.count("your answer: ") == 6
     assert "one letter: a, b, c or d" in ended.stdout
-    assert ended.stdout.count("bert.py, Task 1.4") == 5
-    keys = [line.split(".")[0][-1] for line in ended.stdout.split("your answer: ")[1:]]
-    answers = ["a", "b", None, "c", "d", "a"]
-    right = sum(k == a for k, a in zip(keys, answers, strict=True))
+    assert ended.stdout.count("bert.py, Task 1.1") == 1
+    keys = re.findall(r"your answer: (?:right|no): ([a-d])\n", ended.stdout)
+    right = sum(k == a for k, a in zip(keys, "abcda", strict=True))
     assert ended.stdout.endswith(f"{right} of 5 right\n")
+    again = quiz("--task", "1.1", "--seed", "3", typed="a\n")
+    assert again.stdout.splitlines()[-1] in ("0 of 1 right", "1 of 1 right")
+    assert ended.stdout.startswith(again.stdout.rpartition("your answer: ")[0])
 
 
-def test_the_end_of_the_input_ends_the_quiz(monkeypatch, capsys):
-    ended = quiz("--task", "1.2", "--seed", "3", typed="a\n")
-    assert ended.returncode == 0
-    assert not ended.stderr
-    assert ended.stdout.splitlines()[-1] in ("0 of 1 right", "1 of 1 right")
+def test_a_closed_input_ends_the_quiz(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", None)  # as Python has it where the input is closed
     assert terminal.quiz([graded_task("1.2")], 3, 240) == 0
     assert capsys.readouterr().out.endswith("\n0 of 0 right\n")
@@ -49,10 +60,8 @@ def test_the_end_of_the_input_ends_the_quiz(monkeypatch, capsys):
     ("arguments", "fact"),
     [
         ("--seed 3", "--seed is for --hunt and --quiz"),
-        ("--quiz --seed x", "--seed: 'x' is not an integer"),
         ("--quiz --hunt", "not allowed with"),
         ("--quiz --task 3.2", "--quiz is for parts 1 and 2"),
-        ("--task ", "no task ;"),
     ],
 )
 def test_flags_that_do_not_go_together_are_one_line(arguments, fact):
@@ -63,79 +72,117 @@ def test_flags_that_do_not_go_together_are_one_line(arguments, fact):
     assert fact in ended.stderr
 
 
-def test_seeds_decide_and_names_differ():
-    """The same seed asks the same; two groups with the same code share no question."""
-    first, again, other = (generate(seed, 8, PART_1)[0] for seed in ("7:a", "7:a", "7:b"))
-    assert first == again
-    assert len(first) == len(other) == 8
-
-    def contents(questions):
-        return {(q.text, *sorted(q.options)) for q in questions}
-
-    assert contents(first).isdisjoint(contents(other))
-
-
-def test_every_kind_is_asked_of_the_solution():
-    """With four different options, and what came out for each of them."""
-    questions, notes = generate("all", 30, PART_1)
-    assert not notes
-    assert {q.kind for q in questions} == {kind.name for kind in KINDS}
-    for q in questions:
-        assert len(set(q.options)) == len(list(filter(None, q.executed))) == 4, q
-
-
-def test_part_2_is_asked_which_heads_get_a_gradient():
-    questions, _ = generate("2", 4, [graded_task("2.3"), graded_task("2.4")])
-    assert {q.task for q in questions} == {"2.3", "2.4"}
-    for q in questions:
-        assert q.kind == "gradient"
-        assert "multitask_classifier.py" == q.file
-        head = {"2.3": "sentiment", "2.4": "paraphrase"}[q.task]
-        has = "has a gradient" in q.text
-        # the loss of one head reaches its own weights, and no other head's
-        assert (f"`{head}." in q.options[q.key]) or not has or "`bert." in q.options[q.key]
-        assert all(f"`{head}." not in o for i, o in enumerate(q.options) if (i != q.key) is has)
-
-
-@pytest.fixture
-def folder(tmp_path):
+def test_what_is_not_written_is_left_out_with_a_line(tmp_path, monkeypatch):
     for name in ("bert.py", "optimizer.py", "classifier.py"):
         shutil.copy(ROOT / name, tmp_path)
-    return tmp_path
+    source = (tmp_path / "bert.py").read_text(encoding="utf-8")
+    body = re.search(
+        r" +### BEGIN SOLUTION bert.attention\n.*?### END \S+ bert.attention\n", source, re.S
+    )
+    (tmp_path / "bert.py").write_text(
+        source.replace(body[0], "        raise NotImplementedError\n")
+    )
+    (tmp_path / "optimizer.py").write_text("class AdamW(Optimizer)\n")
+    monkeypatch.setattr(jobs, "ROOT", tmp_path)
+    made = jobs.run("3 5 1.1 1.2 1.5").about
+    assert "Task 1.1 \\u00b7 BertSelfAttention.attention is left out: it is not written yet" in made
+    assert "AdamW.step is left out: optimizer.py is not Python" in made
+    assert '"task": "bert.add_norm"' in made
 
 
-def changed(folder, name, old, new):
-    source = (folder / name).read_text(encoding="utf-8")
-    assert source.count(old) == 1
-    (folder / name).write_text(source.replace(old, new), encoding="utf-8")
+# ---------------------------------------------------------------------------------------------
+# Keys, found once more
 
 
-def test_an_incorrect_function_is_asked_what_it_computes(folder):
-    """A softmax along another axis: the queries' sums are 1, and that is the key."""
-    changed(folder, "bert.py", "F.softmax(scores, dim=-1)", "F.softmax(scores, dim=-2)")
-    made = quiz_of(folder, "3", 20, ("1.1",))["questions"]
-    keys = {q["options"][q["key"]] for q in made if q["kind"] == "sums" and "softmax" in q["text"]}
-    assert keys == {"along its last axis but one, the numbers sum to 1"}
+SETTINGS = {  # option → training, padding, what is 0
+    "the result in evaluation mode": (False, True, None),
+    "the result in training mode": (True, True, None),
+    "the result in evaluation mode without padding": (False, False, None),
+    "the result in evaluation mode where all keys are 0": (False, True, "key"),
+    "the result in evaluation mode where all queries are 0": (False, True, "query"),
+}
 
 
-def test_a_stub_and_a_file_that_fails_are_left_out_with_a_line(folder):
-    source = (folder / "bert.py").read_text(encoding="utf-8")
-    begin, end = (f"        ### {word} SOLUTION bert.attention\n" for word in ("BEGIN", "END"))
-    body = source[source.index(begin) : source.index(end)]
-    (folder / "bert.py").write_text(source.replace(body, STUB), encoding="utf-8-sig")
-    changed(folder, "optimizer.py", "class AdamW(Optimizer):", "class AdamW(Optimizer)")
-    made = quiz_of(folder, "3", 4, ("1.1", "1.2", "1.3", "1.5"))
-    assert {q["task"] for q in made["questions"]} == {"1.2"}
-    stub, caller, broken = made["notes"][:3]
-    attention = graded_task("1.1").title
-    assert stub == f"{attention} is left out: it is not written yet"
-    assert caller.startswith("Task 1.3")
-    assert caller.endswith(f" is left out: {attention} is not written yet")
-    assert broken.startswith("Task 1.5")
-    assert "SyntaxError" in broken
+def call(source, training=False, padding=True, zero=None):
+    """What a source's attention makes of inputs of this test, and whose gradients are not 0."""
+    module = types.ModuleType("bert")
+    exec(compile(source, "bert.py", "exec"), module.__dict__)
+    torch.manual_seed(5)
+    config = BertConfig(hidden_size=12, num_attention_heads=2, attention_probs_dropout_prob=0.5)
+    layer = module.BertSelfAttention(config).train(training)
+    given = {name: torch.randn(2, 2, 5, 6) * (name != zero) for name in ("key", "query", "value")}
+    given = {name: tensor.requires_grad_() for name, tensor in given.items()}
+    mask = torch.zeros(2, 1, 1, 5)
+    mask[..., 4] = -1e9 * padding
+    with FixedDropout():
+        made = layer.attention(**given, attention_mask=mask)
+    with contextlib.suppress(RuntimeError):  # no way back
+        (made * torch.randn(made.shape)).sum().backward()
+    return made.detach(), {n for n, x in given.items() if x.grad is not None and x.grad.any()}
 
 
-def test_fewer_questions_than_asked_are_said(folder):
-    made = quiz_of(folder, "3", 15, ("2.3",))
-    assert len(made["questions"]) < 15
-    assert f"{len(made['questions'])} of 15 questions" in made["notes"][-1]
+def edited(source, text):
+    """A source with the edit that a question supposes; the source where it supposes none."""
+    found = re.match(
+        r"Suppose lines? (\d+)(?: to (\d+))? (?:is|are) (left out|replaced by `(.+?)`)\. ", text
+    )
+    if not found:
+        return source
+    lines, first, last = source.split("\n"), int(found[1]), int(found[2] or found[1])
+    indent = re.match(" *", lines[first - 1])[0]
+    lines[first - 1 : last] = [indent + (found[4] or "")] + [""] * (last - first)
+    return "\n".join(lines)
+
+
+VARIANTS = [
+    ("", ""),
+    ("F.softmax(scores, dim=-1)", "F.softmax(scores, dim=-2)"),
+    ("scores + attention_mask", "scores.masked_fill(attention_mask < 0, -1e9)"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), VARIANTS)
+def test_keys_hold_on_other_inputs_and_by_other_code(old, new):
+    source, checked = SOURCE.replace(old, new), 0
+    for question in (question for seed in (1, 2) for question in asked(ATTENTION, source, seed)):
+        other, options = edited(source, question.text), question.options
+        assert len(set(options)) == 4
+        if question.about == "a gradient":
+            names = re.findall(r"`(\w+)`", question.text.rpartition("Which of")[2])
+            has = call(other)[1] & {*names}
+            true = [n for n, o in enumerate(options) if {*re.findall(r"`(\w+)`", o)} == has]
+        elif question.text.endswith(("changes?", "same?")) and {*options} <= {*SETTINGS}:
+            pairs = [[call(code, *SETTINGS[o])[0] for code in (source, other)] for o in options]
+            same = [torch.allclose(*p, rtol=1e-3, atol=1e-4, equal_nan=True) for p in pairs]
+            true = [n for n, holds in enumerate(same) if holds is question.text.endswith("same?")]
+        else:
+            continue
+        assert true == [question.key], question
+        checked += 1
+    assert checked >= 2
+
+
+def test_a_known_mistake_is_asked_about_first():
+    right = asked(ATTENTION, SOURCE, 1)
+    wrong = asked(ATTENTION, SOURCE.replace(*VARIANTS[1]), 1)
+    assert not [question for question in right if question.about == "a mistake"]
+    first = choose([wrong], 5, (2, 5))[0]
+    assert first.about == "a mistake"
+    assert "softmax runs over the queries" in first.options[first.key]
+
+
+def test_a_part_2_head_gets_a_gradient_of_its_own_loss_only():
+    task = graded_task("2.3")
+    source = (ROOT / task.file).read_text(encoding="utf-8")
+    questions = [q for q in asked(task, source, 2) if q.about == "a gradient"]
+    assert questions
+    for question in questions:
+        key = question.options[question.key]
+        assert not re.search("paraphrase|similarity", key)
+        assert "`bert." not in key or "finetune" in question.text
+
+
+def test_comments_and_docstrings_are_not_shown():
+    code = subject_of(ATTENTION, SOURCE, random.Random(1))["code"]
+    assert [line.strip() for _, line in code][-1] == "return context.transpose(1, 2).flatten(2)"
+    assert not [line for _, line in code if "#" in line or "Vaswani" in line or "(B, H" in line]

@@ -1,30 +1,37 @@
-"""The bug hunt: how many mutants of a student's own function do the student's tests catch?
+"""The bug hunt: how many bugs in a student's own function do the student's tests catch?
 
-Mutants that compute the same as the function, or as an earlier mutant, are left out, and those
-that raise an exception, which any call shows. It needs no torch: a worker runs the code.
+A bug is an edit after which the function computes something else, and something else than every
+bug before it; what raises an exception is none, since any call shows it. A process of its own runs
+all code.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
-import re
+import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checks.child import Child
-from checks.findings import ROOT
+from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.mutants import Edit, FunctionText, in_turns
-from checks.hunt.student_tests import TEST_OF, TESTS, faults_of
+from checks.hunt.edits import Edit, Function, in_turns
 from checks.report import INDENT, MOST_PRINTED, wrapped
 from training.files.errors import InputError
 from training.files.texts import read_text
 
-JOBS = "checks.hunt.jobs"
-LIMIT = 20.0  # seconds for a test of one mutant
-MOST = 24  # mutants of a function
+TESTS = "my_tests.py"
+TEST_OF = {  # the function that tests each task's
+    "bert.attention": "test_attention",
+    "bert.add_norm": "test_add_norm",
+    "bert.layer": "test_layer",
+    "bert.embed": "test_embed",
+    "optimizer.step": "test_adamw",
+}
 NEEDS = {"bert.layer": ("bert.attention", "bert.add_norm")}  # what a function calls
+LIMIT = 20.0  # seconds for a test of one bug
+MOST = 24  # bugs of a function
 
 
 class Worthless(Exception):
@@ -33,117 +40,116 @@ class Worthless(Exception):
 
 @dataclass(frozen=True)
 class Bug:
-    """A mutant that is wrong, and an input that shows it."""
+    """An edit, the file's source with it, and what it changes first: where, and how."""
 
     edit: Edit
-    source: str  # of the file with the edit
+    source: str
     where: str
-    inputs: str  # what ``where`` speaks of
+    text: str
 
 
-def hunt(entries: Sequence[GradedTask], seed: int, limit: float | None = None) -> int:
+def hunt(tasks: Sequence[GradedTask], seed: int, limit: float | None = None) -> int:
     """Hunt in some tasks' functions; the exit status is 0 if the test of each is worth something.
 
     Args:
-        limit: seconds for a test of one mutant; without it, LIMIT.
+        limit: seconds for a test of one bug; without it, LIMIT.
 
     Raises:
-        InputError: there is no my_tests.py, or it uses what tests may not use.
+        InputError: there is no my_tests.py, or it is not a text.
     """
-    path = ROOT / TESTS
-    if not path.is_file():
+    if not (ROOT / TESTS).is_file():
         raise InputError(f"{TESTS} is not here: the handout of part 1 has one to begin with")
-    if faults := faults_of(read_text(path, plain=True)):
-        more = f"; and {len(faults) - 1} more" if faults[1:] else ""
-        raise InputError(f"{faults[0]}; nothing is hunted{more}")
+    read_text(ROOT / TESTS, plain=True)
     trouble = False
-    with Child(limit or LIMIT, JOBS) as child:
-        for entry in entries:
+    with Child(limit or LIMIT, "checks.hunt.jobs") as child:
+        for task in tasks:
             try:
-                lines = hunt_in(entry, seed, child)
+                lines = Hunt(task, child).run(seed)
             except Worthless as error:
                 trouble, lines = True, [str(error)]
-            print(f"  {entry.title}: {lines[0]}", *lines[1:], sep="\n", flush=True)
+            print(f"  {task.title}: {lines[0]}", *lines[1:], sep="\n", flush=True)
     return int(trouble)
 
 
-def hunt_in(entry: GradedTask, seed: int, child: Child) -> list[str]:
-    """What is said about the test of one function, in lines; Worthless where it says nothing."""
-    for name in (*NEEDS.get(entry.id, ()), entry.id):
-        outcome = child.run(job_for("check", name), entry.title)
-        if outcome.status != "ok":
-            task = graded_task(name)
-            why = f": {outcome.findings[0].text}" if outcome.status == "wrong" else ""
-            raise Worthless(f"the hunt begins once {task.function} is ok ({task.check}){why}")
-    child.printed()  # by what was checked
-    try_on_right(entry, child, "your own function, which is right")
-    lines = [f"{INDENT}your test printed: {line}" for line in child.printed()[:MOST_PRINTED]]
-    text = FunctionText(entry, read_text(ROOT / entry.file, plain=True))
-    bugs, survivors = bugs_in(text, seed, child), []
-    for number, bug in enumerate(bugs, start=1):
-        if not fails(entry, child, bug.source):
-            survivors.append(bug)
-        if number in (len(bugs) // 2, len(bugs)):
-            try_on_right(entry, child, "your own function at a later run: by chance, or by memory")
-    caught = f"caught {len(bugs) - len(survivors)} of {len(bugs)}"
-    never = f": {TEST_OF[entry.id]} never fails" if bugs and len(survivors) == len(bugs) else ""
-    lines += wrapped(survivors[0].inputs) if survivors else []
-    for bug in survivors:
-        first, last = bug.edit.first, bug.edit.last
-        lines += [
-            f"{INDENT}survived  {entry.file}:{first}  {on_one_line(text.lines[first - 1 : last])}",
-            f"{INDENT} becomes  {on_one_line(bug.edit.text.splitlines()) or '(nothing)'}",
-            *wrapped(bug.where),
-        ]
-    return [f"{caught}{never}", *lines]
+class Hunt:
+    """The hunt in one function."""
 
+    def __init__(self, task: GradedTask, child: Child):
+        self.task, self.child, self.test = task, child, TEST_OF[task.id]
 
-def on_one_line(lines: Sequence[str]) -> str:
-    """Lines of code without their comments; what brackets hold is not divided."""
-    code = [line.partition("  #")[0].strip() for line in lines]
-    text = " / ".join(filter(None, code)).replace(", / ", ", ")
-    return re.sub(r"(?<=[(\[{]) / | / (?=[)\]}])", "", text)
+    def run(self, seed: int) -> list[str]:
+        """What is said about the function's test, in lines; Worthless where it says nothing."""
+        for name in (*NEEDS.get(self.task.id, ()), self.task.id):
+            outcome, task = self.ask("check", task=name), graded_task(name)
+            if outcome.status != "ok":
+                why = f": {outcome.findings[0].text}" if outcome.status == "wrong" else ""
+                raise Worthless(f"the hunt begins once {task.function} is ok ({task.check}){why}")
+        self.child.printed()  # by what was checked
+        self.try_on_right("your own function, which is right")
+        lines = [f"{INDENT}your test printed: {x}" for x in self.child.printed()[:MOST_PRINTED]]
+        function = Function(self.task, read_text(ROOT / self.task.file, plain=True))
+        bugs, survivors = self.bugs_in(function, seed), []
+        for number, bug in enumerate(bugs, start=1):
+            survivors += [bug] * (not self.failure(bug.source))
+            if number in (len(bugs) // 2, len(bugs)):
+                self.try_on_right("your own function at a later run: by chance, or by memory")
+        return [*self.summary(bugs, survivors), *lines, *self.listed(function, survivors)]
 
+    def ask(self, do: str, task: str = "", source: str = "") -> Outcome:
+        """What comes of a job (jobs.py); without a source, of the student's own file."""
+        job = {"do": do, "task": task or self.task.id, "source": source, "test": self.test}
+        return self.child.run(json.dumps(job), self.task.title)
 
-def bugs_in(text: FunctionText, seed: int, child: Child) -> list[Bug]:
-    """The first mutants that compute something else than the function, each in its own way."""
-    bugs: dict[str, Bug] = {}
-    edits = itertools.chain.from_iterable(text.edits().values())
-    for edit in text.distinct(in_turns(edits, lambda edit: edit.first, seed)):
-        source = text.source(edit)
-        outcome = child.run(job_for("compare", text.task.id, source), text.task.title)
-        if outcome.status == "differs":
-            (finding,) = outcome.findings
-            bugs.setdefault(finding.name, Bug(edit, source, finding.text, outcome.about))
-        if len(bugs) == MOST:
-            break
-    return list(bugs.values())
+    def bugs_in(self, function: Function, seed: int) -> list[Bug]:
+        """The first bugs, those about each subject in turns."""
+        bugs: list[Bug] = []
+        for edit in in_turns(function.edits(), random.Random(seed)):
+            source = "\n".join(edit.of(function.lines))
+            outcome = self.ask("compare", source=source)
+            if outcome.status == "differs":
+                bugs.append(Bug(edit, source, outcome.about, outcome.findings[0].text))
+            if len(bugs) == MOST:
+                break
+        return bugs
 
+    def try_on_right(self, what: str) -> None:
+        """Run the test on the student's own function; Worthless if it fails."""
+        if failure := self.failure():
+            if failure.kind == "not started":
+                raise Worthless(f"{self.test} is not started")
+            raise Worthless(f"{self.test} fails {what}: {failure.text}")
 
-def try_on_right(entry: GradedTask, child: Child, what: str) -> None:
-    """Run a test on the student's own function; Worthless if it fails."""
-    if why := fails(entry, child):
-        if why == "not started":
-            raise Worthless(f"{TEST_OF[entry.id]} is not started")
-        raise Worthless(f"{TEST_OF[entry.id]} fails {what}: {why}")
+    def failure(self, source: str = "") -> Finding | None:
+        """How the test fails; Worthless where it ends Python, or does not end itself."""
+        outcome = self.ask("test", source=source)
+        (finding,) = outcome.findings or [None]
+        if finding and (outcome.status != "failed" or finding.kind == "exit"):
+            on = "a wrong function" if source else "your own function"
+            raise Worthless(f"{self.test} on {on}: {finding.text}")
+        return finding
 
+    def summary(self, bugs: Sequence[Bug], survivors: Sequence[Bug]) -> list[str]:
+        """How many were caught, what survived by subject, and an input that the test lacks."""
+        caught = f"caught {len(bugs) - len(survivors)} of {len(bugs)}"
+        if not survivors:
+            return [caught]
+        kinds = Counter(bug.edit.about for bug in survivors).most_common()
+        grouped = f"{len(survivors)} survived: {', '.join(f'{n} {about}' for about, n in kinds)}"
+        never = f": {self.test} never fails" * (len(survivors) == len(bugs))
+        every, left = (Counter(bug.where for bug in group) for group in (bugs, survivors))
+        where = max(left, key=lambda where: (left[where] / every[where], left[where]))
+        worth = f"worth a test: {where}: {left[where]} of {every[where]} bugs there survived"
+        return [f"{caught}{never}; {grouped}", *wrapped(worth)]
 
-def fails(entry: GradedTask, child: Child, source: str = "") -> str:
-    """How a test fails, "" if it does not; Worthless where it ends Python, or does not end itself.
-
-    Args:
-        source: of the task's file; "" is the student's own.
-    """
-    outcome = child.run(job_for("test", entry.id, source), entry.title)
-    if outcome.status == "passed":
-        return ""
-    (finding,) = outcome.findings
-    if outcome.status != "failed" or finding.kind == "exit":
-        on = "a wrong function" if source else "your own function"
-        raise Worthless(f"{TEST_OF[entry.id]} on {on}: {finding.text}")
-    return "not started" if finding.kind == "not started" else finding.text
-
-
-def job_for(what: str, task_id: str, source: str = "") -> str:
-    """A job for the worker, in a line."""
-    return json.dumps({"do": what, "task": task_id, "source": source})
+    def listed(self, function: Function, survivors: Sequence[Bug]) -> list[str]:
+        """Each survivor with its line, before and after, and what shows it."""
+        lines = []
+        for edit, text in ((bug.edit, bug.text) for bug in survivors):
+            code = [x.partition("  #")[0] for x in function.lines[edit.first - 1 : edit.last]]
+            before = " ".join(" ".join(code).split())
+            lines += [
+                f"{INDENT}survived  {self.task.file}:{edit.first}  {before}",
+                f"{INDENT} becomes  {edit.text.strip() or '(nothing)'}",
+                *wrapped(text),
+            ]
+        return lines

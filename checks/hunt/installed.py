@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import linecache
 import sys
@@ -13,12 +14,14 @@ from checks.graded_tasks import module_of
 
 
 @contextlib.contextmanager
-def installed_source(file: str, source: str) -> Iterator[types.ModuleType]:
-    """While active, the module of that file is made from another source."""
+def installed_source(
+    file: str, source: str, tree: ast.Module | None = None
+) -> Iterator[types.ModuleType]:
+    """While active, the module of that file is made from another source, or its syntax tree."""
     name = module_of(file)
     module = types.ModuleType(name)
     module.__file__ = str(ROOT / file)
-    code = compile(source, module.__file__, "exec")
+    code = compile(tree or source, module.__file__, "exec")
     before = sys.modules.get(name)
     # Whoever looks up the line of an exception finds this source, not the file's.
     lines = source.splitlines(keepends=True)

@@ -1,8 +1,7 @@
-"""What the worker of the bug hunt does, one job at a time: check, compare with a mutant, test.
+"""What the process of the hunt does, one job at a time: check, compare with a bug, run a test.
 
-A job is a line of JSON: what to do, the task's id, and the source of its file (see ``job_for`` in
-hunt.py). checks/child.py is the worker's life. A test is read again for each run, with ``bert`` or
-``optimizer`` as that source makes it: whatever it imports from there is what it has to test.
+A job is a line of JSON, see ``ask`` in hunt.py. A test is read again for each run, with ``bert`` or
+``optimizer`` as a source makes it: whatever it imports from there is what it has to test.
 """
 
 from __future__ import annotations
@@ -11,64 +10,94 @@ import importlib
 import json
 import random
 import warnings
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from checks import jobs
+from checks.compare import TOLERANCES, difference, same
 from checks.errors import attempt, describe
 from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.equivalence import compare
+from checks.hunt.hunt import TESTS
 from checks.hunt.installed import installed_source
-from checks.hunt.student_tests import TEST_OF, TESTS
+from checks.inputs import in_words, make_inputs
+from checks.task import ERROR, Outputs, outputs_of
 from training.files.texts import read_text
 
-SEED = 11711
+SEED = 11711  # of a test
+INPUTS = 101  # the seed of the inputs on which functions are compared
+WHERE = {  # an input worth a test, by the kind of the first output that differs
+    "values": "{} in evaluation mode",
+    "gradients": "the gradients of {}",
+    "padding": "{}, with other numbers in the padding",
+    "dropout": "{} in training mode",
+    "inputs": "{}, looked at after the call",
+}
+SEEN: dict[str, list[Outputs]] = {}  # by task: of the student's function, of each bug so far
 
 
 def run(job: str) -> Outcome:
     """The outcome of a job, with the seed and the settings of torch as they were at first."""
     asked = json.loads(job)
-    entry = graded_task(asked["task"])
+    task = graded_task(asked["task"])
     if asked["do"] == "check":
-        return jobs.run(entry.id)
-    right = read_text(ROOT / entry.file, plain=True)
+        return jobs.run(task.id)
+    right = read_text(ROOT / task.file, plain=True)
     with warnings.catch_warnings(action="ignore"):
         if asked["do"] == "compare":
-            return compare(entry, asked["source"], right)
-        tests = read_text(ROOT / TESTS, plain=True)
-        failure = failure_of(entry, tests, asked["source"] or right)
-    if failure:
-        return Outcome(entry.title, "failed", findings=(failure,))
-    return Outcome(entry.title, "passed")
-
-
-def failure_of(entry: GradedTask, tests: str, source: str) -> Finding | None:
-    """How a test of a function fails, if it does; of the kind "exit" if it ends Python.
-
-    Args:
-        tests: the source of my_tests.py.
-        source: of the task's file.
-    """
-    torch.set_default_dtype(torch.float32)
-    for seed in (torch.manual_seed, random.seed, np.random.seed):
-        seed(SEED)
-    with torch.enable_grad(), installed_source(entry.file, source):
-        error = attempt(run_test, entry, tests)
+            return compared(task, asked["source"], right)
+        torch.set_default_dtype(torch.float32)
+        for seed in (torch.manual_seed, random.seed, np.random.seed):
+            seed(SEED)
+        with torch.enable_grad(), installed_source(task.file, asked["source"] or right):
+            error = attempt(run_test, task, asked["test"])
+    if not isinstance(error, BaseException):
+        return Outcome(task.title, "passed")
+    finding = describe(error)
     if isinstance(error, SystemExit):
-        return Finding("exit", f"it ends Python ({describe(error).text})")
-    return describe(error) if isinstance(error, Exception) else None
+        finding = Finding("exit", f"it ends Python ({finding.text})")
+    return Outcome(task.title, "failed", findings=(finding,))
 
 
-def run_test(entry: GradedTask, tests: str) -> None:
-    """Run a task's test on what the module of the task's file has."""
-    names = {"__name__": Path(TESTS).stem}
-    exec(compile(tests, str(ROOT / TESTS), "exec"), names)
-    test = names.get(TEST_OF[entry.id])
-    if test is None:
+def compared(task: GradedTask, source: str, right: str) -> Outcome:
+    """Whether a source "differs" from the student's and from all before that did, and where."""
+    if task.id not in SEEN:
+        SEEN[task.id] = [computed(task, right)]
+    outputs, wanted = computed(task, source), SEEN[task.id][0]
+    failed = [n for n, x in outputs.items() if x is None and not n.startswith("gradients/")]
+    if ERROR in outputs or failed:
+        return Outcome(task.title, "broken")  # any call shows it
+    if any(same(outputs, seen) for seen in SEEN[task.id]):
+        return Outcome(task.title, "same")
+    SEEN[task.id].append(outputs)
+    for name, output in outputs.items():
+        (kind, _, what), tolerance = name.partition("/"), TOLERANCES[torch.float64]
+        if finding := difference(kind, what, output, wanted.get(name), tolerance):
+            where, inputs = (
+                f"case {what!r} of checks/part1/adamw_cases.py",
+                in_words(task.id, INPUTS),
+            )
+            where = WHERE[kind].format(inputs) if inputs else where
+            return Outcome(task.title, "differs", where, (finding,))
+    return Outcome(task.title, "same")
+
+
+def computed(task: GradedTask, source: str) -> Outputs:
+    """What a source's function computes on random inputs; AdamW on the cases of its check."""
+    inputs = None if task.id == "optimizer.step" else make_inputs(INPUTS)
+    way = "bert.layer, whole" if task.id == "bert.layer" else task.id
+    with installed_source(task.file, source):
+        return outputs_of(way, inputs)
+
+
+def run_test(task: GradedTask, test: str) -> None:
+    """Run a test of my_tests.py on what the module of the task's file has."""
+    names: dict[str, Any] = {"__name__": TESTS.removesuffix(".py")}
+    exec(compile(read_text(ROOT / TESTS, plain=True), str(ROOT / TESTS), "exec"), names)
+    if test not in names:
         raise NotImplementedError
-    owner, method = entry.function.split(".")
-    tested = getattr(importlib.import_module(Path(entry.file).stem), owner)
-    test(tested if entry.id == "optimizer.step" else getattr(tested, method))
+    owner, method = task.function.split(".")
+    tested = getattr(importlib.import_module(task.module), owner)
+    names[test](tested if task.id == "optimizer.step" else getattr(tested, method))

@@ -8,16 +8,13 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checks.child import Child
-from checks.findings import ROOT
-from checks.graded_tasks import GradedTask
-from checks.quiz.listing import LETTERS, listing
-from training.files.texts import read_text
+from checks.graded_tasks import GradedTask, graded_task
 
-COUNT = 5  # questions
+COUNT, LETTERS = 5, "abcd"  # questions, options
 
 
 def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
@@ -28,40 +25,43 @@ def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
     """
     seed = 1 + secrets.randbelow(10_000) if seed is None else seed
     print(f"{COUNT} questions about your own code; --seed {seed} asks the same ones again")
-    made: dict[str, list] = {"questions": [], "notes": []}
+    made: dict[str, Any] = {"questions": [], "notes": []}
     right = answered = 0
     try:
-        with Child(limit, "checks.quiz.generate") as child:
-            numbers = " ".join(task.number for task in tasks)
-            outcome = child.run(f"{seed} {COUNT} {numbers}", "quiz")
+        with Child(limit, "checks.quiz.jobs") as child:
+            outcome = child.run(" ".join([f"{seed} {COUNT}", *(t.number for t in tasks)]), "quiz")
         if outcome.status != "ok":
             print(f"no questions: {outcome.findings[0].text}")
             return 1
-        made = json.loads(outcome.about)
+        made, shown = json.loads(outcome.about), ""
         for question in made["questions"]:
-            correct = ask(question)
-            right, answered = right + correct, answered + 1
+            if question["task"] != shown:
+                shown = question["task"]
+                show(graded_task(shown), made["subjects"][shown])
+            right, answered = right + ask(question), answered + 1
     except (EOFError, KeyboardInterrupt):
         print()
     print(*made["notes"], f"{right} of {answered} right", sep="\n")
     return 0 if made["questions"] else 1
 
 
-def ask(question: dict[str, Any]) -> bool:
-    """Show the code and a question, read the choice, show the answer; whether it was right."""
-    print(f"\n{question['file']}, Task {question['task']} ({question['level']})")
-    source = read_text(ROOT / question["file"], plain=True)
-    for number, line in listing(source, question["lines"]):
-        print(f"{number:5}  {line}")
+def show(task: GradedTask, subject: Mapping[str, Any]) -> None:
+    """Show a function once, before the first question about it."""
+    print(f"\n{task.file}, {task.title}")
+    print(*(f"{number:5}  {line}" for number, line in subject["code"]), subject["given"], sep="\n")
+
+
+def ask(question: Mapping[str, Any]) -> bool:
+    """Ask a question, read the choice, show the answer; whether it was right."""
     print(f"\n{question['text']}")
     for letter, option in zip(LETTERS, question["options"], strict=True):
         print(f"  {letter}) {option}")
     right = LETTERS[question["key"]]
     while (answer := choice()) not in LETTERS:
         print("one letter: a, b, c or d")
-    print(f"{'right' if answer == right else 'no'}: {right}. {question['why']}")
-    for letter, executed in zip(LETTERS, question["executed"], strict=True):
-        print(f"  {letter}) {executed}")
+    print(f"{'right' if answer == right else 'no'}: {right}")
+    for letter, reason in zip(LETTERS, question["reasons"], strict=True):
+        print(f"  {letter}) {reason}" if reason else "", end="\n" * bool(reason))
     return answer == right
 
 

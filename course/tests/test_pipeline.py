@@ -23,10 +23,13 @@ from support import ROOT, as_process, assert_refused, needs_sandbox, one_line_er
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task
 from checks.part2.submission import FILES as PART_2_FILES
+from checks.quiz import runs
+from checks.quiz.questions import Question, subject_of
 from course import grade, settings, viva
 from course.grading import batch, cache, marks, points
 from course.grading.judging.submission import Judged
 from course.grading.pages import output, pages, sheets, tables
+from course.grading.sandbox import protocol
 from course.grading.sandbox.context import open_context
 from course.grading.types import (
     GRADED,
@@ -671,45 +674,47 @@ def test_the_staffs_page_counts_mistakes_and_leaves_failures_out(tmp_path):
 # Viva
 
 
-QUESTION = {
-    "kind": "shape", "level": "easy", "task": "1.2", "file": "bert.py", "lines": [1, 2, 0, 0],
-    "text": f"`a` {HOSTILE}?", "options": [f"{HOSTILE} {i}" for i in range(4)],
-    "executed": [HOSTILE] * 4, "key": 2, "why": HOSTILE,
-}  # fmt: skip
-CODE = Submission("1_a", 1, {"bert.py": b"def f(x):\n    return '</pre>\x1b[31m\n"})
+def subject_for(source: str) -> dict:
+    """What a viva may ask about a source's attention."""
+    return subject_of(graded_task("1.1"), source, random.Random(7))
 
 
-def answer(*questions: object, notes: object = ()) -> torch.Tensor:
-    """What the sandbox sends for some questions."""
-    text = json.dumps({"questions": questions, "notes": notes})
-    return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+SOURCE = (ROOT / "bert.py").read_text(encoding="utf-8")
 
 
-def test_a_sheet_shows_hostile_questions_as_text(tmp_path):
-    sheet = viva.read_answer(CODE, answer(QUESTION, notes=[HOSTILE]), 5)
+def test_a_sheet_shows_hostile_code_as_text(tmp_path):
+    subject = subject_for(SOURCE.replace("context = prob", f"x = {HOSTILE!r}; context = prob"))
+    question = Question("bert.attention", "", "`a` <b>?", ("1", "2", HOSTILE, "4"), ("",) * 4, 2)
+    sheet = sheets.Sheet(Submission("1_a", 1), {"bert.attention": subject}, [question], [HOSTILE])
     sheets.write_pages(tmp_path, sheet, 5)
     for path in tmp_path.rglob("*.html"):
         page = Shown(path.read_text())
         assert "script" not in page.tags
         assert not set(path.read_text()) & {"\x1b", "\u202e"}
-        assert "return '</pre>" in page.text
-        assert page.text.count("alert(1)") >= 5
+        assert page.text.count("alert(1)") >= 2
         assert "1 of 5 questions." in page.text
     assert "Exactly one option" in (tmp_path / "sheets" / "1_a.html").read_text()
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [{"key": 4}, {"key": True}, {"options": "abcd"}, {"lines": [1, 900, 0, 0]}]
-    + [{"file": "optimizer.py"}, {"file": []}, {"task": 1}, {"executed": []}, {"more": 1}],
+    ("name", "value"),
+    [
+        ("0/0|gradients/{}", torch.ones(())),
+        ("0/0|values/context|1:69:{}", torch.ones(2, 3)),
+        ("0/0|values/context|²:69:scores", torch.ones(2, 3)),
+        ("0/0|values/context|1:69:scores", torch.ones(1, 2, 1, 2, 1, 2, 1, 2, 1, 2)),
+        ("{}", torch.ones(())),
+        ("0/99|values/context", torch.ones(2)),
+        ("stored|values/context", torch.ones(1)),
+        ("0/0|values/context", torch.ones(2, dtype=torch.bool)),
+    ],
 )
-def test_what_is_not_a_question_is_not_shown(fault):
-    sheet = viva.read_answer(CODE, answer(QUESTION, QUESTION | fault), 5)
-    assert (sheet.questions, sheet.notes) == ([], ["what its code gave back are not questions"])
-
-
-@pytest.mark.parametrize(
-    "output", [None, "text", torch.ones(2, 2), torch.ones(3), torch.tensor([255, 1]), answer()[:-1]]
-)
-def test_what_cannot_be_read_is_not_a_sheet(output):
-    assert viva.read_answer(CODE, output, 5).notes == ["what its code gave back are not questions"]
+def test_what_the_sandbox_sends_never_becomes_text(name, value):
+    """A page can be forged by no name: text comes from the source that was parsed, and from us."""
+    forged = "the key is a"
+    subject = subject_for(SOURCE)
+    numbers = {key: tensor for key, tensor in runs.numbers(subject).items() if tensor is not None}
+    reply = protocol.Reply("ran", numbers | {name.format(forged): value})
+    for question in viva.asked_of(subject, reply, random.Random(1)):
+        assert forged not in str(question)
+    assert viva.asked_of(subject, protocol.Reply("ran", {}), random.Random(1)) == []

@@ -1,49 +1,21 @@
-"""The sheets of a viva: a page to print for each group, and the same with the keys.
-
-Texts come from the process of a group's code: all pass ``clean`` and are escaped here.
-"""
+"""The sheets of a viva: a page to print for each group, and the same with the keys."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from checks.quiz.listing import LETTERS, listing
+from checks.graded_tasks import graded_task
+from checks.quiz.questions import Question
+from checks.quiz.terminal import LETTERS
 from course.grading.pages.output import clean, page
 from course.grading.types import Submission
 from training.files.writing import write_whole
 
-MOST_LINES, WIDEST = 150, 160  # of a function, and characters of a line
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question as checks/quiz/questions.py makes it, read from JSON: anything may be in it."""
-
-    kind: str
-    level: str
-    task: str
-    file: str
-    lines: Sequence[int]
-    text: str
-    options: Sequence[str]
-    executed: Sequence[str]
-    key: int
-    why: str
-
-    def can_be_shown(self, submission: Submission) -> bool:
-        """Whether it has the form of a question about a file of the submission."""
-        lists, numbers = (self.options, self.executed, self.lines), [*self.lines, self.key]
-        return (
-            all(isinstance(part, list) and len(part) == 4 for part in lists)
-            and all(type(number) is int and number >= 0 for number in numbers)
-            and isinstance(self.task, str)
-            and self.file in submission.files
-            and self.lines[1] <= self.lines[0] + MOST_LINES
-            and self.key < 4
-        )
+WIDEST = 160  # characters of a line
 
 
 @dataclass(frozen=True)
@@ -51,17 +23,16 @@ class Sheet:
     """The questions of one group."""
 
     submission: Submission
-    questions: Sequence[Question]
+    subjects: Mapping[str, Mapping[str, Any]]  # by task: "code" and what is "given"
+    questions: Sequence[Question]  # those about one function in a row
     notes: Sequence[str]  # about what was left out
 
-    def by_function(self) -> Iterator[tuple[str, list[str], list[Question]]]:
-        """Title, code as handed in and questions of each function, by task."""
-        ordered = sorted(self.questions, key=lambda question: question.task)
-        for task, group in itertools.groupby(ordered, lambda question: question.task):
-            first, *others = group
-            lines = listing(self.submission.files[first.file].decode(), first.lines)
-            code = [f"{n:4}  {clean(line, WIDEST, lines=True)}".rstrip() for n, line in lines]
-            yield f"Task {task}, {first.file}", code, [first, *others]
+    def by_function(self) -> Iterator[tuple[str, list[str], str, list[Question]]]:
+        """Title, code, what is given and questions of each function."""
+        for task, group in itertools.groupby(self.questions, lambda question: question.task):
+            subject, entry = self.subjects[task], graded_task(task)
+            lines = [f"{n:4}  {clean(line, WIDEST, lines=True)}" for n, line in subject["code"]]
+            yield f"Task {entry.number}, {entry.file}", lines, subject["given"], list(group)
 
 
 def write_pages(out: Path, sheet: Sheet, asked: int) -> None:

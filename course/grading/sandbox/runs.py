@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import json
+import random
 import re
 import sys
 from collections.abc import Iterator
@@ -26,6 +28,7 @@ from checks.graded_tasks import graded_task
 from checks.part1 import adamw_checks
 from checks.references import in_dtype, under
 from checks.task import task_of
+from training.files.errors import InputError
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 MOST_TEXT = 20_000  # bytes of what the checks print about one task
@@ -175,7 +178,23 @@ def checks(_: dict[str, Tensor], name: str, file: str) -> dict[str, Any]:
     return {"text": torch.frombuffer(content, dtype=torch.uint8)}
 
 
-def viva(_: dict[str, Tensor], **asked: Any) -> dict[str, Any]:
-    """Questions about a group's functions, as the bytes of a JSON text."""
-    text = importlib.import_module("checks.quiz.generate").as_json(**asked)
-    return {"questions": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
+def viva_subjects(
+    _: dict[str, Tensor], sources: dict[str, str], tasks: list[str], seed: str
+) -> dict[str, Any]:
+    """What may be asked about a group's functions, as the bytes of a JSON text.
+
+    Nothing of the group's is run: its files are texts here. A function that is not there is left
+    out.
+    """
+    questions, subjects = importlib.import_module("checks.quiz.questions"), []
+    for task in map(graded_task, tasks):
+        with contextlib.suppress(InputError):
+            rng = random.Random(f"{seed}:{task.id}")
+            subjects.append(questions.subject_of(task, sources[task.file], rng))
+    text = json.dumps(subjects).encode()
+    return {"subjects": torch.frombuffer(bytearray(text), dtype=torch.uint8)}
+
+
+def viva_numbers(_: dict[str, Tensor], subject: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of one subject, with the group's files."""
+    return importlib.import_module("checks.quiz.runs").numbers(subject)
