@@ -129,13 +129,18 @@ def find(task_id: str, outputs: Outputs) -> tuple[list[Mistake], list[str]]:
 def find_in_runs(runs: Mapping[str, Outputs]) -> tuple[str, list[Mistake], list[str]]:
     """The same for a function that is run in several ways: the way that explains all, or any.
 
+    A layer that calls its stand-ins is known by them, not by its second run without.
+
     Args:
         runs: outputs by the id of the run.
 
     Returns:
         The id of that run, and what ``find`` gives; the first one where nothing is known.
     """
-    made = [(run, *find(run, outputs)) for run, outputs in runs.items()]
+    first, *others = runs
+    if any("add_norm" in name for name in runs[first]):
+        others = []
+    made = [(run, *find(run, runs[run])) for run in (first, *others)]
     return min(made, key=lambda each: (not each[1], bool(each[2])))
 
 

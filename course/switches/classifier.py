@@ -26,7 +26,7 @@ FORWARD = {
     "linear": "no_linear linear_without_bias",
     "logits": "relu_of_logits tanh_of_logits",
     "end": "argmax_returned log_softmax_returned softmax_returned sigmoid_returned "
-    "softmax_over_batch logsigmoid_returned negative_logits squeezed max_returned tuple_of_logits "
+    "softmax_over_batch logsigmoid_returned negative_logits squeezed max_returned "
     "unsqueezed all_detached log_softmax_over_batch",
 }  # fmt: skip
 
@@ -137,7 +137,6 @@ def ended(wrong: frozenset[str], logits: Tensor) -> Tensor:
         "negative_logits": lambda: -logits,
         "squeezed": lambda: logits.squeeze(),
         "unsqueezed": lambda: logits.unsqueeze(1),
-        "tuple_of_logits": lambda: (logits,),
         "all_detached": lambda: logits.detach(),
     }
     return chosen(ways, wrong, lambda: logits)()
