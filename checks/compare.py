@@ -107,11 +107,17 @@ def is_close(got: Any, expected: Any, tolerance: float) -> bool:
 
     Two exceptions are the same if they are of one type and say the same.
     """
-    if not isinstance(got, Tensor) or not isinstance(expected, Tensor):
+    if not is_dense(got) or not is_dense(expected):
         return type(got) is type(expected) and str(got) == str(expected)
     if got.shape != expected.shape or got.is_floating_point() != expected.is_floating_point():
         return False
     return not differing(got, expected, tolerance).any()
+
+
+def is_dense(output: Any) -> bool:
+    """Whether an output is a tensor of real numbers, whose places are all there."""
+    is_tensor = isinstance(output, Tensor)
+    return is_tensor and output.layout == torch.strided and not output.is_complex()
 
 
 def differing(got: Tensor, expected: Tensor, tolerance: float) -> Tensor:
@@ -137,8 +143,9 @@ def difference(
     if got is None:
         text = f"{label}: None instead of a tensor: did you forget `return`?"
         return Finding(kind, text, name="nothing_returned")
-    if not isinstance(got, Tensor):
-        text = f"{label}: a {type(got).__name__} instead of a tensor"
+    if not is_dense(got):
+        name = "sparse or complex tensor" if isinstance(got, Tensor) else type(got).__name__
+        text = f"{label}: a {name} instead of a tensor"
         if isinstance(got, tuple | dict):
             text += ": return the one tensor that the docstring names, and nothing else"
         return Finding(kind, text, name="no_tensor_returned")
