@@ -4,7 +4,7 @@ Each function is checked alone, so a mistake in one task does not fail another; 
 weights and no network are needed. This file is the command line. Your code runs in a process of its
 own (checks/child.py), where it may hang or crash; the checks are in checks/:
 part1 (bert.py, optimizer.py, classifier.py) and part2 (multitask_classifier.py, its functions and
-its training loop). It does not know how any task is solved.
+its training loop).
 
     checks                                  minutes   expected
     python sanity_check.py                  < 1       "ok" for every task, exit status 0

@@ -2,8 +2,7 @@
 
 A job that takes too long, or ends Python, is an outcome like others; the next job gets a new
 process. Python's faulthandler writes down where such a process was, and where it was at Ctrl-C.
-Only the new process, ``python -m checks.child``, needs torch. This module does not know what jobs
-do.
+Only the new process, ``python -m checks.child``, needs torch.
 """
 
 from __future__ import annotations

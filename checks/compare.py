@@ -14,11 +14,12 @@ from torch import Tensor
 
 from checks.errors import describe
 from checks.findings import CHANGED_IN_PLACE, Finding
-from checks.references import in_dtype, under
+from checks.references import in_dtype, load_references, under
 from checks.task import ERROR, KINDS, Inputs, Outputs, outputs_of, task_of
 
 TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-3}  # relative where the right value is above 1
-OTHERS = (" (keys first)", " (decay before)")  # ends of names of outputs that are as right
+KEYS_FIRST = " (keys first)"  # the end of names of outputs that are as right: of scores
+# (B, H, keys, queries), along whose last axis dropout drops queries
 OTHER_MODE = {  # kind → the kind with which it may be mistaken, and what to say then
     "values": ("dropout", "dropout was applied in evaluation mode"),
     "dropout": ("values", "no dropout was applied in training mode"),
@@ -47,7 +48,7 @@ def compare(
         reveal: whether findings may say what is correct.
     """
     task = task_of(task_id)
-    references = task.load(dtype) if references is None else in_dtype(references, dtype)
+    references = load_references(dtype) if references is None else in_dtype(references, dtype)
     if ERROR in outputs:
         error = outputs[ERROR]
         return [describe(error) if isinstance(error, BaseException) else error]
@@ -60,12 +61,9 @@ def compare(
 def expected_of(task_id: str, references: Inputs) -> list[Outputs]:
     """The correct outputs of a task by name: in each way in which they are correct."""
     stored = under(f"{task_id}/", references) or under(f"{task_id.partition(',')[0]}/", references)
-    first = {name: output for name, output in stored.items() if not name.endswith(OTHERS)}
-    ways = [
-        {name.removesuffix(end): output for name, output in stored.items() if name.endswith(end)}
-        for end in OTHERS
-    ]
-    return [first, *(first | way for way in ways if way)]
+    usual = {name: output for name, output in stored.items() if not name.endswith(KEYS_FIRST)}
+    others = {name.removesuffix(KEYS_FIRST): stored[name] for name in stored.keys() - usual.keys()}
+    return [usual, usual | others] if others else [usual]
 
 
 def differences(
@@ -107,11 +105,17 @@ def is_close(got: Any, expected: Any, tolerance: float) -> bool:
 
     Two exceptions are the same if they are of one type and say the same.
     """
-    if not isinstance(got, Tensor) or not isinstance(expected, Tensor):
+    if not is_dense(got) or not is_dense(expected):
         return type(got) is type(expected) and str(got) == str(expected)
     if got.shape != expected.shape or got.is_floating_point() != expected.is_floating_point():
         return False
     return not differing(got, expected, tolerance).any()
+
+
+def is_dense(output: Any) -> bool:
+    """Whether an output is a tensor of real numbers, whose places are all there."""
+    is_tensor = isinstance(output, Tensor)
+    return is_tensor and output.layout == torch.strided and not output.is_complex()
 
 
 def differing(got: Tensor, expected: Tensor, tolerance: float) -> Tensor:
@@ -137,8 +141,9 @@ def difference(
     if got is None:
         text = f"{label}: None instead of a tensor: did you forget `return`?"
         return Finding(kind, text, name="nothing_returned")
-    if not isinstance(got, Tensor):
-        text = f"{label}: a {type(got).__name__} instead of a tensor"
+    if not is_dense(got):
+        name = "sparse or complex tensor" if isinstance(got, Tensor) else type(got).__name__
+        text = f"{label}: a {name} instead of a tensor"
         if isinstance(got, tuple | dict):
             text += ": return the one tensor that the docstring names, and nothing else"
         return Finding(kind, text, name="no_tensor_returned")

@@ -1,6 +1,6 @@
 """What a check finds, in words: findings, known mistakes, the outcome; whose a file is.
 
-It does not know how any task is checked, and needs no torch.
+It needs no torch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dropout without chance, and the floating-point type in which a student's code is run.
 
 Attention with dropout is compared number by number: while ``FixedDropout`` is active the same
-positions are dropped however the computation is written. It does not know any task.
+positions are dropped however the computation is written.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ class FixedDropout(TorchFunctionMode):
 
     Args:
         axis: along which positions are dropped.
-        drops: False turns dropout off, in whatever mode and with whatever probability.
     """
 
-    def __init__(self, axis: int = -1, drops: bool = True):
+    def __init__(self, axis: int = -1):
         super().__init__()
-        self.axis, self.drops = axis, drops
+        self.axis = axis
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -49,7 +48,7 @@ class FixedDropout(TorchFunctionMode):
         """In place of F.dropout and torch.dropout."""
         if not isinstance(input, Tensor):  # torch says so
             return F.dropout(input, p)
-        if not (training if train is None else train) or p == 0 or not self.drops:
+        if not (training if train is None else train) or p == 0:
             return input
         mask = kept(input.size(self.axis), p, input)
         mask = mask if self.axis == -1 else mask[:, None]
@@ -57,7 +56,7 @@ class FixedDropout(TorchFunctionMode):
 
     def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, **options):
         """In place of F.scaled_dot_product_attention."""
-        if dropout_p and self.drops:
+        if dropout_p:
             value = value * kept(value.size(-2), dropout_p, value)[:, None]
         return F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
 

@@ -1,4 +1,4 @@
-"""The graded tasks, read from graded_tasks.toml. It does not know how anything is checked."""
+"""The graded tasks, read from graded_tasks.toml."""
 
 from __future__ import annotations
 

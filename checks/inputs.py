@@ -32,7 +32,7 @@ def make_inputs(seed: int) -> dict[str, Tensor]:
 
     lengths = torch.tensor([number(5, 11), number(3, 6), 2])
     length = int(lengths.max())
-    sizes = {ROWS: len(lengths), LENGTH: length, NUM_LABELS: number(3, 9)}
+    sizes = {ROWS: len(lengths), LENGTH: length, NUM_LABELS: number(6, 9)}  # not SST's 5
     real = torch.arange(length) < lengths[:, None]  # (B, L)
     ids = torch.randint(5, TINY["vocab_size"], real.shape, generator=generator) * real
     windows = torch.arange(1, 9)  # even and odd

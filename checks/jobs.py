@@ -1,8 +1,7 @@
 """What can be checked, one job at a time: each task, the whole model, the training loop.
 
 ``run(name)`` gives the outcome. A fault of a file that several tasks need (it cannot be imported,
-its model cannot be made) is the cause of all their outcomes, and reported once. It does not
-know how any task is checked, nor who runs the jobs.
+its model cannot be made) is the cause of all their outcomes, and reported once.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from checks.compare import TOLERANCES
+from checks.compare import TOLERANCES, is_dense
 from checks.errors import describe
 from checks.findings import Finding, Mistake
 from checks.references import DATA_FILES, TABLES, metadata, read_data, under
@@ -56,7 +56,7 @@ def fingerprint(output: Any) -> Tensor:
     if isinstance(output, Finding):
         halves = divmod(zlib.crc32(digest(output.text).encode()), 2**16)  # float32 holds them
         return torch.tensor([FAILED, *halves, 0, 0], dtype=torch.float64)
-    if not isinstance(output, Tensor):
+    if not is_dense(output):
         return torch.full((WIDTH,), NO_TENSOR, dtype=torch.float64)
     flat, shape = output.detach().double().flatten(), shape_code(output)
     if flat.numel() and not flat.isfinite().any():  # as of many mistakes: it tells of none

@@ -1,6 +1,6 @@
 """The outcomes of checks on the screen: the verdict, what it probably is, the first wrong number.
 
-It needs no torch, and does not know how anything is checked.
+It needs no torch.
 """
 
 from __future__ import annotations

@@ -35,13 +35,11 @@ class Task:
 
     Attributes:
         steps: runs the function that is installed now, call by call, and yields the outputs.
-        load: the stored inputs and correct outputs in a floating-point type.
         judge: what is wrong with outputs for which comparing numbers would not say enough.
     """
 
     id: str
     steps: Callable[[Inputs], Iterator[Outputs]]
-    load: Callable[[torch.dtype], Inputs] = load_references
     judge: Callable[[Outputs, Inputs], list[Finding]] | None = None
 
     def run(self, inputs: Inputs) -> Outputs:
@@ -70,7 +68,7 @@ def outputs_of(
         axis: along which FixedDropout drops positions.
     """
     task = task_of(task_id)
-    given = task.load(dtype) if inputs is None else inputs
+    given = load_references(dtype) if inputs is None else inputs
     outputs: Outputs = {}
     with default_dtype(dtype), FixedDropout(axis=axis):
         failed = attempt(lambda: [outputs.update(step) for step in task.steps(given)])

@@ -263,7 +263,7 @@ def model_tensors(model, ids: Tensor, real: Tensor, noise, put, names: dict[str,
     )
     values = {
         "embeddings": result,
-        "embeddings of 3 pieces": embeddings(input_ids=ids[:, :3]),
+        "embeddings of 3 tokens": embeddings(input_ids=ids[:, :3]),
         "embeddings with token_type_ids": embeddings(input_ids=ids, token_type_ids=segments),
     }
     put("bert.embed", "values", values)

@@ -155,7 +155,7 @@ def embed(inputs: Inputs) -> Iterator[Outputs]:
     ids = stored.ids.clone()
     result = model.embed(ids)
     yield {"values/embeddings": result} | afterwards(ids=ids)
-    yield {"values/embeddings of 3 pieces": model.embed(stored.ids[:, :3].clone())}
+    yield {"values/embeddings of 3 tokens": model.embed(stored.ids[:, :3].clone())}
     if "token_type_ids" in inspect.signature(model.embed).parameters:
         result_of_pairs = model.embed(stored.ids.clone(), stored.segments.clone())
         yield {"values/embeddings with token_type_ids": result_of_pairs}

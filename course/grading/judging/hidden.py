@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 import optimizer
-from checks.compare import OTHERS
+from checks.compare import KEYS_FIRST
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from checks.inputs import make_inputs
 from checks.part1 import adamw_checks
@@ -43,7 +43,7 @@ def make(seed: int, part: int = 1) -> Hidden:
             if task_id == ATTENTION:  # where scores are (B, H, keys, queries), dropout falls so
                 along_queries = outputs_of(task_id, inputs, axis=-2)
                 name = "dropout/context"
-                outputs[name + OTHERS[0]] = along_queries[name]
+                outputs[name + KEYS_FIRST] = along_queries[name]
             expected |= {f"{task_id}/{key}": value for key, value in outputs.items()}
     return Hidden(inputs, expected)
 

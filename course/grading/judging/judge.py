@@ -140,7 +140,7 @@ def judge_part_1(
 def findings_of(task_id: str, outputs: Mapping[str, Any], hidden: Hidden) -> list[Finding]:
     """What is wrong with a run: sharply in float64, then as it will be used, in float32."""
     names = [*under(f"{task_id}/", hidden.expected)]
-    names = [name for name in names if not name.endswith(compare.OTHERS)]
+    names = [name for name in names if not name.endswith(compare.KEYS_FIRST)]
     findings: list[Finding] = []
     for dtype in DTYPES:
         got = under(f"{dtype}|", outputs)
