@@ -68,6 +68,7 @@ def rotary(noise) -> dict[str, Tensor]:
         "inputs/cotangent": cotangent,
         "values/turned": turned.detach(),
         "values/whether a result of half precision stays so": torch.tensor([True]),
+        "values/whether it is near that of float32": torch.tensor([True]),
         "gradients/x": grad,
     }
 

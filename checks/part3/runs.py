@@ -39,9 +39,12 @@ def rotary(inputs: Inputs) -> Iterator[Outputs]:
     result = apply_rotary(handed, theta)
     yield {"values/turned": result} | afterwards(x=handed)
     yield gradients(result, stored.cotangent, {"x": source})
-    half = apply_rotary(stored.x.bfloat16(), theta)
+    long = stored.x[:1, :1, :1].expand(1, 1, 600, -1).bfloat16()  # (1, 1, 600, W)
+    half, exact = apply_rotary(long, theta), apply_rotary(long.float(), theta)
     keeps = isinstance(half, Tensor) and half.dtype == torch.bfloat16
+    near = keeps and torch.allclose(half.float(), exact.float(), rtol=0.02, atol=0.02)
     yield {"values/whether a result of half precision stays so": torch.tensor([keeps])}
+    yield {"values/whether it is near that of float32": torch.tensor([near])}
 
 
 def local_mask(inputs: Inputs) -> Iterator[Outputs]:

@@ -18,7 +18,7 @@ ROTARY = {
     "exponents": "exponents_half_as_large exponents_twice_as_large exponents_from_one "
     "frequencies_not_inverted same_angle_for_all exponents_reversed",
     "shape": "heads_not_broadcast",
-    "type": "type_lost",
+    "type": "type_lost angles_in_half_precision",
 }  # fmt: skip
 MASK = {
     "half": "whole_window half_rounded_up half_without_itself quarter",
@@ -40,7 +40,8 @@ GEGLU = {
 def apply_rotary(wrong: frozenset[str], x: Tensor, theta: float) -> Tensor:
     """Task 3.1, with the mistakes in ``wrong``: (B, H, L, W) → (B, H, L, W)."""
     exact = torch.promote_types(x.dtype, torch.float32)
-    angles = angles_of(wrong, x, theta, exact)
+    kind = x.dtype if "angles_in_half_precision" in wrong else exact
+    angles = angles_of(wrong, x, theta, kind)
     cos, sin = angles.cos(), angles.sin()
     if "sine_and_cosine_swapped" in wrong:
         cos, sin = sin, cos
