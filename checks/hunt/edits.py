@@ -74,10 +74,11 @@ class Edit:
 
 
 class Function:
-    """A task's function in the text of its file.
+    """A task's function in the text of its file; InputError where it is not there.
 
-    Raises:
-        InputError: the file is not Python, or has no such class or method.
+    Attributes:
+        own: the nodes of the student's own lines.
+        names: of each variable the last line of these that sets or changes it.
     """
 
     def __init__(self, task: GradedTask, source: str):
@@ -96,15 +97,15 @@ class Function:
         self.first = min(part.lineno for part in (node, *node.decorator_list))
         self.parents = {child: p for p in ast.walk(node) for child in ast.iter_child_nodes(p)}
         self.own = [part for statement in self.own_statements() for part in parts_of(statement)]
-        names = [n.id for n in self.own if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-        attributes = [code(n) for n in self.own if isinstance(n, ast.Attribute)]
-        keys = [code(n.slice) for n in self.own if isinstance(n, ast.Subscript)]
-        families = (
-            [argument.arg for argument in node.args.args[1:]] + names,
-            [name for name in attributes if re.fullmatch(r"self\.\w+", name)],
-            [key for key in keys if re.fullmatch(r'"\w+"', key)],
-        )
-        self.families = [list(dict.fromkeys(names)) for names in families]  # taken for each other
+        self.names = {argument.arg: node.lineno for argument in node.args.args[1:]}
+        for name in (part for part in self.own if isinstance(part, ast.Name)):
+            is_changed = getattr(self.parents[name], "attr", "").endswith("_")  # as by x.mul_(2)
+            if is_changed or isinstance(name.ctx, ast.Store):
+                self.names[name.id] = max(name.lineno, self.names.get(name.id, 0))
+        codes = list(dict.fromkeys(code(n) for n in self.own if isinstance(n, ast.expr)))
+        attributes = [text for text in codes if re.fullmatch(r"self\.\w+", text)]
+        strings = [text for text in codes if re.fullmatch(r'"\w+"', text)]
+        self.families = [*self.names], attributes, strings  # what is taken for each other
 
     def own_statements(self) -> list[ast.stmt]:
         """The student's own statements, nested ones, too."""
@@ -136,16 +137,13 @@ class Function:
         return Edit(node.lineno, node.end_lineno, line, self.about(node, code(new)))
 
     def about(self, node: ast.AST, new: str) -> str:
-        """What an edit is about: the code that it takes away, or the code around."""
+        """What an edit is about: the code that it takes away, the node, or its line."""
         if new.endswith(".detach()"):
             return "gradient"
-        text = code(node).replace(new, "", 1)
-        while node is not self.node:
+        for text in (code(node).replace(new, "", 1), code(node), self.lines[node.lineno - 1]):
             for about, words in ABOUT.items():
                 if re.search(words, text, re.IGNORECASE):
                     return about
-            node = self.parents[node]
-            text = code(node)
         return "a value"
 
     def syntax(self, lines: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
-"""What the process of the hunt does, one job at a time: check, compare with a bug, run a test.
+"""What the process of the hunt and the quiz does with a student's code, one job at a time.
 
-A job is a line of JSON, see ``ask`` in hunt.py. A test is read again for each run, with ``bert`` or
-``optimizer`` as a source makes it: whatever it imports from there is what it has to test.
+A job is a line of JSON: {"do": the name of a function here, and what it is given}. A test is read
+again for each run, with ``bert`` or ``optimizer`` as a source makes it: whatever it imports from
+there is what it has to test.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import importlib
 import json
 import random
 import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -20,10 +23,12 @@ from checks.compare import TOLERANCES, difference, same
 from checks.errors import attempt, describe
 from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
+from checks.hunt.edits import Function, in_turns, installed_source
 from checks.hunt.hunt import TESTS
-from checks.hunt.installed import installed_source
 from checks.inputs import in_words, make_inputs
+from checks.quiz.questions import WHOLE_LAYER, choose, numbers, questions_of, subject_of
 from checks.task import ERROR, Outputs, outputs_of
+from training.files.errors import InputError
 from training.files.texts import read_text
 
 SEED = 11711  # of a test
@@ -35,24 +40,63 @@ WHERE = {  # an input worth a test, by the kind of the first output that differs
     "dropout": "{} in training mode",
     "inputs": "{}, looked at after the call",
 }
-SEEN: dict[str, list[Outputs]] = {}  # by task: of the student's function, of each bug so far
+SILENT = "{} is left out: it is not written yet, or raises an exception ({})"
 
 
 def run(job: str) -> Outcome:
-    """The outcome of a job, with the seed and the settings of torch as they were at first."""
-    asked = json.loads(job)
-    task = graded_task(asked["task"])
-    if asked["do"] == "check":
-        return jobs.run(task.id)
-    right = read_text(ROOT / task.file, plain=True)
+    """The outcome of a job."""
+    given = json.loads(job)
     with warnings.catch_warnings(action="ignore"):
-        if asked["do"] == "compare":
-            return compared(task, asked["source"], right)
-        torch.set_default_dtype(torch.float32)
-        for seed in (torch.manual_seed, random.seed, np.random.seed):
-            seed(SEED)
-        with torch.enable_grad(), installed_source(task.file, asked["source"] or right):
-            error = attempt(run_test, task, asked["test"])
+        return JOBS[given.pop("do")](**given)
+
+
+def bugs(name: str, seed: int, most: int) -> Outcome:
+    """As JSON, the first edits of a task's function that compute what none before them did."""
+    task = graded_task(name)
+    function = Function(task, read_text(ROOT / task.file, plain=True))
+    seen, made = [computed(task, "\n".join(function.lines))], []
+    for edit in in_turns(function.edits(), random.Random(seed)):
+        source = "\n".join(edit.of(function.lines))
+        outputs = computed(task, source)
+        raised = ERROR in outputs or any(  # then any call shows it
+            x is None for n, x in outputs.items() if not n.startswith("gradients/")
+        )
+        if not raised and not any(same(outputs, old) for old in seen):
+            seen.append(outputs)
+            where, text = first_difference(task, outputs, seen[0])
+            made.append(asdict(edit) | {"source": source, "where": where, "shows": text})
+        if len(made) == most:
+            break
+    return Outcome(task.title, "ok", json.dumps(made))
+
+
+def first_difference(task: GradedTask, outputs: Outputs, right: Outputs) -> tuple[str, str]:
+    """An input worth a test, and the first output there that is not the student's, in words."""
+    inputs = in_words(task.id, INPUTS)
+    for name, output in outputs.items():
+        kind, _, what = name.partition("/")
+        if finding := difference(kind, what, output, right.get(name), TOLERANCES[torch.float64]):
+            case = f"case {what!r} of checks/part1/adamw_cases.py"
+            return WHERE[kind].format(inputs) if inputs else case, finding.text
+    return inputs, ""
+
+
+def computed(task: GradedTask, source: str) -> Outputs:
+    """What a source's function computes on random inputs; AdamW on the cases of its check."""
+    inputs = None if task.id == "optimizer.step" else make_inputs(INPUTS)
+    with installed_source(task.file, source):
+        return outputs_of(WHOLE_LAYER.get(task.id, task.id), inputs)
+
+
+def test(name: str, function: str, source: str) -> Outcome:
+    """Run a test of my_tests.py on a source, or without one on the student's own file."""
+    task = graded_task(name)
+    torch.set_default_dtype(torch.float32)
+    for seed in (torch.manual_seed, random.seed, np.random.seed):
+        seed(SEED)
+    source = source or read_text(ROOT / task.file, plain=True)
+    with torch.enable_grad(), installed_source(task.file, source):
+        error = attempt(run_test, task, function)
     if not isinstance(error, BaseException):
         return Outcome(task.title, "passed")
     finding = describe(error)
@@ -61,43 +105,34 @@ def run(job: str) -> Outcome:
     return Outcome(task.title, "failed", findings=(finding,))
 
 
-def compared(task: GradedTask, source: str, right: str) -> Outcome:
-    """Whether a source "differs" from the student's and from all before that did, and where."""
-    if task.id not in SEEN:
-        SEEN[task.id] = [computed(task, right)]
-    outputs, wanted = computed(task, source), SEEN[task.id][0]
-    failed = [n for n, x in outputs.items() if x is None and not n.startswith("gradients/")]
-    if ERROR in outputs or failed:
-        return Outcome(task.title, "broken")  # any call shows it
-    if any(same(outputs, seen) for seen in SEEN[task.id]):
-        return Outcome(task.title, "same")
-    SEEN[task.id].append(outputs)
-    for name, output in outputs.items():
-        (kind, _, what), tolerance = name.partition("/"), TOLERANCES[torch.float64]
-        if finding := difference(kind, what, output, wanted.get(name), tolerance):
-            where, inputs = (
-                f"case {what!r} of checks/part1/adamw_cases.py",
-                in_words(task.id, INPUTS),
-            )
-            where = WHERE[kind].format(inputs) if inputs else where
-            return Outcome(task.title, "differs", where, (finding,))
-    return Outcome(task.title, "same")
-
-
-def computed(task: GradedTask, source: str) -> Outputs:
-    """What a source's function computes on random inputs; AdamW on the cases of its check."""
-    inputs = None if task.id == "optimizer.step" else make_inputs(INPUTS)
-    way = "bert.layer, whole" if task.id == "bert.layer" else task.id
-    with installed_source(task.file, source):
-        return outputs_of(way, inputs)
-
-
-def run_test(task: GradedTask, test: str) -> None:
-    """Run a test of my_tests.py on what the module of the task's file has."""
+def run_test(task: GradedTask, function: str) -> None:
+    """Run a test on what the module of the task's file has."""
     names: dict[str, Any] = {"__name__": TESTS.removesuffix(".py")}
     exec(compile(read_text(ROOT / TESTS, plain=True), str(ROOT / TESTS), "exec"), names)
-    if test not in names:
+    if function not in names:
         raise NotImplementedError
     owner, method = task.function.split(".")
     tested = getattr(importlib.import_module(task.module), owner)
-    names[test](tested if task.id == "optimizer.step" else getattr(tested, method))
+    names[function](tested if task.id == "optimizer.step" else getattr(tested, method))
+
+
+def quiz(seed: int, count: int, names: Sequence[str]) -> Outcome:
+    """As JSON, questions about the functions of some tasks, and what is shown with them."""
+    rng, groups, subjects, notes = random.Random(seed), [], {}, []
+    for task in map(graded_task, rng.sample(names, len(names))):
+        try:
+            subject = subject_of(task, read_text(ROOT / task.file, plain=True), rng)
+        except InputError as error:
+            notes.append(f"{task.title} is left out: {error}")
+            continue
+        subjects[task.id] = {key: subject[key] for key in ("code", "given")}
+        groups.append(list(questions_of(subject, numbers(subject), rng)))
+        notes += [SILENT.format(task.title, task.check)] * (not groups[-1])
+        if sum(len(group[:2]) for group in groups) >= count:
+            break
+    chosen = [asdict(question) for question in choose(groups, count)]
+    made = {"subjects": subjects, "questions": chosen, "notes": notes}
+    return Outcome("quiz", "ok", json.dumps(made))
+
+
+JOBS = {"check": jobs.run, "bugs": bugs, "test": test, "quiz": quiz}
