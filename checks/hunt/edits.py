@@ -45,7 +45,6 @@ ABOUT = {  # what code is about, by the words in it
     "shape": r"transpose|flatten|reshape|view|permute",
     "moments": r"beta|avg|moment|\b[mv]\b|lerp",
     "step size": r"\blr\b|step_size|alpha|rate",
-    "step count": r"step|count|\bt\b",
     "scores": r"@|score|matmul|einsum",
 }
 BARE = ast.BinOp | ast.UnaryOp | ast.IfExp  # in brackets below one of the next
@@ -96,7 +95,8 @@ class Function:
         self.node = node
         self.first = min(part.lineno for part in (node, *node.decorator_list))
         self.parents = {child: p for p in ast.walk(node) for child in ast.iter_child_nodes(p)}
-        self.own = [part for statement in self.own_statements() for part in parts_of(statement)]
+        lines = self.own_lines()
+        self.own = [part for part in ast.walk(node) if getattr(part, "lineno", 0) in lines]
         self.names = {argument.arg: node.lineno for argument in node.args.args[1:]}
         for name in (part for part in self.own if isinstance(part, ast.Name)):
             is_changed = getattr(self.parents[name], "attr", "").endswith("_")  # as by x.mul_(2)
@@ -107,16 +107,14 @@ class Function:
         strings = [text for text in codes if re.fullmatch(r'"\w+"', text)]
         self.families = [*self.names], attributes, strings  # what is taken for each other
 
-    def own_statements(self) -> list[ast.stmt]:
-        """The student's own statements, nested ones, too."""
-        body = self.node.body[ast.get_docstring(self.node) is not None :]
-        nodes = (part for top in body for part in ast.walk(top))
-        statements = [node for node in nodes if isinstance(node, ast.stmt)]
-        for number in range(self.first, self.node.end_lineno + 1):
-            if mark := MARK.match(self.lines[number - 1]):
-                indent = len(mark[1])
-                return [s for s in statements if s.lineno > number and s.col_offset >= indent]
-        return [s for s in statements if not GIVEN.search(self.lines[s.lineno - 1])]
+    def own_lines(self) -> set[int]:
+        """The numbers of the student's own lines: those below the mark, and as far to the right."""
+        top = self.node.body[0]
+        start = top.lineno if ast.get_docstring(self.node) is None else top.end_lineno + 1
+        lines = [(n, self.lines[n - 1]) for n in range(self.first, self.node.end_lineno + 1)]
+        for number, mark in ((n, mark) for n, line in lines if (mark := MARK.match(line))):
+            return {n for n, line in lines if n > number and line.startswith(mark[1])}
+        return {n for n, line in lines if n >= start and not GIVEN.search(line)}
 
     def edits(self) -> list[Edit]:
         """All edits of the student's own lines after which the function is Python, each once."""
@@ -137,34 +135,28 @@ class Function:
         return Edit(node.lineno, node.end_lineno, line, self.about(node, code(new)))
 
     def about(self, node: ast.AST, new: str) -> str:
-        """What an edit is about: the code that it takes away, the node, or its line."""
+        """What an edit is about: the code that it takes away, or the code around."""
         if new.endswith(".detach()"):
             return "gradient"
-        for text in (code(node).replace(new, "", 1), code(node), self.lines[node.lineno - 1]):
+        text = code(node).replace(new, "", 1)
+        while node is not self.node:
             for about, words in ABOUT.items():
                 if re.search(words, text, re.IGNORECASE):
                     return about
+            text, node = code(node), self.parents[node]
         return "a value"
 
     def syntax(self, lines: Sequence[str]) -> str:
         """The function's syntax in a file of such lines, as a text; "" where it is not Python."""
         with contextlib.suppress(SyntaxError, ValueError):
             part = lines[self.first - 1 : self.node.end_lineno]
-            return ast.dump(ast.parse("\n".join(["class _:", *part])))
+            return ast.dump(ast.parse("\n".join(["if 1:", *part])))
         return ""
 
 
 def code(node: ast.AST) -> str:
     """A node's code on one line."""
     return ast.unparse(node).replace("'", '"')
-
-
-def parts_of(node: ast.AST) -> Iterator[ast.AST]:
-    """A statement and the expressions in it, without the statements in it."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.stmt):
-            yield from parts_of(child)
 
 
 def replacements(f: Function, node: ast.AST) -> Iterator[ast.AST]:

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 
 from checks.compare import TOLERANCES, differing, factor_of, is_close
-from checks.findings import ROOT
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
 from checks.hunt.edits import Edit, Function, in_turns, installed_source
@@ -121,59 +120,49 @@ def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
     task, lines, made = graded_task(subject["task"]), subject["source"].split("\n"), {}
     for version, edit in enumerate([None, *subject["edits"]]):
         source = "\n".join(Edit(**edit).of(lines) if edit else lines)
-        ignored = warnings.catch_warnings(action="ignore")  # of what edits do
         with contextlib.suppress(Exception, SystemExit), installed_source(task.file, source):
-            with default_dtype(torch.float64), FixedDropout(), ignored:
-                made |= {f"{version}|{name}": value for name, value in run(subject).items()}
+            made |= {f"{version}|{name}": x for name, x in run(task, subject["seed"]).items()}
             stored = {} if edit else outputs_of(task.id)
             made |= {f"stored|{name}": output for name, output in stored.items()}
     return made
 
 
-def run(subject: Mapping[str, Any]) -> dict[str, Tensor]:
+def run(task: GradedTask, seed: int) -> dict[str, Tensor]:
     """What the function that is installed computes: outputs, variables, gradients."""
-    options, made = options_of(subject["task"]), {}
-    with last_values(subject) as variables:
-        for zero in dict.fromkeys(zero for _, zero in options.values()):
-            for step in steps_of(subject, zero):
-                for n, (output, changed) in enumerate(options.values()):
-                    if changed == zero and output in step:
-                        made[f"{n}"] = step[output].detach()
-                        made |= {f"{n}|{name}": value for name, value in variables.items()}
-                for name in (name for name in step if name.startswith("gradients/") and not zero):
-                    grad = torch.zeros(1) if step[name] is None else step[name]
-                    made[name.replace("gradients/", "gradient|")] = grad.abs().max()
-                variables.clear()
+    options, variables, made = [*options_of(task.id).values()], {}, {}
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "return" and frame.f_code.co_qualname == task.function:
+            values = {n: v for n, v in frame.f_locals.items() if isinstance(v, Tensor | float)}
+            variables.update({n: torch.as_tensor(v).detach().clone() for n, v in values.items()})
+
+    ignored = warnings.catch_warnings(action="ignore")  # of what edits do
+    with default_dtype(torch.float64), FixedDropout(), ignored, contextlib.ExitStack() as ended:
+        ended.callback(sys.setprofile, None)
+        sys.setprofile(note)
+        for zero, outputs in steps_of(task.id, seed):
+            for name, output in outputs.items():
+                if (name, zero) in options:
+                    n = options.index((name, zero))
+                    made[f"{n}"] = output.detach()
+                    made |= {f"{n}|{variable}": value for variable, value in variables.items()}
+                elif name.startswith("gradients/") and not zero:
+                    size = torch.zeros(()) if output is None else output.abs().max()
+                    made[name.replace("gradients/", "gradient|")] = size
+            variables.clear()
     return made
 
 
-def steps_of(subject: Mapping[str, Any], zero: str) -> Iterator[Outputs]:
-    """The run of a task on random inputs, of which one may be 0."""
-    task_id, inputs = subject["task"], make_inputs(subject["seed"])
+def steps_of(task_id: str, seed: int) -> Iterator[tuple[str, Outputs]]:
+    """The steps of a task's run on random inputs; and again with each input that may be 0."""
     if task_id == "optimizer.step":
         adamw = importlib.import_module("optimizer").AdamW
-        return ({case.output: run_case(adamw, case)} for case in CASES)
-    changed = {zero: torch.zeros_like(inputs[zero])} if zero else {}
-    return task_of(WHOLE_LAYER.get(task_id, task_id)).steps(inputs | changed)
-
-
-@contextlib.contextmanager
-def last_values(subject: Mapping[str, Any]) -> Iterator[dict[str, Tensor]]:
-    """While active, what the function's variables were when it last returned."""
-    variables: dict[str, Tensor] = {}
-    place = str(ROOT / graded_task(subject["task"]).file), subject["first"]
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "return" and (frame.f_code.co_filename, frame.f_code.co_firstlineno) == place:
-            for name, value in frame.f_locals.items():
-                if isinstance(value, Tensor | float):
-                    variables[name] = torch.as_tensor(value).detach().clone()
-
-    sys.setprofile(note)
-    try:
-        yield variables
-    finally:
-        sys.setprofile(None)
+        yield from (("", {case.output: run_case(adamw, case)}) for case in CASES)
+        return
+    inputs, task = make_inputs(seed), task_of(WHOLE_LAYER.get(task_id, task_id))
+    for zero in ("", *(zero for about, zero in ZEROS if about == task_id)):
+        changed = {zero: torch.zeros_like(inputs[zero])} if zero else {}
+        yield from ((zero, outputs) for outputs in task.steps(inputs | changed))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -187,7 +176,9 @@ def questions_of(
     asked, kinds = set(), (mistakes, changes, shapes, gradients)
     made = itertools.zip_longest(*(kind(subject, numbers, rng) for kind in kinds))
     for about, text, claims in (question for row in made for question in row if question):
-        true, false = ([o for o, (is_true, _) in claims.items() if is_true is x] for x in (1, 0))
+        true, false = (
+            [o for o, (is_true, _) in claims.items() if is_true is x] for x in (True, False)
+        )
         edit = text.split(". ")[0]
         if true and len(false) >= 3 and edit not in asked:
             asked.add(edit)
