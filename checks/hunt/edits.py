@@ -24,12 +24,6 @@ from training.files.errors import InputError
 MARK = re.compile(r"^( *)### (?:TODO|BEGIN SOLUTION)")  # above a student's own lines
 GIVEN = re.compile(r"\b(closure|loss|enable_grad|raise)\b|sparse|\.grad is None")  # in AdamW.step
 OTHERS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
-NEIGHBOURS = {  # what functions and keys are taken for
-    "softmax": "sigmoid",
-    "zeros_like": "ones_like",
-    "pooler_output": "last_hidden_state",
-    "last_hidden_state": "pooler_output",
-}
 ABOUT = {  # what code is about, by the words in it
     "dropout": r"drop",
     "mask": r"mask",
@@ -189,15 +183,12 @@ def replacements(f: Function, node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Constant(value - 1 if value > 1 else value + 1)
         case ast.Constant(float() as value):
             yield ast.Name(f"{2 * value:g}")
-        # 6. Another name that the function uses, or what is taken for it
+        # 6. Another name that the function uses
         case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()) | ast.Constant(str()):
             text = code(node)
             for names in (names for names in f.families if text in names):
                 place = names.index(text) + 1
                 yield from map(ast.Name, [*names[place:], *names[: place - 1]][:3])
-            name = re.search(r"(\w*)\W*$", text)[1]
-            if name in NEIGHBOURS:
-                yield ast.Name(text.replace(name, NEIGHBOURS[name]))
     if node is getattr(f.parents[node], "test", None):
         yield ast.UnaryOp(ast.Not(), node)
     # 7. A line is left out

@@ -61,34 +61,30 @@ def hunt(tasks: Sequence[GradedTask], seed: int, limit: float | None = None) -> 
 
 def result(task: GradedTask, child: Child, seed: int) -> list[str]:
     """What is said about a function's test, in lines; Worthless where it says nothing."""
+    test = TEST_OF[task.id]
     for name in (*NEEDS.get(task.id, ()), task.id):
         outcome, needed = ask(child, do="check", name=name), graded_task(name)
         if outcome.status != "ok":
             why = f": {outcome.findings[0].text}" if outcome.status == "wrong" else ""
             raise Worthless(f"the hunt begins once {needed.function} is ok ({needed.check}){why}")
     child.printed()  # by what was checked
-    try_on_right(task, child, "your own function, which is right")
+    if finding := failure(task, child):
+        fails = f"fails your own function, which is right: {finding.text}"
+        raise Worthless(f"{test} {'is not started' if finding.kind == 'not started' else fails}")
     printed = [f"{INDENT}your test printed: {x}" for x in child.printed()[:MOST_PRINTED]]
     outcome = ask(child, do="bugs", name=task.id, seed=seed, most=MOST)
     if outcome.status != "ok":
         raise Worthless(f"no bugs can be made: {outcome.findings[0].text}")
     bugs = json.loads(outcome.about)
     survivors = [bug for bug in bugs if not failure(task, child, bug["source"])]
-    try_on_right(task, child, "your own function at a later run: by chance, or by memory")
+    if failure(task, child):
+        raise Worthless(f"{test} fails your own function at a later run: by chance, or by memory")
     return [*summary(task, bugs, survivors), *printed, *listed(task, survivors)]
 
 
 def ask(child: Child, **job: Any) -> Outcome:
     """The outcome of a job: what to do, and what that is given."""
     return child.run(json.dumps(job), job["name"])
-
-
-def try_on_right(task: GradedTask, child: Child, what: str) -> None:
-    """Run the test on the student's own function; Worthless if it fails."""
-    if finding := failure(task, child):
-        if finding.kind == "not started":
-            raise Worthless(f"{TEST_OF[task.id]} is not started")
-        raise Worthless(f"{TEST_OF[task.id]} fails {what}: {finding.text}")
 
 
 def failure(task: GradedTask, child: Child, source: str = "") -> Finding | None:
@@ -126,6 +122,6 @@ def listed(task: GradedTask, survivors: Sequence[dict]) -> list[str]:
         lines += [
             f"{INDENT}survived  {task.file}:{bug['first']}  {before}",
             f"{INDENT} becomes  {bug['text'].strip()}",
-            *wrapped(bug["shows"]),
+            *wrapped(bug["why"]),
         ]
     return lines

@@ -19,26 +19,32 @@ import numpy as np
 import torch
 
 from checks import jobs
-from checks.compare import TOLERANCES, difference, same
+from checks.compare import same
 from checks.errors import attempt, describe
 from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
 from checks.hunt.edits import Function, in_turns, installed_source
 from checks.hunt.hunt import TESTS
-from checks.inputs import in_words, make_inputs
-from checks.quiz.questions import WHOLE_LAYER, choose, numbers, questions_of, subject_of
-from checks.task import ERROR, Outputs, outputs_of
+from checks.inputs import in_words
+from checks.quiz.questions import (
+    choose,
+    difference,
+    numbers,
+    options_of,
+    questions_of,
+    subject_of,
+    versions,
+)
+from checks.task import Outputs
 from training.files.errors import InputError
 from training.files.texts import read_text
 
 SEED = 11711  # of a test
 INPUTS = 101  # the seed of the inputs on which functions are compared
 WHERE = {  # an input worth a test, by the kind of the first output that differs
-    "values": "{} in evaluation mode",
-    "gradients": "the gradients of {}",
-    "padding": "{}, with other numbers in the padding",
-    "dropout": "{} in training mode",
-    "inputs": "{}, looked at after the call",
+    "gradients": "the gradient of {}",
+    "padding": "{} with other numbers in the padding",
+    "inputs": "{} after the call",
 }
 SILENT = "{} is left out: it is not written yet, or raises an exception ({})"
 
@@ -52,40 +58,34 @@ def run(job: str) -> Outcome:
 
 def bugs(name: str, seed: int, most: int) -> Outcome:
     """As JSON, the first edits of a task's function that compute what none before them did."""
-    task = graded_task(name)
+    task, made = graded_task(name), []
     function = Function(task, read_text(ROOT / task.file, plain=True))
-    seen, made = [computed(task, "\n".join(function.lines))], []
-    for edit in in_turns(function.edits(), random.Random(seed)):
-        source = "\n".join(edit.of(function.lines))
-        outputs = computed(task, source)
-        raised = ERROR in outputs or any(  # then any call shows it
-            x is None for n, x in outputs.items() if not n.startswith("gradients/")
-        )
-        if not raised and not any(same(outputs, old) for old in seen):
-            seen.append(outputs)
-            where, text = first_difference(task, outputs, seen[0])
-            made.append(asdict(edit) | {"source": source, "where": where, "shows": text})
+    edits = in_turns(function.edits(), random.Random(seed))
+    runs = versions(task, function.lines, edits, INPUTS)
+    seen = [right := next(runs)]
+    for edit, run in zip(edits, runs, strict=False):
+        if run and not any(same(outputs_in(run), outputs_in(old)) for old in seen):
+            seen.append(run)
+            key = next(k for k in outputs_in(right) if not same({k: run.get(k)}, {k: right[k]}))
+            _, why = difference(function.names, edit.first, right, run, key)
+            source = "\n".join(edit.of(function.lines))
+            made.append(asdict(edit) | {"source": source, "where": where(name, key), "why": why})
         if len(made) == most:
             break
     return Outcome(task.title, "ok", json.dumps(made))
 
 
-def first_difference(task: GradedTask, outputs: Outputs, right: Outputs) -> tuple[str, str]:
-    """An input worth a test, and the first output there that is not the student's, in words."""
-    inputs = in_words(task.id, INPUTS)
-    for name, output in outputs.items():
-        kind, _, what = name.partition("/")
-        if finding := difference(kind, what, output, right.get(name), TOLERANCES[torch.float64]):
-            case = f"case {what!r} of checks/part1/adamw_cases.py"
-            return WHERE[kind].format(inputs) if inputs else case, finding.text
-    return inputs, ""
+def outputs_in(run: Outputs) -> Outputs:
+    """The outputs in what a run gives, without the variables."""
+    return {key: output for key, output in run.items() if key.count("|") == 1}
 
 
-def computed(task: GradedTask, source: str) -> Outputs:
-    """What a source's function computes on random inputs; AdamW on the cases of its check."""
-    inputs = None if task.id == "optimizer.step" else make_inputs(INPUTS)
-    with installed_source(task.file, source):
-        return outputs_of(WHOLE_LAYER.get(task.id, task.id), inputs)
+def where(name: str, key: str) -> str:
+    """An input worth a test, by the first output that differs."""
+    kind, _, what = key.partition("|")[2].partition("/")
+    words = options_of(name).get(key) or WHERE.get(kind, "{}").format(what)
+    inputs = in_words(name, INPUTS)
+    return f"{words}, for {inputs}" if inputs else words
 
 
 def test(name: str, function: str, source: str) -> Outcome:

@@ -14,6 +14,7 @@ import random
 import re
 import sys
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import FrameType
@@ -22,13 +23,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from checks.compare import TOLERANCES, differing, factor_of, is_close
+from checks.compare import TOLERANCES, factor_of, is_close
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
 from checks.hunt.edits import Edit, Function, in_turns, installed_source
 from checks.inputs import in_words, make_inputs
 from checks.known import find, load_table
 from checks.part1.adamw_cases import CASES, run_case
+from checks.part1.adamw_checks import KEPT, after_a_step
 from checks.references import load_references
 from checks.task import Outputs, outputs_of, task_of
 
@@ -54,13 +56,14 @@ ZEROS = {  # (task, input that is 0 in one more run) → in words
     ("classifier.forward", "weights/head.bias"): "where the bias of the linear layer is 0",
 }
 WHOLE_LAYER = {"bert.layer": "bert.layer, whole"}  # with the student's own attention and add_norm
-MOST_EDITS = 15  # of a function
+MOST_EDITS = 25  # of a function
 MISTAKE = "a mistake"  # what a question may be about
 GIVEN = "There is padding in the batch, and weights and biases are random, unless said otherwise."
 OF_ADAMW = "A run has ten steps with lr=0.05 and no weight decay, unless said otherwise."
 TOLERANCE = TOLERANCES[torch.float64]
-Numbers = Mapping[str, Tensor]
-Asked = Iterator[tuple[str, str, dict[str, tuple[bool, str]]]]  # about, text, option → true, why
+Runs = Mapping[str, Outputs]  # of the function as it is ("0"), of each edit ("1", …), "stored"
+Claims = Mapping[str, tuple[bool, str]]  # option → whether it is true, and why
+Asked = Iterator[tuple[str, str, Claims]]  # what it is about, the question, what may be options
 
 
 @dataclass(frozen=True)
@@ -75,14 +78,14 @@ class Question:
     key: int
 
 
-def options_of(task_id: str) -> dict[str, tuple[str, str]]:
-    """What an edit may change, in words: an output of the task's run, and the input that is 0."""
+def options_of(task_id: str) -> dict[str, str]:
+    """What an edit may change: an output of ``run`` → in words."""
     if task_id == "optimizer.step":
-        return {f"the run: {case.about}": (case.output, "") for case in CASES}
-    values, dropout = (f"{kind}/{RESULTS[task_id]}" for kind in ("values", "dropout"))
-    runs = {"in evaluation mode": (values, ""), "in training mode": (dropout, "")}
-    runs |= {words: (values, zero) for (task, zero), words in ZEROS.items() if task == task_id}
-    return {f"the result {words}": run for words, run in runs.items()}
+        return {f"|{case.output}": f"the run: {case.about}" for case in CASES}
+    what = RESULTS[task_id]
+    runs = {f"|values/{what}": "in evaluation mode", f"|dropout/{what}": "in training mode"}
+    runs |= {f"{zero}|values/{what}": x for (task, zero), x in ZEROS.items() if task == task_id}
+    return {key: f"the result {words}" for key, words in runs.items()}
 
 
 def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, Any]:
@@ -110,26 +113,38 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
 
 
 def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
-    """What a function computes as it is (version 0) and with each edit that does not raise.
+    """What ``run`` gives of a function as it is (0|…), and with each edit (1|…, 2|…).
 
-    version|option              an output
-    version|option|variable     its last value on the way to that output
-    version|gradient|name       the largest number of a gradient
-    stored|output               of the stored inputs, which tell known mistakes
+    And stored|…: outputs on the stored inputs, which tell known mistakes.
     """
-    task, lines, made = graded_task(subject["task"]), subject["source"].split("\n"), {}
-    for version, edit in enumerate([None, *subject["edits"]]):
-        source = "\n".join(Edit(**edit).of(lines) if edit else lines)
-        with contextlib.suppress(Exception, SystemExit), installed_source(task.file, source):
-            made |= {f"{version}|{name}": x for name, x in run(task, subject["seed"]).items()}
-            stored = {} if edit else outputs_of(task.id)
-            made |= {f"stored|{name}": output for name, output in stored.items()}
-    return made
+    task, edits = graded_task(subject["task"]), [Edit(**edit) for edit in subject["edits"]]
+    runs = versions(task, subject["source"].split("\n"), edits, subject["seed"])
+    made = {f"{n}|{name}": x for n, run in enumerate(runs) for name, x in run.items()}
+    with installed_source(task.file, subject["source"]) if made else contextlib.nullcontext():
+        stored = outputs_of(task.id) if made else {}
+    return made | {f"stored|{name}": output for name, output in stored.items()}
+
+
+def versions(
+    task: GradedTask, lines: Sequence[str], edits: Sequence[Edit], seed: int
+) -> Iterator[dict[str, Tensor]]:
+    """What ``run`` gives of a file's function, then with each edit; nothing where that raises."""
+    for text in (lines, *(edit.of(lines) for edit in edits)):
+        made = {}
+        with contextlib.suppress(Exception, SystemExit):
+            with installed_source(task.file, "\n".join(text)), contextlib.ExitStack() as ended:
+                ended.callback(sys.setprofile, None)
+                made = run(task, seed)
+        yield made
 
 
 def run(task: GradedTask, seed: int) -> dict[str, Tensor]:
-    """What the function that is installed computes: outputs, variables, gradients."""
-    options, variables, made = [*options_of(task.id).values()], {}, {}
+    """What the function that is installed computes on random inputs, one of which may be 0.
+
+    zero|output                 of a gradient the largest number
+    zero|output|variable        its last value on the way there
+    """
+    variables, made = {}, {}
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         if event == "return" and frame.f_code.co_qualname == task.function:
@@ -137,18 +152,14 @@ def run(task: GradedTask, seed: int) -> dict[str, Tensor]:
             variables.update({n: torch.as_tensor(v).detach().clone() for n, v in values.items()})
 
     ignored = warnings.catch_warnings(action="ignore")  # of what edits do
-    with default_dtype(torch.float64), FixedDropout(), ignored, contextlib.ExitStack() as ended:
-        ended.callback(sys.setprofile, None)
+    with default_dtype(torch.float64), FixedDropout(), ignored:
         sys.setprofile(note)
         for zero, outputs in steps_of(task.id, seed):
             for name, output in outputs.items():
-                if (name, zero) in options:
-                    n = options.index((name, zero))
-                    made[f"{n}"] = output.detach()
-                    made |= {f"{n}|{variable}": value for variable, value in variables.items()}
-                elif name.startswith("gradients/") and not zero:
-                    size = torch.zeros(()) if output is None else output.abs().max()
-                    made[name.replace("gradients/", "gradient|")] = size
+                if name.startswith("gradients/"):
+                    output = torch.zeros(()) if output is None else output.abs().max()
+                made[f"{zero}|{name}"] = output.detach()
+                made |= {f"{zero}|{name}|{variable}": x for variable, x in variables.items()}
             variables.clear()
     return made
 
@@ -158,6 +169,7 @@ def steps_of(task_id: str, seed: int) -> Iterator[tuple[str, Outputs]]:
     if task_id == "optimizer.step":
         adamw = importlib.import_module("optimizer").AdamW
         yield from (("", {case.output: run_case(adamw, case)}) for case in CASES)
+        yield "", {KEPT: after_a_step(adamw)[1]}
         return
     inputs, task = make_inputs(seed), task_of(WHOLE_LAYER.get(task_id, task_id))
     for zero in ("", *(zero for about, zero in ZEROS if about == task_id)):
@@ -170,23 +182,38 @@ def steps_of(task_id: str, seed: int) -> Iterator[tuple[str, Outputs]]:
 
 
 def questions_of(
-    subject: Mapping[str, Any], numbers: Numbers, rng: random.Random
+    subject: Mapping[str, Any], numbers: Mapping[str, Tensor], rng: random.Random
 ) -> Iterator[Question]:
     """All questions about a function, the kinds in turns, each about another edit."""
-    asked, kinds = set(), (mistakes, changes, shapes, gradients)
-    made = itertools.zip_longest(*(kind(subject, numbers, rng) for kind in kinds))
-    for about, text, claims in (question for row in made for question in row if question):
-        true, false = (
-            [o for o, (is_true, _) in claims.items() if is_true is x] for x in (True, False)
-        )
-        edit = text.split(". ")[0]
-        if true and len(false) >= 3 and edit not in asked:
+    runs: Runs = defaultdict(dict)
+    for key, number in numbers.items():
+        head, _, name = key.partition("|")
+        if head == "stored" or isinstance(number, Tensor):
+            runs[head][name] = number
+    kinds, asked = rng.sample([mistakes, changes, shapes, gradients], 4), set()
+    made = [
+        [q for x in kind(subject, runs) if (q := question(subject["task"], *x, rng))]
+        for kind in kinds
+    ]
+    for each in (q for row in itertools.zip_longest(*made) for q in row if q):
+        edit = each.text.split(". ")[0]
+        if edit not in asked:
             asked.add(edit)
-            right = rng.choice(true)
-            options = rng.sample([right, *rng.sample(false, 3)], 4)
-            reasons = tuple(claims[option][1] for option in options)
-            key = options.index(right)
-            yield Question(subject["task"], about, text, tuple(options), reasons, key)
+            yield each
+
+
+def question(
+    task_id: str, about: str, text: str, claims: Claims, rng: random.Random
+) -> Question | None:
+    """A question with four of these options, one of them true; None where there are too few."""
+    true = [option for option, (is_true, _) in claims.items() if is_true]
+    false = [option for option, (is_true, _) in claims.items() if not is_true]
+    if not true or len(false) < 3:
+        return None
+    right = rng.choice(true)
+    options = rng.sample([right, *rng.sample(false, 3)], 4)
+    reasons = tuple(claims[option][1] for option in options)
+    return Question(task_id, about, text, tuple(options), reasons, options.index(right))
 
 
 def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
@@ -201,89 +228,95 @@ def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
     return sorted([*order][:count], key=every.index)
 
 
-def mistakes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
+def mistakes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     """Which of the known mistakes the function makes."""
-    outputs = {k.partition("|")[2]: v for k, v in numbers.items() if k.startswith("stored|")}
-    found = {mistake.name for mistake in find(subject["task"], outputs)[0]} if outputs else set()
+    stored = runs["stored"]
+    found = {mistake.name for mistake in find(subject["task"], stored)[0]} if stored else set()
     known = load_table(subject["task"]).mistakes.values() if found else ()
     text = "The function does not compute what the task asks. What is true of it?"
     yield MISTAKE, text, {m.says: (m.name in found, m.hint * (m.name in found)) for m in known}
 
 
-def changes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
+def changes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     """What an edit changes, or what it does not change."""
     for version, edit in enumerate(subject["edits"], start=1):
-        claims = {}
-        for n, option in enumerate(options_of(subject["task"])):
-            if f"0|{n}" in numbers and f"{version}|{n}" in numbers:
-                claims[option] = difference(subject, numbers, n, version)
-        for wanted, verb in rng.sample([(False, "changes"), (True, "stays the same")], 2):
+        before, after = runs["0"], runs[f"{version}"]
+        claims = {
+            option: difference(subject["names"], edit["first"], before, after, key)
+            for key, option in options_of(subject["task"]).items()
+            if key in before and key in after
+        }
+        for wanted, verb in ((False, "changes"), (True, "stays the same")):
             asked = {option: (same is wanted, why) for option, (same, why) in claims.items()}
             yield edit["about"], f"Suppose {Edit(**edit)}. Which of these {verb}?", asked
 
 
 def difference(
-    subject: Mapping[str, Any], numbers: Numbers, option: int, version: int
+    names: Mapping[str, int], line: int, before: Outputs, after: Outputs, key: str
 ) -> tuple[bool, str]:
-    """Whether an edit leaves an output as it is; the first value that changes on the way to it."""
-    keys = {f"`{n}` (line {line})": f"|{n}" for n, line in subject["names"].items()}
-    pairs = {}
-    for words, end in (keys | {"the result": ""}).items():
-        before, after = (numbers.get(f"{v}|{option}{end}") for v in (0, version))
-        if before is not None and after is not None and not is_close(after, before, TOLERANCE):
-            pairs[words] = before, after
-    is_same = "the result" not in pairs
-    for words, (before, after) in pairs.items():
-        return is_same, f"{words} {told(before, after)}{', but the result is the same' * is_same}"
-    return True, f"line {subject['edits'][version - 1]['first']} computes the same there"
+    """Whether an edit of a line leaves an output as it is; what changes first on the way to it.
+
+    Args:
+        names: the variables, with their lines.
+    """
+    keys = {f"`{name}` (line {n})": f"{key}|{name}" for name, n in names.items()}
+    changed = {}
+    for words, k in (keys | {"the result": key}).items():
+        if k in before and k in after and not is_close(after[k], before[k], TOLERANCE):
+            changed[words] = told(before[k], after[k])
+    is_same = "the result" not in changed
+    for words, text in changed.items():
+        return is_same, f"{words} {text}{', but the result is the same' * is_same}"
+    return True, f"line {line} computes the same there"
 
 
 def told(before: Tensor, after: Tensor) -> str:
-    """How a value differs: its shape, a factor, or the first number that is another one."""
+    """How a value differs: its shape, a factor, or the number that differs most."""
     if before.shape != after.shape:
         return f"has the shape {tuple(after.shape)} instead of {tuple(before.shape)}"
     if (factor := factor_of(after, before)) is not None:
         return f"is {factor:.3g} times what it was"
-    place = differing(after, before, TOLERANCE).nonzero()[0].tolist()
-    old, new = (value[tuple(place)].item() for value in (before, after))
+    most = (after - before).abs().nan_to_num().argmax()
+    place = [n.item() for n in torch.unravel_index(most, before.shape)]
+    old, new = (value.flatten()[most].item() for value in (before, after))
     return f"is {new:.3g} instead of {old:.3g}{f' at {place}' if place else ''}"
 
 
-def shapes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
+def shapes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     """What shape a variable has in the end, where neither an input nor its line gives it away."""
-    values = {n: v for n in subject["names"] if (v := numbers.get(f"0|0|{n}")) is not None}
-    every, code = {n: tuple(v.shape) for n, v in values.items()}, dict(map(tuple, subject["code"]))
-    for name in rng.sample([*values], len(values)):
-        size, line = every[name], subject["names"][name]
+    key, code = next(iter(options_of(subject["task"]))), dict(map(tuple, subject["code"]))
+    values = {n: runs["0"].get(f"{key}|{n}") for n in subject["names"]}
+    shape_of = {n: tuple(value.shape) for n, value in values.items() if value is not None}
+    for name, size in shape_of.items():
+        line = subject["names"][name]
         words = {*re.findall(r"\w+", code.get(line, ""))} - {name}
-        used = {other: shape for other, shape in every.items() if other in words}
+        used = {other: shape for other, shape in shape_of.items() if other in words}
         if 1 < len(size) < 5 and size not in used.values() and str(size) not in subject["given"]:
             claims = {f"{s}": (False, "another order") for s in itertools.permutations(size)}
-            claims |= {f"{s}": (False, f"`{n}` has it") for n, s in every.items() if len(s) > 1}
+            claims |= {f"{s}": (False, f"`{n}` has it") for n, s in shape_of.items() if len(s) > 1}
             of = ", ".join(f"`{other}` {shape}" for other, shape in used.items())
             claims[f"{size}"] = True, f"line {line} makes it{' of ' * bool(of)}{of}"
             yield "a shape", f"What is the shape of `{name}` when the function returns?", claims
 
 
-def gradients(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
+def gradients(subject: Mapping[str, Any], runs: Runs) -> Asked:
     """Which of three inputs or parameters get a gradient, after an edit that matters."""
-    start = f"{subject['task']}/gradients/"
-    names = [n.removeprefix(start) for n in load_references() if n.startswith(start)]
-    keys = {n.removesuffix(PLACE): f"|gradient|{n}" for n in names if "feed-forward" not in n}
+    start = f"{subject['task']}/"
+    names = [n.removeprefix(start) for n in load_references() if n.startswith(f"{start}gradients/")]
+    keys = {f"`{n[10:].removesuffix(PLACE)}`": f"|{n}" for n in names if "feed-forward" not in n}
     for version, edit in enumerate(subject["edits"], start=1):
         before, after = (
-            {n: numbers[v + key].item() for n, key in keys.items() if v + key in numbers}
-            for v in ("0", f"{version}")
+            {name: run[key].item() for name, key in keys.items() if key in run}
+            for run in (runs["0"], runs[f"{version}"])
         )
-        lost = [n for n in after if n in before and (after[n] > 0) != (before[n] > 0)]
-        others = [n for n in after if n not in lost and not 0 < after[n] < 1e-6]
-        if lost and len(others) >= 2:
-            three = rng.sample([rng.choice(lost), *rng.sample(others, 2)], 3)
-            sizes = {f"`{n}`": after[n] for n in three}
-            sets = [s for n in range(4) for s in itertools.combinations(sizes, n)]
-            right = tuple(name for name, size in sizes.items() if size > 0)
-            why = f"the largest numbers: {', '.join(f'{n} {x:.2g}' for n, x in sizes.items())}"
+        clear = [n for n in after if n in before and (after[n] == 0 or 1e-6 < after[n] < 1e30)]
+        lost = [name for name in clear if (before[name] > 0) != (after[name] > 0)]
+        three = sorted([*lost[:2], *(name for name in clear if name not in lost)][:3])
+        if lost and len(three) == 3:
+            sets = [s for n in range(4) for s in itertools.combinations(three, n)]
+            right = tuple(name for name in three if after[name] > 0)
+            why = f"the largest numbers: {', '.join(f'{n} {after[n]:.2g}' for n in three)}"
             claims = {", ".join(s) or "none": (s == right, why * (s == right)) for s in sets}
             text = f"Suppose {Edit(**edit)}. A loss is computed of the result. "
-            text += f"Which of {', '.join(sizes)} get a gradient other than 0?"
+            text += f"Which of {', '.join(three)} get a gradient other than 0?"
             yield "a gradient", text, claims
