@@ -25,8 +25,9 @@ from torch import Tensor
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from checks.graded_tasks import GRADED_TASKS, graded_task
+from checks.graded_tasks import graded_task
 from checks.quiz.questions import Question, choose, questions_of
+from checks.quiz.terminal import QUIZZED
 from course.grading import batch
 from course.grading.intake import submissions as intake
 from course.grading.pages import sheets
@@ -49,7 +50,7 @@ def sheet_of(
     if submission.refused:
         return sheets.Sheet(submission, {}, [], [submission.refused])
     files = submission.sources()
-    tasks = [t.number for t in GRADED_TASKS if t.part <= submission.part and t.file in files]
+    tasks = [name for name in QUIZZED if graded_task(name).file in files]
     # what a submission learns of its seed does not help another one
     digest = hashlib.sha256(f"{secret}:{submission.student}".encode()).hexdigest()
     rng = random.Random(digest)
@@ -65,12 +66,12 @@ def sheet_of(
         if not groups[-1]:
             why = STATUSES.get(reply.status, "raises an exception")
             notes.append(NOT_RUN.format(graded_task(name).title, why))
-    return sheets.Sheet(submission, subjects, choose(groups, count, (2, count)), notes)
+    return sheets.Sheet(submission, subjects, choose(groups, count), notes)
 
 
 def asked_of(subject: dict, reply: protocol.Reply, rng: random.Random) -> list[Question]:
     """The questions about one function; none where what the sandbox sent are no such numbers."""
-    numbers = {n: v if isinstance(v, Tensor) else None for n, v in reply.outputs.items()}
+    numbers = {name: x if isinstance(x, Tensor) else None for name, x in reply.outputs.items()}
     try:
         return list(questions_of(subject, numbers, rng))
     except Exception:  # of torch, of Python: whatever they are, they are not what was asked for
@@ -85,7 +86,6 @@ def get_args() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="new folder for the pages")
     parser.add_argument("--seed", type=seed, required=True, help="whole number; keep it")
     parser.add_argument("--questions", type=int, choices=range(1, 21), default=5, metavar="1–20")
-    parser.add_argument("--part", type=int, choices=(1, 2), default=1, help="2: both parts")
     args = parser.parse_args()
     if args.out.exists() and not (args.out.is_dir() and not any(args.out.iterdir())):
         raise InputError(f"--out {args.out} is there already: name a new folder")
@@ -101,13 +101,13 @@ def main() -> None:
     limits = isolation.Limits(cpu_s=math.ceil(args.seconds), wall_s=clock)
     with contextlib.ExitStack() as opened:
         opened.enter_context(batch.ended_by_signals())
-        context = opened.enter_context(open_context(args.part, "", limits, clock, around))
+        context = opened.enter_context(open_context(1, "", limits, clock, around))
         batch.require_safe_machine(around, [args.submissions, args.out, ROOT])
         args.out.mkdir(parents=True, exist_ok=True)
         args.out.chmod(0o700)
 
         def make(one: intake.Found) -> sheets.Sheet:
-            submission = intake.take(one.student, one.path, args.part)
+            submission = intake.take(one.student, one.path, 1)
             return sheet_of(context, submission, args.seed, args.questions)
 
         counts = []

@@ -19,22 +19,14 @@ import numpy as np
 import torch
 
 from checks import jobs
-from checks.compare import same
+from checks.compare import is_close
 from checks.errors import attempt, describe
 from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
 from checks.hunt.edits import Function, in_turns, installed_source
 from checks.hunt.hunt import TESTS
 from checks.inputs import in_words
-from checks.quiz.questions import (
-    choose,
-    difference,
-    numbers,
-    options_of,
-    questions_of,
-    subject_of,
-    versions,
-)
+from checks.quiz import questions
 from checks.task import Outputs
 from training.files.errors import InputError
 from training.files.texts import read_text
@@ -42,9 +34,9 @@ from training.files.texts import read_text
 SEED = 11711  # of a test
 INPUTS = 101  # the seed of the inputs on which functions are compared
 WHERE = {  # an input worth a test, by the kind of the first output that differs
-    "gradients": "the gradient of {}",
+    "gradients": "the gradient of `{}`",
     "padding": "{} with other numbers in the padding",
-    "inputs": "{} after the call",
+    "inputs": "`{}` after the call",
 }
 SILENT = "{} is left out: it is not written yet, or raises an exception ({})"
 
@@ -58,34 +50,33 @@ def run(job: str) -> Outcome:
 
 def bugs(name: str, seed: int, most: int) -> Outcome:
     """As JSON, the first edits of a task's function that compute what none before them did."""
-    task, made = graded_task(name), []
+    task, seen, made = graded_task(name), [], []
     function = Function(task, read_text(ROOT / task.file, plain=True))
     edits = in_turns(function.edits(), random.Random(seed))
-    runs = versions(task, function.lines, edits, INPUTS)
-    seen = [right := next(runs)]
+    runs = questions.versions(task, function.lines, edits, INPUTS)
+    right, inputs = next(runs), in_words(name, INPUTS)
     for edit, run in zip(edits, runs, strict=False):
-        if run and not any(same(outputs_in(run), outputs_in(old)) for old in seen):
+        key = first_difference(right, run) if run else ""  # any call shows what raises
+        if key and all(first_difference(old, run) for old in seen):
             seen.append(run)
-            key = next(k for k in outputs_in(right) if not same({k: run.get(k)}, {k: right[k]}))
-            _, why = difference(function.names, edit.first, right, run, key)
-            source = "\n".join(edit.of(function.lines))
-            made.append(asdict(edit) | {"source": source, "where": where(name, key), "why": why})
+            kind, _, what = key.partition("|")[2].partition("/")
+            words = questions.options_of(name).get(key) or WHERE.get(kind, "{}").format(what)
+            _, why = questions.difference(function.names, edit.first, right, run, key)
+            bug = {"source": "\n".join(edit.of(function.lines)), "why": f"{words}: {why}"}
+            bug["where"] = f"{words}, for {inputs}" if inputs else words
+            made.append(asdict(edit) | bug)
         if len(made) == most:
             break
     return Outcome(task.title, "ok", json.dumps(made))
 
 
-def outputs_in(run: Outputs) -> Outputs:
-    """The outputs in what a run gives, without the variables."""
-    return {key: output for key, output in run.items() if key.count("|") == 1}
-
-
-def where(name: str, key: str) -> str:
-    """An input worth a test, by the first output that differs."""
-    kind, _, what = key.partition("|")[2].partition("/")
-    words = options_of(name).get(key) or WHERE.get(kind, "{}").format(what)
-    inputs = in_words(name, INPUTS)
-    return f"{words}, for {inputs}" if inputs else words
+def first_difference(before: Outputs, after: Outputs) -> str:
+    """The first output, not a variable, that is not the same in two runs; "" if there is none."""
+    for key in before | after:
+        is_same = is_close(after.get(key), before.get(key), questions.TOLERANCE)
+        if key.count("|") == 1 and not is_same:
+            return key
+    return ""
 
 
 def test(name: str, function: str, source: str) -> Outcome:
@@ -121,16 +112,16 @@ def quiz(seed: int, count: int, names: Sequence[str]) -> Outcome:
     rng, groups, subjects, notes = random.Random(seed), [], {}, []
     for task in map(graded_task, rng.sample(names, len(names))):
         try:
-            subject = subject_of(task, read_text(ROOT / task.file, plain=True), rng)
+            subject = questions.subject_of(task, read_text(ROOT / task.file, plain=True), rng)
         except InputError as error:
             notes.append(f"{task.title} is left out: {error}")
             continue
         subjects[task.id] = {key: subject[key] for key in ("code", "given")}
-        groups.append(list(questions_of(subject, numbers(subject), rng)))
+        groups.append(list(questions.questions_of(subject, questions.numbers(subject), rng)))
         notes += [SILENT.format(task.title, task.check)] * (not groups[-1])
         if sum(len(group[:2]) for group in groups) >= count:
             break
-    chosen = [asdict(question) for question in choose(groups, count)]
+    chosen = [asdict(question) for question in questions.choose(groups, count)]
     made = {"subjects": subjects, "questions": chosen, "notes": notes}
     return Outcome("quiz", "ok", json.dumps(made))
 

@@ -261,12 +261,12 @@ def difference(
     """
     keys = {f"`{name}` (line {n})": f"{key}|{name}" for name, n in names.items()}
     changed = {}
-    for words, k in (keys | {"the result": key}).items():
+    for words, k in (keys | {"it": key}).items():
         if k in before and k in after and not is_close(after[k], before[k], TOLERANCE):
             changed[words] = told(before[k], after[k])
-    is_same = "the result" not in changed
+    is_same = "it" not in changed
     for words, text in changed.items():
-        return is_same, f"{words} {text}{', but the result is the same' * is_same}"
+        return is_same, f"{words} {text}{', without effect' * is_same}"
     return True, f"line {line} computes the same there"
 
 
@@ -275,11 +275,11 @@ def told(before: Tensor, after: Tensor) -> str:
     if before.shape != after.shape:
         return f"has the shape {tuple(after.shape)} instead of {tuple(before.shape)}"
     if (factor := factor_of(after, before)) is not None:
-        return f"is {factor:.3g} times what it was"
+        return f"is {factor:.5g} times what it was"
     most = (after - before).abs().nan_to_num().argmax()
     place = [n.item() for n in torch.unravel_index(most, before.shape)]
     old, new = (value.flatten()[most].item() for value in (before, after))
-    return f"is {new:.3g} instead of {old:.3g}{f' at {place}' if place else ''}"
+    return f"is {new:.5g} instead of {old:.5g}{f' at {place}' if place else ''}"
 
 
 def shapes(subject: Mapping[str, Any], runs: Runs) -> Asked:
