@@ -20,8 +20,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from torch import Tensor
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
@@ -39,7 +37,7 @@ from training.cli.flags import OneLineParser, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
 
-CLOCK = 10  # times the seconds of processor
+CLOCK = 10  # times the seconds of the processor: of a busy machine
 NOT_RUN = "{} is left out: it is not written yet, or {}"
 
 
@@ -71,9 +69,8 @@ def sheet_of(
 
 def asked_of(subject: dict, reply: protocol.Reply, rng: random.Random) -> list[Question]:
     """The questions about one function; none where what the sandbox sent are no such numbers."""
-    numbers = {name: x if isinstance(x, Tensor) else None for name, x in reply.outputs.items()}
     try:
-        return list(questions_of(subject, numbers, rng))
+        return list(questions_of(subject, reply.outputs, rng))
     except Exception:  # of torch, of Python: whatever they are, they are not what was asked for
         return []
 
@@ -97,28 +94,27 @@ def main() -> None:
     """Make the questions of all groups and write their pages."""
     args, around = get_args(), isolation.Bubblewrap()
     found = intake.find(args.submissions, ours=[args.out])
-    clock = CLOCK * args.seconds  # of a busy machine
-    limits = isolation.Limits(cpu_s=math.ceil(args.seconds), wall_s=clock)
+    limits = isolation.Limits(cpu_s=math.ceil(args.seconds), wall_s=CLOCK * args.seconds)
     with contextlib.ExitStack() as opened:
         opened.enter_context(batch.ended_by_signals())
-        context = opened.enter_context(open_context(1, "", limits, clock, around))
+        context = opened.enter_context(open_context(1, "", limits, limits.wall_s, around))
         batch.require_safe_machine(around, [args.submissions, args.out, ROOT])
         args.out.mkdir(parents=True, exist_ok=True)
         args.out.chmod(0o700)
 
         def make(one: intake.Found) -> sheets.Sheet:
-            submission = intake.take(one.student, one.path, 1)
+            submission = intake.take(one.student, one.path, part=1)
             return sheet_of(context, submission, args.seed, args.questions)
 
-        counts = []
+        made = []
         with ThreadPoolExecutor(args.j) as pool:
             for sheet in pool.map(make, found):
+                made.append(sheet)
                 sheets.write_pages(args.out, sheet, args.questions)
-                counts.append(len(sheet.questions))
-                lines = [f"{sheet.submission.student}: {counts[-1]} questions", *sheet.notes]
-                print(*map(clean, lines), sep="\n    ", flush=True)
+                told = f"{sheet.submission.student}: {len(sheet.questions)} questions"
+                print(*map(clean, [told, *sheet.notes]), sep="\n    ", flush=True)
     print(f"see {args.out}")
-    sys.exit(0 if all(counts) else 1)
+    sys.exit(0 if all(sheet.questions for sheet in made) else 1)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,8 @@ from training.files.errors import InputError
 
 SHAPE_ONLY = """
 import torch
-
 from bert import BertSelfAttention
 from config import BertConfig
-
 
 def test_attention(attention):
     module = BertSelfAttention(BertConfig(hidden_size=6, num_attention_heads=2)).eval()
@@ -29,25 +27,17 @@ def test_attention(attention):
 WORTHLESS = """
 import torch
 
-
 def test_attention(attention):
-    while True:
-        pass
-
+    while True: pass
 
 def test_add_norm(add_norm):
     raise SystemExit
 
-
 def test_layer(forward):
     assert forward is None
 
-
 def test_adamw(AdamW):
-    try:
-        torch.calls += 1
-    except AttributeError:
-        torch.calls = 1
+    torch.calls = getattr(torch, "calls", 0) + 1
     assert torch.calls == 1
 """
 
