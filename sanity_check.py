@@ -27,7 +27,7 @@ from checks.child import Child
 from checks.findings import ROOT, Outcome
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.hunt.hunt import TEST_OF, hunt
-from checks.quiz.terminal import quiz
+from checks.quiz.terminal import QUIZZED, quiz
 from checks.report import Report, is_right
 from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.files.errors import InputError, reader_left
@@ -152,9 +152,11 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
         if not args.tasks:
             parser.error("--hunt is for tasks 1.1 to 1.5")
         return args
+    if args.quiz:
+        args.tasks = [entry for entry in args.tasks if entry.id in QUIZZED]
+        if not args.tasks:
+            parser.error("--quiz is for tasks 1.1 to 1.5 and 1.7")
     part = args.tasks[0].part
-    if args.quiz and part == 3:
-        parser.error("--quiz is for parts 1 and 2")
     if missing := missing_of(part):
         raise InputError(f"{missing[0]} is not here: it comes with the handout of part {part}")
     return args

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checks.graded_tasks import GRADED_TASKS, GradedTask
-from checks.hunt.installed import installed_source
+from checks.hunt.edits import installed_source
 from training.files.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -20,13 +20,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from torch import Tensor
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
-from checks.graded_tasks import GRADED_TASKS, graded_task
+from checks.graded_tasks import graded_task
 from checks.quiz.questions import Question, choose, questions_of
+from checks.quiz.terminal import QUIZZED
 from course.grading import batch
 from course.grading.intake import submissions as intake
 from course.grading.pages import sheets
@@ -38,7 +37,7 @@ from training.cli.flags import OneLineParser, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
 
-CLOCK = 10  # times the seconds of processor
+CLOCK = 10  # times the seconds of the processor: of a busy machine
 NOT_RUN = "{} is left out: it is not written yet, or {}"
 
 
@@ -49,7 +48,7 @@ def sheet_of(
     if submission.refused:
         return sheets.Sheet(submission, {}, [], [submission.refused])
     files = submission.sources()
-    tasks = [t.number for t in GRADED_TASKS if t.part <= submission.part and t.file in files]
+    tasks = [name for name in QUIZZED if graded_task(name).file in files]
     # what a submission learns of its seed does not help another one
     digest = hashlib.sha256(f"{secret}:{submission.student}".encode()).hexdigest()
     rng = random.Random(digest)
@@ -65,14 +64,13 @@ def sheet_of(
         if not groups[-1]:
             why = STATUSES.get(reply.status, "raises an exception")
             notes.append(NOT_RUN.format(graded_task(name).title, why))
-    return sheets.Sheet(submission, subjects, choose(groups, count, (2, count)), notes)
+    return sheets.Sheet(submission, subjects, choose(groups, count), notes)
 
 
 def asked_of(subject: dict, reply: protocol.Reply, rng: random.Random) -> list[Question]:
     """The questions about one function; none where what the sandbox sent are no such numbers."""
-    numbers = {n: v if isinstance(v, Tensor) else None for n, v in reply.outputs.items()}
     try:
-        return list(questions_of(subject, numbers, rng))
+        return list(questions_of(subject, reply.outputs, rng))
     except Exception:  # of torch, of Python: whatever they are, they are not what was asked for
         return []
 
@@ -85,7 +83,6 @@ def get_args() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="new folder for the pages")
     parser.add_argument("--seed", type=seed, required=True, help="whole number; keep it")
     parser.add_argument("--questions", type=int, choices=range(1, 21), default=5, metavar="1–20")
-    parser.add_argument("--part", type=int, choices=(1, 2), default=1, help="2: both parts")
     args = parser.parse_args()
     if args.out.exists() and not (args.out.is_dir() and not any(args.out.iterdir())):
         raise InputError(f"--out {args.out} is there already: name a new folder")
@@ -97,28 +94,27 @@ def main() -> None:
     """Make the questions of all groups and write their pages."""
     args, around = get_args(), isolation.Bubblewrap()
     found = intake.find(args.submissions, ours=[args.out])
-    clock = CLOCK * args.seconds  # of a busy machine
-    limits = isolation.Limits(cpu_s=math.ceil(args.seconds), wall_s=clock)
+    limits = isolation.Limits(cpu_s=math.ceil(args.seconds), wall_s=CLOCK * args.seconds)
     with contextlib.ExitStack() as opened:
         opened.enter_context(batch.ended_by_signals())
-        context = opened.enter_context(open_context(args.part, "", limits, clock, around))
+        context = opened.enter_context(open_context(1, "", limits, limits.wall_s, around))
         batch.require_safe_machine(around, [args.submissions, args.out, ROOT])
         args.out.mkdir(parents=True, exist_ok=True)
         args.out.chmod(0o700)
 
         def make(one: intake.Found) -> sheets.Sheet:
-            submission = intake.take(one.student, one.path, args.part)
+            submission = intake.take(one.student, one.path, part=1)
             return sheet_of(context, submission, args.seed, args.questions)
 
-        counts = []
+        made = []
         with ThreadPoolExecutor(args.j) as pool:
             for sheet in pool.map(make, found):
+                made.append(sheet)
                 sheets.write_pages(args.out, sheet, args.questions)
-                counts.append(len(sheet.questions))
-                lines = [f"{sheet.submission.student}: {counts[-1]} questions", *sheet.notes]
-                print(*map(clean, lines), sep="\n    ", flush=True)
+                told = f"{sheet.submission.student}: {len(sheet.questions)} questions"
+                print(*map(clean, [told, *sheet.notes]), sep="\n    ", flush=True)
     print(f"see {args.out}")
-    sys.exit(0 if all(counts) else 1)
+    sys.exit(0 if all(sheet.questions for sheet in made) else 1)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,14 @@ from support import ROOT
 from checks import child, findings
 from checks.graded_tasks import graded_task
 from checks.hunt import hunt, jobs
-from checks.hunt.edits import Function
+from checks.hunt.edits import Edit, Function
+from checks.quiz.questions import versions
 from training.files.errors import InputError
 
 SHAPE_ONLY = """
 import torch
-
 from bert import BertSelfAttention
 from config import BertConfig
-
 
 def test_attention(attention):
     module = BertSelfAttention(BertConfig(hidden_size=6, num_attention_heads=2)).eval()
@@ -28,25 +27,17 @@ def test_attention(attention):
 WORTHLESS = """
 import torch
 
-
 def test_attention(attention):
-    while True:
-        pass
-
+    while True: pass
 
 def test_add_norm(add_norm):
     raise SystemExit
 
-
 def test_layer(forward):
     assert forward is None
 
-
 def test_adamw(AdamW):
-    try:
-        torch.calls += 1
-    except AttributeError:
-        torch.calls = 1
+    torch.calls = getattr(torch, "calls", 0) + 1
     assert torch.calls == 1
 """
 
@@ -114,36 +105,36 @@ ATTENTION = "probabilities = self.dropout(F.softmax(scores, dim=-1))"
 
 
 @pytest.mark.parametrize(
-    ("number", "old", "new", "status", "where"),
+    ("number", "old", "new", "key"),
     [
-        ("1.1", ATTENTION, ATTENTION.replace("dim=-1", "dim=3"), "same", ""),
-        ("1.1", ATTENTION, "probabilities = F.softmax(scores, dim=-1)", "differs", "training mode"),
-        ("1.1", ATTENTION, f"value.mul_(1.1); {ATTENTION}", "differs", "evaluation mode"),
-        ("1.1", ATTENTION, f"{ATTENTION}.detach()", "differs", "the gradients of"),
-        ("1.1", ATTENTION, "probabilities = scores.nothing", "broken", ""),
-        ("1.5", "state = self.state[parameter]", "state = {}", "differs", "'plain'"),
-        ("1.5", 'mul_(1 - group["lr"]', 'mul_(1 + group["lr"]', "differs", "case 'd"),
-        ("1.5", "beta1, beta2 = group", "beta1, beta2 = nothing", "broken", ""),
+        ("1.1", ATTENTION, ATTENTION.replace("dim=-1", "dim=3"), ""),
+        ("1.1", ATTENTION, "probabilities = F.softmax(scores, dim=-1)", "|dropout/context"),
+        ("1.1", ATTENTION, f"value.mul_(1.1); {ATTENTION}", "|values/context"),
+        ("1.1", ATTENTION, f"{ATTENTION}; attention_mask += 0.5", "|inputs/mask"),
+        ("1.1", ATTENTION, f"{ATTENTION}.detach()", "|gradients/key"),
+        ("1.1", ATTENTION, "probabilities = scores.nothing", None),
+        ("1.5", "state = self.state[parameter]", "state = {}", "|values/plain"),
+        ("1.5", 'mul_(1 - group["lr"]', 'mul_(1 + group["lr"]', "|decay/decay"),
+        ("1.5", "beta1, beta2 = group", "beta1, beta2 = nothing", None),
     ],
 )  # fmt: skip
-def test_only_what_computes_something_else_is_a_bug(number, old, new, status, where):
+def test_only_what_computes_something_else_is_a_bug(number, old, new, key):
+    """The first output that differs; None where the function raises."""
     task = graded_task(number)
-    right = (ROOT / task.file).read_text(encoding="utf-8")
-    assert right.count(old) == 1
-    jobs.SEEN.clear()
-    outcome = jobs.compared(task, right.replace(old, new), right)
-    assert outcome.status == status
-    assert where in outcome.about
-    if status == "differs":  # the same bug again is none
-        assert jobs.compared(task, right.replace(old, new), right).status == "same"
+    lines = (ROOT / task.file).read_text(encoding="utf-8").split("\n")
+    (line,) = (n for n, text in enumerate(lines, start=1) if old in text)
+    edit = Edit(line, line, lines[line - 1].replace(old, new), "")
+    right, run = versions(task, lines, [edit], jobs.INPUTS)
+    assert (jobs.first_difference(right, run) if run else None) == key
 
 
 @pytest.mark.parametrize("mark", ["### TODO", "# mine"])
 def test_given_lines_are_not_edited(mark):
     """With the handout's mark above a student's lines, and where they have removed it."""
     source = (ROOT / "optimizer.py").read_text(encoding="utf-8")
-    source = source.replace("### BEGIN SOLUTION optimizer.step", mark)
-    function = Function(graded_task("1.5"), source)
+    function = Function(
+        graded_task("1.5"), source.replace("### BEGIN SOLUTION optimizer.step", mark)
+    )
     first = function.lines.index("                state = self.state[parameter]") + 1
     edits = function.edits()
     assert {edit.first for edit in edits} >= {*range(first + 5, first + 17)} - {first + 12}

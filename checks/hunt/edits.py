@@ -1,33 +1,29 @@
 """Small edits of a student's function, as a slip of the hand makes them: for the hunt and the quiz.
 
 An edit replaces lines of the file, so that people see their own code. Only the student's own lines
-are edited: those below the handout's mark. Nothing is run here, and no torch is needed.
+are edited: those below the handout's mark. Making edits runs nothing, and needs no torch.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import linecache
 import random
 import re
+import sys
+import types
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from checks.graded_tasks import GradedTask
+from checks.findings import ROOT
+from checks.graded_tasks import GradedTask, module_of
 from training.files.errors import InputError
 
 MARK = re.compile(r"^( *)### (?:TODO|BEGIN SOLUTION)")  # above a student's own lines
 GIVEN = re.compile(r"\b(closure|loss|enable_grad|raise)\b|sparse|\.grad is None")  # in AdamW.step
-SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@"}
-OTHERS = {"+": "-", "-": "+", "*": "/", "/": "*"}  # what an operator is taken for
-NEIGHBOURS = {  # what functions and keys are taken for
-    "softmax": "sigmoid",
-    "zeros_like": "ones_like",
-    "pooler_output": "last_hidden_state",
-    "last_hidden_state": "pooler_output",
-}
+OTHERS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
 ABOUT = {  # what code is about, by the words in it
     "dropout": r"drop",
     "mask": r"mask",
@@ -43,27 +39,26 @@ ABOUT = {  # what code is about, by the words in it
     "shape": r"transpose|flatten|reshape|view|permute",
     "moments": r"beta|avg|moment|\b[mv]\b|lerp",
     "step size": r"\blr\b|step_size|alpha|rate",
-    "step count": r"step|count|\bt\b",
     "scores": r"@|score|matmul|einsum",
 }
+BARE = ast.BinOp | ast.UnaryOp | ast.IfExp  # in brackets below one of the next
 OPERATORS = ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript
-Change = tuple[str, str]  # what takes a node's place, and what that is about if the code has it not
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Lines of a file, counted from 1, that become another text, or are left out."""
+    """Lines of a file, counted from 1, that become another text."""
 
     first: int
     last: int
-    text: str  # "": left out
+    text: str
     about: str  # "mask", "dropout", …
 
     def __str__(self) -> str:
         is_one = self.first == self.last
         lines = f"line {self.first} is" if is_one else f"lines {self.first} to {self.last} are"
-        new = f"replaced by `{' '.join(self.text.split())}`" if self.text else "left out"
-        return f"{lines} {new}"
+        text = " ".join(self.text.split())
+        return f"{lines} left out" if text == "pass" else f"{lines} replaced by `{text}`"
 
     def of(self, lines: Sequence[str]) -> list[str]:
         """A file's lines with the edit; those below it keep their numbers."""
@@ -72,10 +67,11 @@ class Edit:
 
 
 class Function:
-    """A task's function in the text of its file.
+    """A task's function in the text of its file; InputError where it is not there.
 
-    Raises:
-        InputError: the file is not Python, or has no such class or method.
+    Attributes:
+        own: the nodes of the student's own lines.
+        names: of each variable the last line of these that sets or changes it.
     """
 
     def __init__(self, task: GradedTask, source: str):
@@ -92,76 +88,117 @@ class Function:
             node = nodes[-1]
         self.node = node
         self.first = min(part.lineno for part in (node, *node.decorator_list))
-        self.own = self.own_statements()
-        nodes = [node for statement in self.own for node, _ in nodes_of(statement)]
-        stored = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-        self.names = list(dict.fromkeys([a.arg for a in node.args.args[1:]] + stored))
-        self.attributes = list(dict.fromkeys(n.attr for n in nodes if is_of_self(n)))
-        keys = [n.slice for n in nodes if isinstance(n, ast.Subscript)]
-        self.keys = list(dict.fromkeys(k.value for k in keys if isinstance(k, ast.Constant)))
+        self.parents = {child: p for p in ast.walk(node) for child in ast.iter_child_nodes(p)}
+        lines = self.own_lines()
+        self.own = [part for part in ast.walk(node) if getattr(part, "lineno", 0) in lines]
+        self.names = {argument.arg: node.lineno for argument in node.args.args[1:]}
+        for name in (part for part in self.own if isinstance(part, ast.Name)):
+            is_changed = getattr(self.parents[name], "attr", "").endswith("_")  # as by x.mul_(2)
+            if is_changed or isinstance(name.ctx, ast.Store):
+                self.names[name.id] = max(name.lineno, self.names.get(name.id, 0))
+        codes = list(dict.fromkeys(code(n) for n in self.own if isinstance(n, ast.expr)))
+        attributes = [text for text in codes if re.fullmatch(r"self\.\w+", text)]
+        strings = [text for text in codes if re.fullmatch(r'"\w+"', text)]
+        self.families = [*self.names], attributes, strings  # what is taken for each other
 
-    def own_statements(self) -> list[ast.stmt]:
-        """The student's own statements, nested ones, too."""
-        body = self.node.body[ast.get_docstring(self.node) is not None :]
-        nodes = (part for top in body for part in ast.walk(top))
-        statements = [node for node in nodes if isinstance(node, ast.stmt)]
-        for number in range(self.first, self.node.end_lineno + 1):
-            if mark := MARK.match(self.lines[number - 1]):
-                indent = len(mark[1])
-                return [s for s in statements if s.lineno > number and s.col_offset >= indent]
-        return [s for s in statements if not GIVEN.search(self.lines[s.lineno - 1])]
+    def own_lines(self) -> set[int]:
+        """The numbers of the student's own lines: those below the mark, and as far to the right."""
+        top = self.node.body[0]
+        start = top.lineno if ast.get_docstring(self.node) is None else top.end_lineno + 1
+        lines = [(n, self.lines[n - 1]) for n in range(self.first, self.node.end_lineno + 1)]
+        for number, mark in ((n, mark) for n, line in lines if (mark := MARK.match(line))):
+            return {n for n, line in lines if n > number and line.startswith(mark[1])}
+        return {n for n, line in lines if n >= start and not GIVEN.search(line)}
 
     def edits(self) -> list[Edit]:
         """All edits of the student's own lines after which the function is Python, each once."""
         edits: dict[str, Edit] = {}
-        for node, around in (pair for statement in self.own for pair in nodes_of(statement)):
-            for text, about in (change for kind in KINDS for change in kind(self, node, around)):
-                edit = self.edit(node, text, about or about_of(node, *around) or "a value")
-                edits.setdefault(self.syntax(edit), edit)
-        return [edit for text, edit in edits.items() if text not in ("", self.syntax())]
+        for node in self.own:
+            for edit in (self.edit(node, new) for new in replacements(self, node)):
+                edits.setdefault(self.syntax(edit.of(self.lines)), edit)
+        return [edit for text, edit in edits.items() if text not in ("", self.syntax(self.lines))]
 
-    def edit(self, node: ast.AST, text: str, about: str = "") -> Edit:
-        """Another text in a node's place; the comment behind it goes."""
+    def edit(self, node: ast.AST, new: ast.AST) -> Edit:
+        """Another node in a node's place; the comment behind it goes."""
+        text = code(new)
+        if isinstance(new, BARE) and isinstance(self.parents[node], OPERATORS):
+            text = f"({text})"
         first, last = (self.lines[n - 1].encode() for n in (node.lineno, node.end_lineno))
         before, after = first[: node.col_offset].decode(), last[node.end_col_offset :].decode()
         line = f"{before}{text}{after}".partition("  #")[0].rstrip()
-        return Edit(node.lineno, node.end_lineno, line, about)
+        return Edit(node.lineno, node.end_lineno, line, self.about(node, code(new)))
 
-    def syntax(self, edit: Edit | None = None) -> str:
-        """The function's syntax with an edit, as a text; "" where it is not Python."""
-        lines = (edit.of(self.lines) if edit else self.lines)[self.first - 1 : self.node.end_lineno]
+    def about(self, node: ast.AST, new: str) -> str:
+        """What an edit is about: the code that it takes away, or the code around."""
+        if new.endswith(".detach()"):
+            return "gradient"
+        text = code(node).replace(new, "", 1)
+        while node is not self.node:
+            for about, words in ABOUT.items():
+                if re.search(words, text, re.IGNORECASE):
+                    return about
+            text, node = code(node), self.parents[node]
+        return "a value"
+
+    def syntax(self, lines: Sequence[str]) -> str:
+        """The function's syntax in a file of such lines, as a text; "" where it is not Python."""
         with contextlib.suppress(SyntaxError, ValueError):
-            return ast.dump(ast.parse("\n".join(["class _:", *lines])))
+            part = lines[self.first - 1 : self.node.end_lineno]
+            return ast.dump(ast.parse("\n".join(["if 1:", *part])))
         return ""
 
 
-def code(node: ast.AST, around: Sequence[ast.AST] = ()) -> str:
-    """A node's code on one line; an operand of another operator is in brackets."""
-    text = ast.unparse(node).replace("'", '"')
-    is_bare = isinstance(node, ast.BinOp | ast.UnaryOp | ast.IfExp)
-    return f"({text})" if is_bare and around and isinstance(around[0], OPERATORS) else text
+def code(node: ast.AST) -> str:
+    """A node's code on one line."""
+    return ast.unparse(node).replace("'", '"')
 
 
-def about_of(*nodes: ast.AST) -> str:
-    """What code is about, by the first node that tells; "" if none does."""
-    codes = [code(node) for node in nodes if isinstance(node, ast.expr | ast.stmt)]
-    abouts = (a for c in codes for a, words in ABOUT.items() if re.search(words, c, re.IGNORECASE))
-    return next(abouts, "")
-
-
-def nodes_of(statement: ast.stmt) -> Iterator[tuple[Any, list[ast.AST]]]:
-    """A statement and its own expressions, each with the nodes around it, innermost first."""
-    waiting: list[tuple[ast.AST, list[ast.AST]]] = [(statement, [])]
-    for node, around in waiting:
-        yield node, around
-        children = (n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.stmt))
-        waiting += [(child, [node, *around]) for child in children]
-
-
-def is_of_self(node: ast.AST) -> bool:
-    """Whether this is ``self.name``, and read."""
-    is_read = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
-    return is_read and code(node.value) == "self"
+def replacements(f: Function, node: ast.AST) -> Iterator[ast.AST]:
+    """What may take a node's place: the eight kinds of edits, by the node."""
+    match node:
+        case ast.Call(func, args, keywords):
+            # 1. A call is left out: dropout(x) → x; x.transpose(1, 2) → x
+            is_method = re.match(r"\(*(\w*)", code(func))[1] in f.families[0]
+            yield from [func.value] if is_method and isinstance(func, ast.Attribute) else args[:1]
+            # 2. Neighbours are swapped: f(x, y) → f(y, x)
+            for n in range(len(args) - 1):
+                yield ast.Call(func, [*args[:n], args[n + 1], args[n], *args[n + 2 :]], keywords)
+        case ast.BinOp(left, op, right):
+            if not isinstance(op, ast.Add | ast.Mult | ast.Pow):
+                yield ast.BinOp(right, op, left)
+            # 3. An operand is left out: a + b → a, b; a / b → a
+            if not isinstance(op, ast.MatMult):
+                yield from [left, right] if isinstance(op, ast.Add | ast.Mult) else [left]
+            # 4. Another operator: a + b → a - b; a *= b → a /= b; if x → if not x
+            if type(op) in OTHERS:
+                yield ast.BinOp(left, OTHERS[type(op)](), right)
+        case ast.AugAssign(target, op, value) if type(op) in OTHERS:
+            yield ast.AugAssign(target, OTHERS[type(op)](), value)
+        # 5. Another axis or number: dim=-1 → dim=-2; 2 → 1; 0.5 → 1
+        case ast.UnaryOp(ast.USub(), ast.Constant(int() as value)):
+            yield ast.Name({1: "-2", 2: "-1"}.get(value, f"{value}"))
+        case ast.Constant(bool() as value):
+            yield ast.Constant(not value)
+        case ast.Constant(int() as value) if not isinstance(f.parents[node], ast.UnaryOp):
+            yield ast.Constant(value - 1 if value > 1 else value + 1)
+        case ast.Constant(float() as value):
+            yield ast.Name(f"{2 * value:g}")
+        # 6. Another name that the function uses
+        case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()) | ast.Constant(str()):
+            text = code(node)
+            for names in (names for names in f.families if text in names):
+                place = names.index(text) + 1
+                yield from map(ast.Name, [*names[place:], *names[: place - 1]][:3])
+    if node is getattr(f.parents[node], "test", None):
+        yield ast.UnaryOp(ast.Not(), node)
+    # 7. A line is left out
+    if isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.If):
+        yield ast.Pass()
+    # 8. No gradient comes back: x = f(y) → x = f(y).detach()
+    if isinstance(f.parents[node], ast.Assign | ast.Return) and isinstance(
+        node, ast.Call | ast.BinOp
+    ):
+        yield ast.Call(ast.Attribute(node, "detach"), [], [])
 
 
 def in_turns(edits: Iterable[Edit], rng: random.Random) -> list[Edit]:
@@ -172,84 +209,23 @@ def in_turns(edits: Iterable[Edit], rng: random.Random) -> list[Edit]:
     return [edit for _, edit in sorted(turns, key=lambda turn: turn[0])]
 
 
-# ---------------------------------------------------------------------------------------------
-# The eight kinds: what may take a node's place
-
-
-def in_calls(f: Function, node: ast.AST, around: Sequence[ast.AST]) -> Iterator[Change]:
-    """``dropout(x)`` → ``x``; ``x.transpose(1, 2)`` → ``x``; ``f(x, y)`` → ``f(y, x)``"""
-    if isinstance(node, ast.Call):
-        is_method = re.split(r"\W", code(node.func).lstrip("("))[0] in f.names
-        is_method &= isinstance(node.func, ast.Attribute)
-        kept = [node.func.value] if is_method else node.args[:1]
-        yield from ((code(value, around), about_of(node.func)) for value in kept)
-        parts = [code(part) for part in (*node.args, *node.keywords)]
-        for n in range(len(node.args) - 1):
-            swapped = [*parts[:n], parts[n + 1], parts[n], *parts[n + 2 :]]
-            yield f"{code(node.func)}({', '.join(swapped)})", ""
-
-
-def in_operations(f: Function, node: ast.AST, around: Sequence[ast.AST]) -> Iterator[Change]:
-    """``a + b`` → ``a``, ``b``, ``a - b``; ``a / b`` → ``a``, ``b / a``; ``x`` → ``not x``"""
-    symbol = SYMBOLS.get(type(getattr(node, "op", None)), "")
-    if isinstance(node, ast.BinOp):
-        left, right = code(node.left, [node]), code(node.right, [node])
-        if not isinstance(node.op, ast.MatMult):
-            yield code(node.left, around), about_of(node.right)
-        if symbol in ("+", "*"):
-            yield code(node.right, around), about_of(node.left)
-        if symbol in ("-", "/", "@"):
-            yield f"{right} {symbol} {left}", ""
-        if symbol in OTHERS:
-            yield f"{left} {OTHERS[symbol]} {right}", ""
-    elif isinstance(node, ast.AugAssign) and symbol in OTHERS:
-        yield f"{code(node.target)} {OTHERS[symbol]}= {code(node.value)}", ""
-    elif around and node is getattr(around[0], "test", None):
-        yield f"not ({code(node)})", ""
-
-
-def in_numbers(f: Function, node: ast.AST, around: Sequence[ast.AST]) -> Iterator[Change]:
-    """Another axis or number: ``dim=-1`` → ``dim=-2``, ``2`` → ``1``, ``0.5`` → ``1``"""
-    is_negative = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
-    value = node.operand.value if is_negative else getattr(node, "value", None)
-    if is_negative:
-        yield {1: "-2", 2: "-1"}.get(value, code(node.operand)), ""
-    elif isinstance(node, ast.Constant) and not isinstance(around[0], ast.UnaryOp):
-        if isinstance(value, bool):
-            yield str(not value), ""
-        elif isinstance(value, int):
-            yield str(value - 1 if value > 1 else value + 1), ""
-        elif isinstance(value, float):
-            yield f"{2 * value:g}", ""
-
-
-def in_names(f: Function, node: ast.AST, around: Sequence[ast.AST]) -> Iterator[Change]:
-    """Another variable, attribute of ``self`` or key that the function uses, or a neighbour."""
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-        yield from ((name, "") for name in after(f.names, node.id))
-    elif is_of_self(node):
-        yield from ((f"self.{name}", "") for name in after(f.attributes, node.attr))
-    elif isinstance(node, ast.Attribute) and node.attr in NEIGHBOURS:
-        yield f"{code(node.value)}.{NEIGHBOURS[node.attr]}", ""
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        keys = [*after(f.keys, node.value), NEIGHBOURS.get(node.value)]
-        yield from ((f'"{key}"', "") for key in keys if isinstance(key, str))
-
-
-def after(names: list[str], name: str) -> list[str]:
-    """The next three names, in a circle."""
-    place = names.index(name) + 1 if name in names else 2 * len(names)
-    return [other for other in (names + names)[place : place + 3] if other != name]
-
-
-def in_statements(f: Function, node: ast.AST, around: Sequence[ast.AST]) -> Iterator[Change]:
-    """A line is left out, ``pass`` where that is not Python; ``x = f(y)`` → ``f(y).detach()``"""
-    simple = isinstance(node, ast.Assign | ast.AugAssign | ast.Expr)
-    if simple or (isinstance(node, ast.If) and not node.orelse):
-        yield "" if f.syntax(f.edit(node, "")) else "pass", ""
-    is_value = around and isinstance(around[0], ast.Assign | ast.Return)
-    if is_value and isinstance(node, ast.Call | ast.BinOp):
-        yield f"{code(node, [ast.UnaryOp()])}.detach()", "gradient"
-
-
-KINDS = (in_calls, in_operations, in_numbers, in_names, in_statements)
+@contextlib.contextmanager
+def installed_source(file: str, source: str) -> Iterator[types.ModuleType]:
+    """While active, the module of that file of the student's is made from another source."""
+    name = module_of(file)
+    module = types.ModuleType(name)
+    module.__file__ = str(ROOT / file)
+    compiled = compile(source, module.__file__, "exec")
+    before = sys.modules.get(name)
+    # Whoever looks up the line of an exception finds this source, not the file's.
+    lines = source.splitlines(keepends=True)
+    linecache.cache[module.__file__] = (len(source), None, lines, module.__file__)
+    sys.modules[name] = module  # not by mock.patch.dict: it would forget what is imported meanwhile
+    try:
+        exec(compiled, module.__dict__)
+        yield module
+    finally:
+        linecache.cache.pop(module.__file__, None)
+        sys.modules.pop(name)
+        if before is not None:
+            sys.modules[name] = before

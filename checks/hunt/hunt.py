@@ -2,26 +2,24 @@
 
 A bug is an edit after which the function computes something else, and something else than every
 bug before it; what raises an exception is none, since any call shows it. A process of its own runs
-all code.
+all code (jobs.py).
 """
 
 from __future__ import annotations
 
 import json
-import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from checks.child import Child
 from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.edits import Edit, Function, in_turns
 from checks.report import INDENT, MOST_PRINTED, wrapped
 from training.files.errors import InputError
 from training.files.texts import read_text
 
-TESTS = "my_tests.py"
+TESTS, JOBS = "my_tests.py", "checks.hunt.jobs"
 TEST_OF = {  # the function that tests each task's
     "bert.attention": "test_attention",
     "bert.add_norm": "test_add_norm",
@@ -38,16 +36,6 @@ class Worthless(Exception):
     """Why a test says nothing about a function."""
 
 
-@dataclass(frozen=True)
-class Bug:
-    """An edit, the file's source with it, and what it changes first: where, and how."""
-
-    edit: Edit
-    source: str
-    where: str
-    text: str
-
-
 def hunt(tasks: Sequence[GradedTask], seed: int, limit: float | None = None) -> int:
     """Hunt in some tasks' functions; the exit status is 0 if the test of each is worth something.
 
@@ -61,95 +49,79 @@ def hunt(tasks: Sequence[GradedTask], seed: int, limit: float | None = None) -> 
         raise InputError(f"{TESTS} is not here: the handout of part 1 has one to begin with")
     read_text(ROOT / TESTS, plain=True)
     trouble = False
-    with Child(limit or LIMIT, "checks.hunt.jobs") as child:
+    with Child(limit or LIMIT, JOBS) as child:
         for task in tasks:
             try:
-                lines = Hunt(task, child).run(seed)
+                lines = result(task, child, seed)
             except Worthless as error:
                 trouble, lines = True, [str(error)]
             print(f"  {task.title}: {lines[0]}", *lines[1:], sep="\n", flush=True)
     return int(trouble)
 
 
-class Hunt:
-    """The hunt in one function."""
+def result(task: GradedTask, child: Child, seed: int) -> list[str]:
+    """What is said about a function's test, in lines; Worthless where it says nothing."""
+    test = TEST_OF[task.id]
+    for name in (*NEEDS.get(task.id, ()), task.id):
+        outcome, needed = ask(child, do="check", name=name), graded_task(name)
+        if outcome.status != "ok":
+            why = f": {outcome.findings[0].text}" if outcome.status == "wrong" else ""
+            raise Worthless(f"the hunt begins once {needed.function} is ok ({needed.check}){why}")
+    child.printed()  # by what was checked
+    if finding := failure(task, child):
+        fails = f"fails your own function, which is right: {finding.text}"
+        raise Worthless(f"{test} {'is not started' if finding.kind == 'not started' else fails}")
+    printed = [f"{INDENT}your test printed: {x}" for x in child.printed()[:MOST_PRINTED]]
+    outcome = ask(child, do="bugs", name=task.id, seed=seed, most=MOST)
+    if outcome.status != "ok":
+        raise Worthless(f"no bugs can be made: {outcome.findings[0].text}")
+    bugs = json.loads(outcome.about)
+    survivors = [bug for bug in bugs if not failure(task, child, bug["source"])]
+    if failure(task, child):
+        raise Worthless(f"{test} fails your own function at a later run: by chance, or by memory")
+    return [*summary(task, bugs, survivors), *printed, *listed(task, survivors)]
 
-    def __init__(self, task: GradedTask, child: Child):
-        self.task, self.child, self.test = task, child, TEST_OF[task.id]
 
-    def run(self, seed: int) -> list[str]:
-        """What is said about the function's test, in lines; Worthless where it says nothing."""
-        for name in (*NEEDS.get(self.task.id, ()), self.task.id):
-            outcome, task = self.ask("check", task=name), graded_task(name)
-            if outcome.status != "ok":
-                why = f": {outcome.findings[0].text}" if outcome.status == "wrong" else ""
-                raise Worthless(f"the hunt begins once {task.function} is ok ({task.check}){why}")
-        self.child.printed()  # by what was checked
-        self.try_on_right("your own function, which is right")
-        lines = [f"{INDENT}your test printed: {x}" for x in self.child.printed()[:MOST_PRINTED]]
-        function = Function(self.task, read_text(ROOT / self.task.file, plain=True))
-        bugs, survivors = self.bugs_in(function, seed), []
-        for number, bug in enumerate(bugs, start=1):
-            survivors += [bug] * (not self.failure(bug.source))
-            if number in (len(bugs) // 2, len(bugs)):
-                self.try_on_right("your own function at a later run: by chance, or by memory")
-        return [*self.summary(bugs, survivors), *lines, *self.listed(function, survivors)]
+def ask(child: Child, **job: Any) -> Outcome:
+    """The outcome of a job: what to do, and what that is given."""
+    return child.run(json.dumps(job), job["name"])
 
-    def ask(self, do: str, task: str = "", source: str = "") -> Outcome:
-        """What comes of a job (jobs.py); without a source, of the student's own file."""
-        job = {"do": do, "task": task or self.task.id, "source": source, "test": self.test}
-        return self.child.run(json.dumps(job), self.task.title)
 
-    def bugs_in(self, function: Function, seed: int) -> list[Bug]:
-        """The first bugs, those about each subject in turns."""
-        bugs: list[Bug] = []
-        for edit in in_turns(function.edits(), random.Random(seed)):
-            source = "\n".join(edit.of(function.lines))
-            outcome = self.ask("compare", source=source)
-            if outcome.status == "differs":
-                bugs.append(Bug(edit, source, outcome.about, outcome.findings[0].text))
-            if len(bugs) == MOST:
-                break
-        return bugs
+def failure(task: GradedTask, child: Child, source: str = "") -> Finding | None:
+    """How the test fails; Worthless where it ends Python, or does not end itself."""
+    test = TEST_OF[task.id]
+    outcome = ask(child, do="test", name=task.id, function=test, source=source)
+    (finding,) = outcome.findings or [None]
+    if finding and (outcome.status != "failed" or finding.kind == "exit"):
+        on = "a wrong function" if source else "your own function"
+        raise Worthless(f"{test} on {on}: {finding.text}")
+    return finding
 
-    def try_on_right(self, what: str) -> None:
-        """Run the test on the student's own function; Worthless if it fails."""
-        if failure := self.failure():
-            if failure.kind == "not started":
-                raise Worthless(f"{self.test} is not started")
-            raise Worthless(f"{self.test} fails {what}: {failure.text}")
 
-    def failure(self, source: str = "") -> Finding | None:
-        """How the test fails; Worthless where it ends Python, or does not end itself."""
-        outcome = self.ask("test", source=source)
-        (finding,) = outcome.findings or [None]
-        if finding and (outcome.status != "failed" or finding.kind == "exit"):
-            on = "a wrong function" if source else "your own function"
-            raise Worthless(f"{self.test} on {on}: {finding.text}")
-        return finding
+def summary(task: GradedTask, bugs: Sequence[dict], survivors: Sequence[dict]) -> list[str]:
+    """How many were caught, what survived by subject, and an input that the test lacks."""
+    caught = f"caught {len(bugs) - len(survivors)} of {len(bugs)}"
+    if not survivors:
+        return [caught]
+    kinds = Counter(bug["about"] for bug in survivors).most_common()
+    grouped = f"{len(survivors)} survived: {', '.join(f'{n} {about}' for about, n in kinds)}"
+    never = f": {TEST_OF[task.id]} never fails" * (len(survivors) == len(bugs))
+    every, left = (Counter(bug["where"] for bug in group) for group in (bugs, survivors))
+    where = max(left, key=lambda where: (left[where] / every[where], left[where]))
+    worth = f"worth a test: {where}: {left[where]} of {every[where]} bugs there survived"
+    return [f"{caught}{never}; {grouped}", *wrapped(worth)]
 
-    def summary(self, bugs: Sequence[Bug], survivors: Sequence[Bug]) -> list[str]:
-        """How many were caught, what survived by subject, and an input that the test lacks."""
-        caught = f"caught {len(bugs) - len(survivors)} of {len(bugs)}"
-        if not survivors:
-            return [caught]
-        kinds = Counter(bug.edit.about for bug in survivors).most_common()
-        grouped = f"{len(survivors)} survived: {', '.join(f'{n} {about}' for about, n in kinds)}"
-        never = f": {self.test} never fails" * (len(survivors) == len(bugs))
-        every, left = (Counter(bug.where for bug in group) for group in (bugs, survivors))
-        where = max(left, key=lambda where: (left[where] / every[where], left[where]))
-        worth = f"worth a test: {where}: {left[where]} of {every[where]} bugs there survived"
-        return [f"{caught}{never}; {grouped}", *wrapped(worth)]
 
-    def listed(self, function: Function, survivors: Sequence[Bug]) -> list[str]:
-        """Each survivor with its line, before and after, and what shows it."""
-        lines = []
-        for edit, text in ((bug.edit, bug.text) for bug in survivors):
-            code = [x.partition("  #")[0] for x in function.lines[edit.first - 1 : edit.last]]
-            before = " ".join(" ".join(code).split())
-            lines += [
-                f"{INDENT}survived  {self.task.file}:{edit.first}  {before}",
-                f"{INDENT} becomes  {edit.text.strip() or '(nothing)'}",
-                *wrapped(text),
-            ]
-        return lines
+def listed(task: GradedTask, survivors: Sequence[dict]) -> list[str]:
+    """Each survivor with its line, before and after, and what shows it."""
+    lines, own = [], read_text(ROOT / task.file, plain=True).split("\n")
+    for bug in survivors:
+        before = " ".join(
+            x.partition("  #")[0].strip() for x in own[bug["first"] - 1 : bug["last"]]
+        )
+        lines += [
+            f"{INDENT}survived  {task.file}:{bug['first']}  {before}",
+            f"{INDENT} becomes  {bug['text'].strip()}",
+            *wrapped(bug["why"]),
+        ]
+    return lines

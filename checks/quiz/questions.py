@@ -1,57 +1,67 @@
 """Questions about a student's function, in three steps of which only the second runs its code.
 
-``subject_of`` says what may be asked, from the text alone; runs.py makes numbers of that;
-``questions_of`` puts both into words. Of four options exactly one is true.
+``subject_of`` reads from the text alone what may be asked; ``numbers`` runs the function, and gives
+numbers and no text; ``questions_of`` puts both into words. Of four options exactly one is true.
 """
 
 from __future__ import annotations
 
 import ast
-import io
+import contextlib
+import importlib
 import itertools
 import random
 import re
-import tokenize
+import sys
+import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from checks.compare import TOLERANCES, is_close
-from checks.graded_tasks import GradedTask
-from checks.hunt.edits import Edit, Function, in_turns
+from checks.compare import TOLERANCES, factor_of, is_close
+from checks.fixed_dropout import FixedDropout, default_dtype
+from checks.graded_tasks import GradedTask, graded_task
+from checks.hunt.edits import Edit, Function, in_turns, installed_source
 from checks.inputs import in_words, make_inputs
 from checks.known import find, load_table
-from checks.part1.adamw_cases import CASES
-from checks.quiz.reasons import reason, variables
-from checks.quiz.runs import ways_of
+from checks.part1.adamw_cases import CASES, run_case
+from checks.part1.adamw_checks import KEPT, after_a_step
 from checks.references import load_references
+from checks.task import Outputs, outputs_of, task_of
 
-MOST_EDITS, MOST_OF_ATTENTION = 20, 10  # of a function; attention has the largest tensors
-ZEROS = {  # variations of the inputs: in words, and which input is 0
-    "bert.attention": {
-        "where all keys are 0": "key",
-        "where all queries are 0": "query",
-        "without padding": "mask",
-    },
-    "bert.add_norm": {"where `input` is 0": "input", "where `output` is 0": "attended"},
-    "bert.layer": {"where `hidden_states` is 0": "hidden", "without padding": "mask"},
-    "classifier.forward": {"where BERT's last hidden states are 0": "last_hidden_state"},
+PLACE = " (after attention)"  # of add_norm, which is also run after the feed-forward network
+RESULTS = {  # what the outputs of a task's run call the result
+    "bert.attention": "context",
+    "bert.add_norm": f"result{PLACE}",
+    "bert.layer": "result",
+    "bert.embed": "embeddings",
+    "classifier.forward": "logits",
 }
-WORDS = {  # an output as an option, by its kind
-    "values": "{} in evaluation mode",
-    "dropout": "{} in training mode",
-    "padding": "how much the padding influences {}",
+ZEROS = {  # (task, input that is 0 in one more run) → in words
+    ("bert.attention", "bert.attention/inputs/key"): "where all keys are 0",
+    ("bert.attention", "bert.attention/inputs/query"): "where all queries are 0",
+    ("bert.attention", "bert.attention/inputs/mask"): "without padding",
+    ("bert.add_norm", "bert.add_norm/inputs/input"): "where `input` is 0",
+    ("bert.add_norm", "bert.add_norm/inputs/attended"): "where `output` is 0",
+    ("bert.layer", "bert.layer/inputs/hidden"): "where `hidden_states` is 0",
+    ("bert.layer", "bert.layer/inputs/mask"): "without padding",
+    ("bert.embed", "weights/pos_embedding.weight"): "where all position embeddings are 0",
+    ("bert.embed", "weights/tk_type_embedding.weight"): "where all segment embeddings are 0",
+    ("classifier.forward", "classifier.forward/inputs/last_hidden_state"): "where BERT returns 0",
+    ("classifier.forward", "weights/head.bias"): "where the bias of the linear layer is 0",
 }
-OURS = re.compile(r"^(context|result|embeddings|logits)\b")  # what the checks call the result
+WHOLE_LAYER = {"bert.layer": "bert.layer, whole"}  # with the student's own attention and add_norm
+MOST_EDITS = 25  # of a function
 MISTAKE = "a mistake"  # what a question may be about
-PLACE = " (after attention)"  # of add_norm, where it is also run after the feed-forward network
 GIVEN = "There is padding in the batch, and weights and biases are random, unless said otherwise."
 OF_ADAMW = "A run has ten steps with lr=0.05 and no weight decay, unless said otherwise."
-CLEAR = 1e-6  # what a gradient is above that is not 0 by rounding only
-Numbers = Mapping[str, Tensor]
+TOLERANCE = TOLERANCES[torch.float64]
+Runs = Mapping[str, Outputs]  # of the function as it is ("0"), of each edit ("1", …), "stored"
 Claims = Mapping[str, tuple[bool, str]]  # option → whether it is true, and why
 Asked = Iterator[tuple[str, str, Claims]]  # what it is about, the question, what may be options
 
@@ -68,188 +78,248 @@ class Question:
     key: int
 
 
+def options_of(task_id: str) -> dict[str, str]:
+    """What an edit may change: an output of ``run`` → in words."""
+    if task_id == "optimizer.step":
+        return {f"|{case.output}": f"the run: {case.about}" for case in CASES}
+    what = RESULTS[task_id]
+    runs = {f"|values/{what}": "in evaluation mode", f"|dropout/{what}": "in training mode"}
+    runs |= {f"{zero}|values/{what}": x for (task, zero), x in ZEROS.items() if task == task_id}
+    return {key: f"the result {words}" for key, words in runs.items()}
+
+
 def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, Any]:
     """What may be asked about a function, as JSON has it; InputError where it is not there."""
     function, seed = Function(task, source), rng.randrange(10_000)
     while make_inputs(seed)["bert.attention/inputs/mask"].shape[-1] in (3, 6, 7):
         seed += 1  # until the length of the sentences is not another size, too
-    most = MOST_OF_ATTENTION if task.id == "bert.attention" else MOST_EDITS
-    inputs, is_adamw = in_words(task.id, seed), task.id == "optimizer.step"
+    inputs, top = in_words(task.id, seed), function.node.body[0]
+    is_docstring = ast.get_docstring(function.node) is not None
+    docstring = range(top.lineno, top.end_lineno + 1) if is_docstring else ()
+    lines = enumerate((re.split(r"(?:^|  ) *#", x)[0].rstrip() for x in function.lines), start=1)
+    own = range(function.first, function.node.end_lineno + 1)
     return {
         "task": task.id,
         "source": source,
         "seed": seed,
-        "zeros": ZEROS.get(task.id, {}),
-        "edits": [asdict(edit) for edit in in_turns(function.edits(), rng)[:most]],
-        "range": (function.first, function.node.end_lineno),
-        "names": [part.id for part in ast.walk(function.node) if isinstance(part, ast.Name)],
-        "words": sorted({*re.findall(r"\w+", f"{source} {' '.join(load_references())}")}),
-        "code": shown(function),
-        "given": f"{inputs}. {GIVEN}" if inputs else OF_ADAMW * is_adamw,
+        "edits": [asdict(edit) for edit in in_turns(function.edits(), rng)[:MOST_EDITS]],
+        "names": function.names,
+        "code": [(n, x) for n, x in lines if x and n in own and n not in docstring],
+        "given": f"{inputs}. {GIVEN}" if inputs else OF_ADAMW,
     }
 
 
-def shown(function: Function) -> list[tuple[int, str]]:
-    """The function's lines with their numbers, without docstring, comments and empty lines."""
-    lines, top = list(function.lines), function.node.body[0]
-    for token in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column].rstrip()
-    is_docstring = ast.get_docstring(function.node) is not None
-    hidden = range(top.lineno, top.end_lineno + 1) if is_docstring else ()
-    numbers = range(function.first, function.node.end_lineno + 1)
-    return [(n, lines[n - 1]) for n in numbers if n not in hidden and lines[n - 1].strip()]
+# ---------------------------------------------------------------------------------------------
+# Runs
 
 
-def questions_of(
-    subject: Mapping[str, Any], numbers: Numbers, rng: random.Random
-) -> Iterator[Question]:
-    """All questions about a function, the kinds in turns."""
-    kinds = [kind(subject, numbers, rng) for kind in (mistakes, changes, shapes, gradients)]
-    for about, text, claims in (q for row in itertools.zip_longest(*kinds) for q in row if q):
-        true = [option for option, (holds, _) in claims.items() if holds]
-        false = [option for option, (holds, _) in claims.items() if not holds]
-        if true and len(false) >= 3:
-            right = rng.choice(true)
-            options = rng.sample([right, *rng.sample(false, 3)], 4)
-            reasons = tuple(claims[option][1] for option in options)
-            key = options.index(right)
-            yield Question(subject["task"], about, text, tuple(options), reasons, key)
+def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
+    """What ``run`` gives of a function as it is (0|…), and with each edit (1|…, 2|…).
 
-
-def choose(
-    groups: Sequence[Sequence[Question]], count: int, sizes: tuple[int, ...]
-) -> list[Question]:
-    """So many questions, each about another edit, and about another subject while there is one.
-
-    Args:
-        groups: of each function its questions; the first functions are asked about first.
-        sizes: how many of each function, in one round after the other.
+    And stored|…: outputs on the stored inputs, which tell known mistakes.
     """
-    chosen: list[Question] = []
-    wrong = [[q] for group in groups for q in group if q.about == MISTAKE]
-    for group in (g for size in sizes for g in [*wrong, *groups] for _ in range(size)):
-        edits, abouts = {q.text.split(". ")[0] for q in chosen}, {q.about for q in chosen}
-        new = [q for q in group if q.text.split(". ")[0] not in edits and q not in chosen]
-        new = [q for q in new if q.about not in abouts] or new
-        chosen += new[:1] * (len(chosen) < count)
-    return sorted(chosen, key=lambda question: [q for g in groups for q in g].index(question))
+    task, edits = graded_task(subject["task"]), [Edit(**edit) for edit in subject["edits"]]
+    runs = versions(task, subject["source"].split("\n"), edits, subject["seed"])
+    made = {f"{n}|{name}": x for n, run in enumerate(runs) for name, x in run.items()}
+    if any(name.startswith("0|") for name in made):  # it does not raise
+        with installed_source(task.file, subject["source"]):
+            made |= {f"stored|{name}": output for name, output in outputs_of(task.id).items()}
+    return made
+
+
+def versions(
+    task: GradedTask, lines: Sequence[str], edits: Sequence[Edit], seed: int
+) -> Iterator[dict[str, Tensor]]:
+    """What ``run`` gives of a file's function, then with each edit; nothing where that raises."""
+    for text in (lines, *(edit.of(lines) for edit in edits)):
+        made = {}
+        with (
+            contextlib.suppress(Exception, SystemExit),
+            installed_source(task.file, "\n".join(text)),
+        ):
+            made = run(task, seed)
+        sys.setprofile(None)  # run sets it
+        yield made
+
+
+def run(task: GradedTask, seed: int) -> dict[str, Tensor]:
+    """What the function that is installed computes on random inputs, one of which may be 0.
+
+    zero|output                 one that is no tensor raises; 0 for a gradient that is None
+    zero|output|variable        its last value on the way there
+    """
+    variables, made = {}, {}
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "return" and frame.f_code.co_qualname == task.function:
+            values = {n: v for n, v in frame.f_locals.items() if isinstance(v, Tensor | float)}
+            variables.update({n: torch.as_tensor(v).detach().clone() for n, v in values.items()})
+
+    ignored = warnings.catch_warnings(action="ignore")  # of what edits do
+    with default_dtype(torch.float64), FixedDropout(), ignored:
+        sys.setprofile(note)
+        for zero, outputs in steps_of(task.id, seed):
+            for name, output in outputs.items():
+                is_missing = output is None and name.startswith("gradients/")
+                made[f"{zero}|{name}"] = torch.zeros(()) if is_missing else output.detach()
+                made |= {f"{zero}|{name}|{variable}": x for variable, x in variables.items()}
+            variables.clear()
+    return made
+
+
+def steps_of(task_id: str, seed: int) -> Iterator[tuple[str, Outputs]]:
+    """The steps of a task's run on random inputs; and again with each input that may be 0."""
+    if task_id == "optimizer.step":
+        adamw = importlib.import_module("optimizer").AdamW
+        yield from (("", {case.output: run_case(adamw, case)}) for case in CASES)
+        yield "", {KEPT: after_a_step(adamw)[1]}
+        return
+    inputs, task = make_inputs(seed), task_of(WHOLE_LAYER.get(task_id, task_id))
+    for zero in ("", *(zero for about, zero in ZEROS if about == task_id)):
+        changed = {zero: torch.zeros_like(inputs[zero])} if zero else {}
+        yield from ((zero, outputs) for outputs in task.steps(inputs | changed))
 
 
 # ---------------------------------------------------------------------------------------------
-# The kinds
+# Questions
 
 
-def mistakes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
+def questions_of(
+    subject: Mapping[str, Any], numbers: Mapping[str, Tensor], rng: random.Random
+) -> Iterator[Question]:
+    """All questions about a function, the kinds in turns, each about another edit."""
+    runs: Runs = defaultdict(dict)
+    for key, number in numbers.items():
+        head, _, name = key.partition("|")
+        if head == "stored" or isinstance(number, Tensor):
+            runs[head][name] = number
+    kinds, asked = [mistakes, *rng.sample([changes, shapes, gradients], 3)], set()
+    made = [
+        [q for x in kind(subject, runs) if (q := question(subject["task"], *x, rng))]
+        for kind in kinds
+    ]
+    for each in (q for row in itertools.zip_longest(*made) for q in row if q):
+        edit = each.text.split(". ")[0]
+        if edit not in asked:
+            asked.add(edit)
+            yield each
+
+
+def question(
+    task_id: str, about: str, text: str, claims: Claims, rng: random.Random
+) -> Question | None:
+    """A question with four of these options, one of them true; None where there are too few."""
+    true = [option for option, (is_true, _) in claims.items() if is_true]
+    false = [option for option, (is_true, _) in claims.items() if not is_true]
+    if not true or len(false) < 3:
+        return None
+    right = rng.choice(true)
+    options = rng.sample([right, *rng.sample(false, 3)], 4)
+    reasons = tuple(claims[option][1] for option in options)
+    return Question(task_id, about, text, tuple(options), reasons, options.index(right))
+
+
+def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
+    """So many questions: those about mistakes, two of each function while that is enough, others.
+
+    Args:
+        groups: of each function its questions.
+    """
+    every = [question for group in groups for question in group]
+    first = [question for question in every if question.about == MISTAKE]
+    order = dict.fromkeys([*first, *(q for group in groups for q in group[:2]), *every])
+    return sorted([*order][:count], key=every.index)
+
+
+def mistakes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     """Which of the known mistakes the function makes."""
-    outputs = {k.partition("|")[2]: v for k, v in numbers.items() if k.startswith("stored|")}
-    found = {mistake.name for mistake in find(subject["task"], outputs)[0]} if outputs else set()
+    stored = runs["stored"]
+    found = {mistake.name for mistake in find(subject["task"], stored)[0]} if stored else set()
     known = load_table(subject["task"]).mistakes.values() if found else ()
     text = "The function does not compute what the task asks. What is true of it?"
     yield MISTAKE, text, {m.says: (m.name in found, m.hint * (m.name in found)) for m in known}
 
 
-def changes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
+def changes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     """What an edit changes, or what it does not change."""
-    variations = ["", *subject["zeros"]]
     for version, edit in enumerate(subject["edits"], start=1):
-        claims = {}
-        for key, before in numbers.items():
-            head, _, output = key.partition("|")
-            after = numbers.get(key.replace("0/", f"{version}/", 1))
-            if not head.startswith("0/") or after is None or before is None:
-                continue
-            if option := option_of(subject["task"], output, variations[int(head[2:])]):
-                is_same = is_close(after, before, TOLERANCES[torch.float64])
-                claims[option] = is_same, reason(subject, numbers, key, version, is_same)
-        for wanted, verb in rng.sample([(False, "changes"), (True, "stays the same")], 2):
+        before, after = runs["0"], runs[f"{version}"]
+        claims = {
+            option: difference(subject["names"], edit["first"], before, after, key)
+            for key, option in options_of(subject["task"]).items()
+            if key in before and key in after
+        }
+        for wanted, verb in ((False, "changes"), (True, "stays the same")):
             asked = {option: (same is wanted, why) for option, (same, why) in claims.items()}
             yield edit["about"], f"Suppose {Edit(**edit)}. Which of these {verb}?", asked
 
 
-def option_of(task_id: str, output: str, variation: str) -> str:
-    """An output as an option; "" where it is none."""
-    kind, _, what = output.partition("/")
-    if task_id == "optimizer.step":
-        abouts = {case.output: f"the run: {case.about}" for case in CASES}
-        return abouts.get(output, "")
-    what = what.replace(PLACE, "").replace("pieces", "tokens")
-    is_one = kind in WORDS and OURS.match(what) and "|" not in what and "feed-forward" not in what
-    if not is_one or (kind == "padding" and task_id != "bert.attention"):
-        return ""
-    if variation and (kind != "values" or not OURS.fullmatch(what)):
-        return ""
-    return f"{WORDS[kind].format(OURS.sub('the result', what))} {variation}".strip()
+def difference(
+    names: Mapping[str, int], line: int, before: Outputs, after: Outputs, key: str
+) -> tuple[bool, str]:
+    """Whether an edit of a line leaves an output as it is; what changes first on the way to it.
+
+    Args:
+        names: the variables, with their lines.
+    """
+    keys = {f"`{name}` (line {n})": f"{key}|{name}" for name, n in names.items()}
+    changed = {}
+    for words, k in (keys | {"it": key}).items():
+        if k in before and k in after and not is_close(after[k], before[k], TOLERANCE):
+            changed[words] = told(before[k], after[k])
+    is_same = "it" not in changed
+    for words, text in changed.items():
+        return is_same, f"{words} {text}{', without effect' * is_same}"
+    return True, f"line {line} computes the same there"
 
 
-def shapes(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
-    """What shape a variable has after a line."""
-    in_evaluation = (key for key in numbers if key.startswith("0/0|values/"))
-    results = (key for key in in_evaluation if option_of(subject["task"], key[4:], ""))
-    key = min(results, key=len, default="")
-    values, code = variables(subject, numbers, key), dict(map(tuple, subject["code"]))
-    for time, line, name in rng.sample([*values], len(values)):
-        size, used = tuple(values[time, line, name].shape), {}
-        for (_, earlier, other), value in values.items():
-            if earlier < line and re.search(rf"\b{other}\b", code.get(line, "")):
-                used[other] = tuple(value.shape)
-        is_known = size in used.values() or str(size) in subject["given"]
-        if time != 1 or not 1 < len(size) < 5 or is_known:
-            continue
-        near = {tuple(v.shape): f"`{other}` has it" for (*_, other), v in values.items()}
-        for version, edit in enumerate(subject["edits"], start=1):
-            edited = variables(subject, numbers, key.replace("0/", f"{version}/", 1))
-            if (other := edited.get((time, line, name))) is not None:
-                near.setdefault(tuple(other.shape), f"so it would be if {Edit(**edit)}")
-        near = dict.fromkeys(itertools.permutations(size), "its axes are in another order") | near
-        claims = {str(other): (False, why) for other, why in near.items() if len(other) > 1}
-        of = ", ".join(f"`{other}` {shape}" for other, shape in used.items())
-        claims[str(size)] = True, f"line {line} makes it{' of ' * bool(of)}{of}"
-        yield "a shape", f"What is the shape of `{name}` after line {line}?", claims
+def told(before: Tensor, after: Tensor) -> str:
+    """How a value differs: its shape, a factor, or the number that differs most."""
+    if before.shape != after.shape:
+        return f"has the shape {tuple(after.shape)} instead of {tuple(before.shape)}"
+    if (factor := factor_of(after, before)) is not None:
+        return f"is {factor:.5g} times what it was"
+    most = (after - before).abs().nan_to_num().argmax()
+    place = [n.item() for n in torch.unravel_index(most, before.shape)]
+    old, new = (value.flatten()[most].item() for value in (before, after))
+    return f"is {new:.5g} instead of {old:.5g}{f' at {place}' if place else ''}"
 
 
-def gradients(subject: Mapping[str, Any], numbers: Numbers, rng: random.Random) -> Asked:
-    """Which of three inputs or parameters get a gradient, also after an edit that matters."""
-    plain = largest(subject, numbers, 0)
-    for version, edit in enumerate([None, *subject["edits"]]):
-        for way, has in largest(subject, numbers, version).items():
-            clear = {n: size > CLEAR for n, size in has.items() if size > CLEAR or size == 0}
-            before = {n: size > CLEAR if edit else True for n, size in plain.get(way, {}).items()}
-            told = [n for n, gets in clear.items() if n in before and gets != before[n]]
-            others = [n for n, gets in clear.items() if n not in told and gets]
-            if not told or not others:
-                continue
-            names = rng.sample(told, min(len(told), rng.choice((1, 2))))
-            names += rng.sample(others, min(len(others), 3 - len(names)))
-            sets = [s for n in range(len(names) + 1) for s in itertools.combinations(names, n)]
-            right = tuple(name for name in names if clear[name])
-            sizes = f"the largest numbers: {', '.join(f'`{n}` {has[n]:.2g}' for n in names)}"
-            claims = {listed(s): (s == right, sizes * (s == right)) for s in sets}
-            text = f"{f'Suppose {Edit(**edit)}. ' if edit else ''}A loss is computed of {way}. "
-            text += f"Which of {listed(names)} get a gradient other than 0?"
+def shapes(subject: Mapping[str, Any], runs: Runs) -> Asked:
+    """What shape a variable has in the end, where neither an input nor its line gives it away."""
+    key, code = next(iter(options_of(subject["task"]))), dict(map(tuple, subject["code"]))
+    values = {n: runs["0"].get(f"{key}|{n}") for n in subject["names"]}
+    shape_of = {n: tuple(value.shape) for n, value in values.items() if value is not None}
+    for name, size in shape_of.items():
+        line = subject["names"][name]
+        words = {*re.findall(r"\w+", code.get(line, ""))} - {name}
+        used = {other: shape for other, shape in shape_of.items() if other in words}
+        if 1 < len(size) < 5 and size not in used.values() and str(size) not in subject["given"]:
+            claims = {f"{s}": (False, "another order") for s in itertools.permutations(size)}
+            claims |= {f"{s}": (False, f"`{n}` has it") for n, s in shape_of.items() if len(s) > 1}
+            of = ", ".join(f"`{other}` {shape}" for other, shape in used.items())
+            claims[f"{size}"] = True, f"line {line} makes it{' of ' * bool(of)}{of}"
+            yield "a shape", f"What is the shape of `{name}` when the function returns?", claims
+
+
+def gradients(subject: Mapping[str, Any], runs: Runs) -> Asked:
+    """Which of three inputs or parameters get a gradient, after an edit that matters."""
+    start = f"{subject['task']}/"
+    names = [n.removeprefix(start) for n in load_references() if n.startswith(f"{start}gradients/")]
+    keys = {f"`{n[10:].removesuffix(PLACE)}`": f"|{n}" for n in names if "feed-forward" not in n}
+    for version, edit in enumerate(subject["edits"], start=1):
+        before, after = (
+            {name: run[key].abs().max().item() for name, key in keys.items() if key in run}
+            for run in (runs["0"], runs[f"{version}"])
+        )
+        clear = [n for n in after if n in before and (after[n] == 0 or 1e-6 < after[n] < 1e30)]
+        lost = [name for name in clear if (before[name] > 0) != (after[name] > 0)]
+        three = sorted([*lost[:2], *(name for name in clear if name not in lost)][:3])
+        if lost and len(three) == 3:
+            sets = [s for n in range(4) for s in itertools.combinations(three, n)]
+            right = tuple(name for name in three if after[name] > 0)
+            why = f"the largest numbers: {', '.join(f'{n} {after[n]:.2g}' for n in three)}"
+            claims = {", ".join(s) or "none": (s == right, why * (s == right)) for s in sets}
+            text = f"Suppose {Edit(**edit)}. A loss is computed of the result. "
+            text += f"Which of {', '.join(three)} get a gradient other than 0?"
             yield "a gradient", text, claims
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names as a list in words."""
-    *first, last = [f"`{name}`" for name in names] or ["none"]
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def largest(
-    subject: Mapping[str, Any], numbers: Numbers, version: int
-) -> dict[str, dict[str, float]]:
-    """Of a version: what a loss is computed of → name → the largest number of its gradient."""
-    ways = [f"what `{m}` returns, with option={o!r}" for o, m in ways_of(subject["task"])]
-    made: dict[str, dict[str, float]] = {way: {} for way in ["the result", *ways]}
-    for key, value in numbers.items():
-        head, output, *names = key.split("|")
-        name = names[0] if names else output.removeprefix("gradients/").removesuffix(PLACE)
-        is_known = set(re.findall(r"\w+", name)) <= set(subject["words"])  # no other text gets in
-        is_one = output.isdigit() if names else output.startswith("gradients/")
-        if head == f"{version}/0" and is_one and is_known and "(" not in name:
-            way = ways[int(output)] if names else "the result"
-            rows = enumerate(value.tolist()) if value.dim() else ()
-            made[way] |= {f"{name}[{row}]": x for row, x in rows} or {name: value.item()}
-    return made

@@ -13,7 +13,9 @@ from typing import Any
 
 from checks.child import Child
 from checks.graded_tasks import GradedTask, graded_task
+from checks.hunt.hunt import JOBS, TEST_OF
 
+QUIZZED = (*TEST_OF, "classifier.forward")  # the tasks whose functions are asked about
 COUNT, LETTERS = 5, "abcd"  # questions, options
 
 
@@ -25,19 +27,22 @@ def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
     """
     seed = 1 + secrets.randbelow(10_000) if seed is None else seed
     print(f"{COUNT} questions about your own code; --seed {seed} asks the same ones again")
+    job = {"do": "quiz", "seed": seed, "count": COUNT, "names": [task.id for task in tasks]}
     made: dict[str, Any] = {"questions": [], "notes": []}
     right = answered = 0
     try:
-        with Child(limit, "checks.quiz.jobs") as child:
-            outcome = child.run(" ".join([f"{seed} {COUNT}", *(t.number for t in tasks)]), "quiz")
+        with Child(limit, JOBS) as child:
+            outcome = child.run(json.dumps(job), "quiz")
         if outcome.status != "ok":
             print(f"no questions: {outcome.findings[0].text}")
             return 1
         made, shown = json.loads(outcome.about), ""
         for question in made["questions"]:
-            if question["task"] != shown:
+            if question["task"] != shown:  # a function is shown once
                 shown = question["task"]
-                show(graded_task(shown), made["subjects"][shown])
+                task, subject = graded_task(shown), made["subjects"][shown]
+                print(f"\n{task.file}, {task.title}")
+                print(*(f"{n:5}  {x}" for n, x in subject["code"]), subject["given"], sep="\n")
             right, answered = right + ask(question), answered + 1
     except (EOFError, KeyboardInterrupt):
         print()
@@ -45,30 +50,17 @@ def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
     return 0 if made["questions"] else 1
 
 
-def show(task: GradedTask, subject: Mapping[str, Any]) -> None:
-    """Show a function once, before the first question about it."""
-    print(f"\n{task.file}, {task.title}")
-    print(*(f"{number:5}  {line}" for number, line in subject["code"]), subject["given"], sep="\n")
-
-
 def ask(question: Mapping[str, Any]) -> bool:
-    """Ask a question, read the choice, show the answer; whether it was right."""
-    print(f"\n{question['text']}")
-    for letter, option in zip(LETTERS, question["options"], strict=True):
-        print(f"  {letter}) {option}")
-    right = LETTERS[question["key"]]
-    while (answer := choice()) not in LETTERS:
-        print("one letter: a, b, c or d")
+    """Ask a question, read the choice, show the answer; EOFError where there is no more input."""
+    options = dict(zip(LETTERS, question["options"], strict=True))
+    print(f"\n{question['text']}", *(f"  {x}) {text}" for x, text in options.items()), sep="\n")
+    right, answer = LETTERS[question["key"]], ""
+    while answer not in options:
+        print("one letter: a, b, c or d\n" * bool(answer), end="your answer: ", flush=True)
+        if not (line := sys.stdin.readline() if sys.stdin else ""):  # closed: it is None
+            raise EOFError
+        answer = line.strip().lower() or "?"
     print(f"{'right' if answer == right else 'no'}: {right}")
-    for letter, reason in zip(LETTERS, question["reasons"], strict=True):
-        print(f"  {letter}) {reason}" if reason else "", end="\n" * bool(reason))
+    reasons = zip(LETTERS, question["reasons"], strict=True)
+    print(*(f"  {letter}) {why}\n" for letter, why in reasons if why), sep="", end="")
     return answer == right
-
-
-def choice() -> str:
-    """What is typed, or piped in; EOFError at the end."""
-    print("your answer: ", end="", flush=True)
-    line = sys.stdin.readline() if sys.stdin else ""  # closed: it is None
-    if not line:
-        raise EOFError
-    return line.strip().lower() or "?"

@@ -22,8 +22,7 @@ from support import ROOT, as_process, assert_refused, needs_sandbox, one_line_er
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task
 from checks.part2.submission import FILES as PART_2_FILES
-from checks.quiz import runs
-from checks.quiz.questions import Question, subject_of
+from checks.quiz.questions import Question, numbers, subject_of
 from course import grade, settings, viva
 from course.grading import batch, cache, marks, points
 from course.grading.judging.submission import Judged
@@ -648,22 +647,20 @@ def test_a_sheet_shows_hostile_code_as_text(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("0/0|gradients/{}", torch.ones(())),
-        ("0/0|values/context|1:69:{}", torch.ones(2, 3)),
-        ("0/0|values/context|²:69:scores", torch.ones(2, 3)),
-        ("0/0|values/context|1:69:scores", torch.ones(1, 2, 1, 2, 1, 2, 1, 2, 1, 2)),
+        ("0||gradients/{}", torch.ones(())),
+        ("0||values/context|{}", torch.ones(2, 3)),
+        ("0||values/context|scores", torch.ones(1, 2, 1, 2, 1, 2, 1, 2, 1, 2)),
         ("{}", torch.ones(())),
-        ("0/99|values/context", torch.ones(2)),
+        ("99||values/context", torch.ones(2)),
         ("stored|values/context", torch.ones(1)),
-        ("0/0|values/context", torch.ones(2, dtype=torch.bool)),
+        ("0||values/context", torch.ones(2, dtype=torch.bool)),
     ],
 )
 def test_what_the_sandbox_sends_never_becomes_text(name, value):
     """A page can be forged by no name: text comes from the source that was parsed, and from us."""
     forged = "the key is a"
     subject = subject_for(SOURCE)
-    numbers = {key: tensor for key, tensor in runs.numbers(subject).items() if tensor is not None}
-    reply = protocol.Reply("ran", numbers | {name.format(forged): value})
+    reply = protocol.Reply("ran", numbers(subject) | {name.format(forged): value})
     for question in viva.asked_of(subject, reply, random.Random(1)):
         assert forged not in str(question)
     assert viva.asked_of(subject, protocol.Reply("ran", {}), random.Random(1)) == []

@@ -195,4 +195,4 @@ def viva_subjects(
 
 def viva_numbers(_: dict[str, Tensor], subject: dict[str, Any]) -> dict[str, Any]:
     """The numbers of one subject, with the group's files."""
-    return importlib.import_module("checks.quiz.runs").numbers(subject)
+    return importlib.import_module("checks.quiz.questions").numbers(subject)
