@@ -59,7 +59,7 @@ def hunt(tasks: Sequence[GradedTask], seed: int, limit: float | None = None) -> 
     """
     if not (ROOT / TESTS).is_file():
         raise InputError(f"{TESTS} is not here: the handout of part 1 has one to begin with")
-    read_text(ROOT / TESTS, plain=True)
+    read_text(ROOT / TESTS)
     trouble = False
     with Child(limit or LIMIT, "checks.hunt.jobs") as child:
         for task in tasks:
@@ -87,7 +87,7 @@ class Hunt:
         self.child.printed()  # by what was checked
         self.try_on_right("your own function, which is right")
         lines = [f"{INDENT}your test printed: {x}" for x in self.child.printed()[:MOST_PRINTED]]
-        function = Function(self.task, read_text(ROOT / self.task.file, plain=True))
+        function = Function(self.task, read_text(ROOT / self.task.file))
         bugs, survivors = self.bugs_in(function, seed), []
         for number, bug in enumerate(bugs, start=1):
             survivors += [bug] * (not self.failure(bug.source))

@@ -44,7 +44,7 @@ def run(job: str) -> Outcome:
     task = graded_task(asked["task"])
     if asked["do"] == "check":
         return jobs.run(task.id)
-    right = read_text(ROOT / task.file, plain=True)
+    right = read_text(ROOT / task.file)
     with warnings.catch_warnings(action="ignore"):
         if asked["do"] == "compare":
             return compared(task, asked["source"], right)
@@ -95,7 +95,7 @@ def computed(task: GradedTask, source: str) -> Outputs:
 def run_test(task: GradedTask, test: str) -> None:
     """Run a test of my_tests.py on what the module of the task's file has."""
     names: dict[str, Any] = {"__name__": TESTS.removesuffix(".py")}
-    exec(compile(read_text(ROOT / TESTS, plain=True), str(ROOT / TESTS), "exec"), names)
+    exec(compile(read_text(ROOT / TESTS), str(ROOT / TESTS), "exec"), names)
     if test not in names:
         raise NotImplementedError
     owner, method = task.function.split(".")

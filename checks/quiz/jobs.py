@@ -22,7 +22,7 @@ def run(job: str) -> Outcome:
     rng, groups, subjects, notes = random.Random(int(seed)), [], {}, []
     for task in map(graded_task, rng.sample(tasks, len(tasks))):
         try:
-            subject = subject_of(task, read_text(ROOT / task.file, plain=True), rng)
+            subject = subject_of(task, read_text(ROOT / task.file), rng)
         except InputError as error:
             notes.append(f"{task.title} is left out: {error}")
             continue
