@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from config import BertConfig
 from training.files.course_files import WEIGHT_FILES
 from training.files.errors import InputError
-from training.files.hub import find_model, prefix_of
+from training.files.hub import find_model
 from training.files.weights import read_weights
 from training.files.writing import write_json, write_whole
 from utils import get_parameter_dtype
@@ -129,8 +129,7 @@ class BertPreTrainedModel(nn.Module):
             config = BertConfig.from_pretrained(name_or_path, local_files_only)
         accepted = inspect.signature(cls.__init__).parameters
         own = {key: kwargs.pop(key) for key in list(kwargs) if key in accepted}
-        for key, value in kwargs.items():
-            setattr(config, key, value)
+        vars(config).update(kwargs)
         model = cls(config, *args, **own)
         model.load_hf_weights(read_weights(folder), source=str(folder))
         model.eval()
@@ -144,19 +143,12 @@ class BertPreTrainedModel(nn.Module):
         """
         core = getattr(self, "bert", self)  # a subclass may hold its encoder as .bert
         parameters = dict(core.named_parameters())
-        if twice := [name for name in tensors if f"bert.{name}" in tensors]:
-            raise InputError(f"{source} holds two of {_shorten(twice)}, with and without 'bert.'")
         tensors = {canonical_name(name): tensor for name, tensor in tensors.items()}
         names = dict(weight_names(len(core.bert_layers)))
         missing = [name for name in names if name not in tensors]
-        required = [name for name in missing if not name.startswith(POOLER)]
-        if required:
-            remedy = "it is not a checkpoint of this architecture"
-            if prefix := prefix_of(tensors):
-                remedy = f"its names begin with {prefix!r}; if it is a BERT, take that off"
-            raise InputError(
-                f"{source} lacks {len(required)} of BERT's tensors: {_shorten(required)}; " + remedy
-            )
+        if required := [name for name in missing if not name.startswith(POOLER)]:
+            what = f"{source} lacks {len(required)} of BERT's tensors: {_shorten(required)}"
+            raise InputError(f"{what}; it is not a checkpoint of this architecture")
         wrong = [
             f"{name} is {tuple(tensors[name].shape)}, "
             f"the config says {tuple(parameters[ours].shape)}"
@@ -179,9 +171,9 @@ class BertPreTrainedModel(nn.Module):
 
     def to_hf_weights(self) -> dict[str, Tensor]:
         """The tensors under Hugging Face's names (without a prefix), contiguous, on the CPU."""
-        state = getattr(self, "bert", self).state_dict()
-        layers = len(getattr(self, "bert", self).bert_layers)
-        return {theirs: state[ours].cpu().contiguous() for theirs, ours in weight_names(layers)}
+        core = getattr(self, "bert", self)
+        state, names = core.state_dict(), weight_names(len(core.bert_layers))
+        return {theirs: state[ours].cpu().contiguous() for theirs, ours in names}
 
     def save_pretrained(
         self, folder: str | Path, classifier: nn.Linear | None = None, **entries: Any
@@ -209,8 +201,8 @@ class BertPreTrainedModel(nn.Module):
             values["id2label"] = {str(i): f"LABEL_{i}" for i in labels}
             values["label2id"] = {f"LABEL_{i}": i for i in labels}
             tensors = {f"bert.{name}": tensor for name, tensor in tensors.items()}
-            tensors["classifier.weight"] = classifier.weight.detach().cpu().contiguous()
-            tensors["classifier.bias"] = classifier.bias.detach().cpu().contiguous()
+            head = classifier.state_dict(prefix="classifier.")
+            tensors |= {name: tensor.cpu().contiguous() for name, tensor in head.items()}
         write_folder(folder, values | entries, tensors)
 
 

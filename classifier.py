@@ -23,13 +23,13 @@ from training.cli.flags import hint_at_rate, print_settings, standard_input, wit
 from training.cli.scripts import run_script, stop_at_stubs
 from training.cli.sentiment_flags import (
     ClassifierFlags,
-    classes_of,
     get_args,
     is_ours,
     output_stem,
     plan,
     report_of,
 )
+from training.files.course_files import class_names
 from utils import seed_everything
 
 SentimentDataset, SentimentTestDataset = (  # the course's names
@@ -117,7 +117,8 @@ def read_data(args: ClassifierFlags, splits: tuple[str, ...] = ("train", "dev", 
     dev_set = SentimentDataset(load_data(args.dev, "dev", num_labels), args)
     if "test" in splits and args.test:
         test_set = SentimentTestDataset(load_data(args.test, "test"), args)
-    return Data(train_set, dev_set, test_set, classes_of(args, num_labels))
+    classes = class_names(args.dev, num_labels, args.labels)
+    return Data(train_set, dev_set, test_set, classes)
 
 
 def new_model(args: ClassifierFlags, classes: list[str]) -> tuple[nn.Module, SimpleNamespace]:

@@ -10,8 +10,6 @@ from training.files.errors import InputError, values_of
 from training.files.hub import find_model
 from training.files.texts import read_json
 
-LARGEST = 2**20  # of any size: the largest vocabularies have about a million words
-
 
 @dataclass(init=False)
 class BertConfig:
@@ -39,42 +37,24 @@ class BertConfig:
     def __init__(self, **values: Any):
         for field in fields(self):
             value = values.pop(field.name, field.default)
-            sizes = range(0 if field.name == "pad_token_id" else 1, LARGEST + 1)
-            if isinstance(value, bool):
-                raise ValueError(f"{field.name} must be a number or a text, not {value!r}")
-            if field.type == "int" and not (isinstance(value, int) and value in sizes):
-                raise ValueError(
-                    f"{field.name} must be a whole number from {sizes[0]} to {LARGEST:,}, "
-                    f"not {value!r}"
-                )
-            if field.type == "float" and not (isinstance(value, (int, float)) and 0 <= value <= 1):
+            least = 0 if field.name == "pad_token_id" else 1
+            if field.type == "int" and not (isinstance(value, int) and value >= least):
+                raise ValueError(f"{field.name} must be a whole number from {least}, not {value!r}")
+            if field.type == "float" and not 0 <= value <= 1:
                 raise ValueError(f"{field.name} must be a number from 0 to 1, not {value!r}")
             setattr(self, field.name, value)
-        for name, value in values.items():
-            setattr(self, name, value)
+        vars(self).update(values)
         if self.pad_token_id >= self.vocab_size:
-            raise ValueError(
-                f"pad_token_id {self.pad_token_id} is not below vocab_size {self.vocab_size}"
-            )
+            raise ValueError(f"pad_token_id {self.pad_token_id} is not below {self.vocab_size}")
         if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size {self.hidden_size} is not a multiple of "
-                f"num_attention_heads {self.num_attention_heads}"
-            )
+            shape = f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads"
+            raise ValueError(f"{shape} {self.num_attention_heads}")
         if self.hidden_act != "gelu":
-            raise ValueError(
-                f"hidden_act {self.hidden_act!r}: this BERT computes the exact GELU ('gelu') only"
-            )
+            raise ValueError(f"hidden_act {self.hidden_act!r}: only the exact 'gelu' is here")
 
     @classmethod
     def from_json(cls, path: str | Path) -> BertConfig:
         """Read a Hugging Face ``config.json``; InputError if it is not one of a BERT."""
-        path = Path(path)
-        if path.with_name("bert_config.json").is_file() and not path.is_file():
-            raise InputError(
-                f"{path.parent} is a checkpoint for TensorFlow; take the model as transformers "
-                "saves it"
-            )
         values = read_json(path)
         what, remedy = f"{path} is not the configuration of a BERT", "take another model"
         with values_of(what, f"{remedy}, such as bert-base-uncased"):
@@ -85,7 +65,7 @@ class BertConfig:
             ):
                 if values.get(name, ours) != ours:
                     raise ValueError(f"its {name} is {values[name]!r}, not {ours!r}")
-            return cls(**(values | {"name_or_path": str(path.parent)}))
+            return cls(**(values | {"name_or_path": str(Path(path).parent)}))
 
     @classmethod
     def from_pretrained(
@@ -98,22 +78,11 @@ class BertConfig:
         return cls(**(vars(config) | values))
 
     def check_classes(self, classes: int) -> None:
-        """InputError where a head's outputs are not the logits of classes that exclude another.
-
-        transformers takes a single output for a number; config.json may name another problem.
-        """
-        fitting = "single_label_classification"
-        problem = getattr(self, "problem_type", None) or fitting
-        if classes < 2:
-            problem = "regression"
-        for name in getattr(self, "architectures", None) or ():
-            if name.endswith(("ForTokenClassification", "ForMultipleChoice")):
-                problem = name  # whose linear layer has the same name
-        if problem != fitting:
-            raise InputError(
-                f"the head in {self.name_or_path} is for {problem}, not for one class of a text; "
-                "take another model, or train a head on it"
-            )
+        """InputError where a head's outputs are not the logits of classes, one of which is true."""
+        problem = "regression" if classes < 2 else getattr(self, "problem_type", None)
+        if problem not in (None, "single_label_classification"):
+            what = f"the head in {self.name_or_path} is for {problem}, not for one class of a text"
+            raise InputError(f"{what}; take another model, or train a head on it")
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes, those set later included, as plain values."""

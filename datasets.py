@@ -19,7 +19,7 @@ from torch.utils.data import Dataset
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
 from training.cli.flags import TrainingFlags, with_defaults
-from training.files.course_files import COURSE_STEMS, data_folder, hint_at_gaps
+from training.files.course_files import COURSE_STEMS, data_folder
 from training.files.errors import InputError
 from training.files.tables import class_labels, read_table, refuse, similarities
 
@@ -37,19 +37,14 @@ def load_data(filename: str | Path, flag: str = "train", num_labels: int | None 
         num_labels: the number of classes if it is known; labels must be below it.
     """
     path = Path(filename)
-    labelled = flag != "test"
-    table = read_table(path, ("id", "sentence"), "sentiment" if labelled else None)
+    table = read_table(path, ("id", "sentence"), None if flag == "test" else "sentiment")
     sentences = table["sentence"].str.strip()
     refuse(path, table, sentences == "", "has an empty sentence", "fill it in or remove the row")
-    if not labelled:
+    if flag == "test":
         return list(zip(sentences, table["id"], strict=True))
     labels = class_labels(path, table, num_labels)
     rows = list(zip(sentences, labels.tolist(), table["id"], strict=True))
-    if flag == "train":
-        num_labels = num_labels or int(labels.max()) + 1
-        hint_at_gaps(path, labels, num_labels)
-        return rows, num_labels
-    return rows
+    return (rows, num_labels or int(labels.max()) + 1) if flag == "train" else rows
 
 
 def load_pairs(
@@ -65,13 +60,11 @@ def load_pairs(
         classes: how many; 0 for floats from 0 to 5. If not given, ``is_duplicate`` has two and
             any other column floats.
     """
-    path = Path(filename)
-    labelled = flag != "test"
-    table = read_table(path, ("id", "sentence1", "sentence2"), label if labelled else None)
-    pair = ["sentence1", "sentence2"]
+    path, pair = Path(filename), ["sentence1", "sentence2"]
+    table = read_table(path, ("id", *pair), None if flag == "test" else label)
     table[pair] = table[pair].map(preprocess_string)
     empty = (table[pair] == "").any(axis=1)
-    if not labelled:
+    if flag == "test":
         refuse(path, table, empty, "has an empty sentence", "every test row needs a prediction")
         return list(zip(*(table[column] for column in (*pair, "id")), strict=True))
     empty |= table["label"].str.strip() == ""
@@ -101,9 +94,9 @@ def load_multitask_data(
     num_labels = {} if split == "test" else {i: i for i in range(max(r[1] for r in sentiment) + 1)}
     paraphrase = load_pairs(paraphrase_filename, split, "is_duplicate")
     similarity = load_pairs(similarity_filename, split, "similarity")
-    print(f"Loaded {len(sentiment)} {split} examples from {sentiment_filename}")
-    print(f"Loaded {len(paraphrase)} {split} examples from {paraphrase_filename}")
-    print(f"Loaded {len(similarity)} {split} examples from {similarity_filename}")
+    names = (sentiment_filename, paraphrase_filename, similarity_filename)
+    for rows, name in zip((sentiment, paraphrase, similarity), names, strict=True):
+        print(f"Loaded {len(rows)} {split} examples from {name}")
     return sentiment, num_labels, paraphrase, similarity
 
 
@@ -129,8 +122,7 @@ class TextDataset(Dataset):
 
     Args:
         dataset: the rows; without label where ``labelled`` is False.
-        args: whatever the script's flags are, kept as ``.p``; ``args.model``, where present, names
-            the pretrained model whose vocabulary is used.
+        args: the script's flags; ``args.model``, where present, names the pretrained model.
     """
 
     texts_per_row = 1
@@ -194,9 +186,8 @@ class TextDataset(Dataset):
         batch: dict[str, Any] = {}
         for i in range(self.texts_per_row):
             suffix = "" if self.texts_per_row == 1 else f"_{i + 1}"
-            ids, mask = self.pad([row[i] for row in data])
-            batch[f"token_ids{suffix}"] = ids  # (B, L)
-            batch[f"attention_mask{suffix}"] = mask  # (B, L)
+            ids, mask = self.pad([row[i] for row in data])  # (B, L), (B, L)
+            batch |= {f"token_ids{suffix}": ids, f"attention_mask{suffix}": mask}
             if suffix:
                 batch[f"token_type_ids{suffix}"] = torch.zeros_like(ids)  # (B, L)
         if self.labelled:
@@ -204,8 +195,7 @@ class TextDataset(Dataset):
             batch["labels"] = torch.tensor(labels, dtype=self.label_type)  # (B,)
         if self.texts_per_row == 1:
             batch["sents"] = [row[0] for row in data]
-        batch["sent_ids"] = [row[-1] for row in data]
-        return batch
+        return batch | {"sent_ids": [row[-1] for row in data]}
 
     def collate_fn(self, all_data: list[tuple]) -> dict[str, Any]:
         """What a DataLoader calls; the same as pad_data."""

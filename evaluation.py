@@ -40,62 +40,59 @@ COLUMNS = ("Predicted_Sentiment", "Predicted_Is_Paraphrase", "Predicted_Similari
 # One pass over the data
 
 
+SINGLE = ("token_ids", "attention_mask")
+PAIR = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2")
+
+
 @torch.no_grad()
+def outputs_of(
+    function: Callable[..., Tensor], batches: Iterable[dict], keys: Sequence[str], device
+) -> tuple[Tensor, dict[str, list]]:
+    """What a function returns for the tensors with these keys in all batches, as one tensor.
+
+    Also lists in the order of the batches: y_true (empty without labels), sents, sent_ids.
+    """
+    outputs: list[Tensor] = []  # read at the end: reading waits for a GPU
+    rows: dict[str, list] = {"y_true": [], "sents": [], "sent_ids": []}
+    for batch in progress_bar(batches, "eval"):
+        outputs.append(function(*(to_device(batch[key], device) for key in keys)).float())
+        rows["y_true"] += batch["labels"].tolist() if "labels" in batch else []
+        rows["sents"] += batch.get("sents", [])
+        rows["sent_ids"] += batch["sent_ids"]
+    return torch.cat(outputs).cpu(), rows
+
+
 def classify(
     batches: Iterable[dict], logits_of: Callable[[Tensor, Tensor], Tensor], device: torch.device
 ) -> dict[str, list]:
     """Predict the classes of all single sentences.
 
     Args:
-        batches: of token_ids and attention_mask (B, L), sents, sent_ids and, if known, labels.
-        logits_of: (ids, mask) → (B, number of classes).
+        logits_of: ids and mask, (B, L) each → (B, number of classes).
 
     Returns:
         Lists in the order of the batches: y_pred, y_true (empty without labels), probabilities
         (one list a sentence), confidence (the largest of them), sents, sent_ids.
     """
-    keys = ("y_pred", "y_true", "probabilities", "sents", "sent_ids")
-    predictions: dict[str, list] = {key: [] for key in keys}
-    logits: list[Tensor] = []  # read at the end: reading waits for a GPU
-    for batch in progress_bar(batches, "eval"):
-        ids, mask = (to_device(batch[key], device) for key in ("token_ids", "attention_mask"))
-        logits.append(logits_of(ids, mask).float())  # (B, number of classes)
-        predictions["sents"] += batch["sents"]
-        predictions["sent_ids"] += batch["sent_ids"]
-        if "labels" in batch:
-            predictions["y_true"] += batch["labels"].tolist()
-    for rows in logits:
-        predictions["y_pred"] += rows.argmax(dim=-1).tolist()
-        predictions["probabilities"] += rows.softmax(dim=-1).tolist()
-    predictions["confidence"] = [max(row) for row in predictions["probabilities"]]
-    return predictions
+    logits, rows = outputs_of(logits_of, batches, SINGLE, device)  # (N, number of classes)
+    probabilities = logits.softmax(dim=-1)
+    return rows | {
+        "y_pred": logits.argmax(dim=-1).tolist(),
+        "probabilities": probabilities.tolist(),
+        "confidence": probabilities.amax(dim=-1).tolist(),
+    }
 
 
-@torch.no_grad()
 def score_pairs(
     batches: Iterable[dict], score_of: Callable[..., Tensor], device: torch.device
 ) -> dict[str, list]:
-    """Predict one number for each sentence pair.
+    """Predict one number for each sentence pair: lists y_pred, y_true and sent_ids.
 
     Args:
-        batches: of token_ids_1, attention_mask_1 (B, L1), token_ids_2, attention_mask_2 (B, L2),
-            sent_ids and, if known, labels.
-        score_of: (ids_1, mask_1, ids_2, mask_2) → (B,) or (B, 1).
-
-    Returns:
-        Lists in the order of the batches: y_pred, y_true (empty without labels), sent_ids.
+        score_of: ids_1, mask_1, ids_2, mask_2, (B, L1) or (B, L2) each → (B,) or (B, 1).
     """
-    predictions: dict[str, list] = {"y_pred": [], "y_true": [], "sent_ids": []}
-    keys = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2")
-    scores: list[Tensor] = []  # read at the end: reading waits for a GPU
-    for batch in progress_bar(batches, "eval"):
-        inputs = (to_device(batch[key], device) for key in keys)
-        scores.append(score_of(*inputs).float().flatten())  # (B,)
-        predictions["sent_ids"] += batch["sent_ids"]
-        if "labels" in batch:
-            predictions["y_true"] += batch["labels"].tolist()
-    predictions["y_pred"] = [score for batch_scores in scores for score in batch_scores.tolist()]
-    return predictions
+    scores, rows = outputs_of(score_of, batches, PAIR, device)
+    return rows | {"y_pred": scores.flatten().tolist()}
 
 
 def detect_pairs(
@@ -106,13 +103,13 @@ def detect_pairs(
     The arguments are score_pairs'; the result also holds probabilities (of "yes", a float a pair)
     and confidence (of the prediction).
     """
-    predictions = score_pairs(batches, logit_of, device)
-    logits = torch.tensor(predictions["y_pred"], dtype=torch.float64)
-    probabilities = logits.sigmoid().tolist()
-    predictions["probabilities"] = probabilities
-    predictions["y_pred"] = [int(probability > 0.5) for probability in probabilities]
-    predictions["confidence"] = [max(p, 1 - p) for p in probabilities]
-    return predictions
+    logits, rows = outputs_of(logit_of, batches, PAIR, device)
+    probabilities = logits.flatten().double().sigmoid().tolist()
+    return rows | {
+        "y_pred": [int(p > 0.5) for p in probabilities],
+        "probabilities": probabilities,
+        "confidence": [max(p, 1 - p) for p in probabilities],
+    }
 
 
 def say_classes(logits: Tensor, config: Any = None) -> str:
@@ -191,32 +188,25 @@ def predict_three(sst_loader, para_loader, sts_loader, model: nn.Module, device)
 def model_eval_multitask(
     sentiment_dataloader, paraphrase_dataloader, sts_dataloader, model: nn.Module, device
 ) -> tuple:
-    """Predict and score three labelled data sets.
-
-    Returns:
-        (paraphrase accuracy, predictions, ids, sentiment accuracy, predictions, ids, Pearson
-        correlation of the similarities, predictions, ids).
-    """
+    """→ (paraphrase accuracy, predictions, ids, the same of sentiment, Pearson's r, …)."""
     loaders = (sentiment_dataloader, paraphrase_dataloader, sts_dataloader)
     para, sst, sts = predict_three(*loaders, model, device)
-    para_acc = accuracy(para["y_true"], para["y_pred"])
-    sst_acc = accuracy(sst["y_true"], sst["y_pred"])
-    sts_corr = pearson(sts["y_true"], sts["y_pred"])
-    print(f"Paraphrase detection accuracy: {para_acc:.3f}")
-    print(f"Sentiment classification accuracy: {sst_acc:.3f}")
-    print(f"Semantic Textual Similarity correlation: {sts_corr:.3f}")
-    results = ((para_acc, para), (sst_acc, sst), (sts_corr, sts))
-    return tuple(x for score, task in results for x in (score, task["y_pred"], task["sent_ids"]))
+    results = []
+    for what, metric, task in (
+        ("Paraphrase detection accuracy", accuracy, para),
+        ("Sentiment classification accuracy", accuracy, sst),
+        ("Semantic Textual Similarity correlation", pearson, sts),
+    ):
+        score = metric(task["y_true"], task["y_pred"])
+        print(f"{what}: {score:.3f}")
+        results += [score, task["y_pred"], task["sent_ids"]]
+    return tuple(results)
 
 
 def model_eval_test_multitask(
     sentiment_dataloader, paraphrase_dataloader, sts_dataloader, model: nn.Module, device
 ) -> tuple:
-    """Predict three data sets without labels.
-
-    Returns:
-        (paraphrase predictions, ids, sentiment predictions, ids, similarities, ids).
-    """
+    """→ (paraphrase predictions, ids, sentiment predictions, ids, similarities, ids)."""
     loaders = (sentiment_dataloader, paraphrase_dataloader, sts_dataloader)
     tasks = predict_three(*loaders, model, device)
     return tuple(x for task in tasks for x in (task["y_pred"], task["sent_ids"]))
@@ -245,10 +235,8 @@ def test_model_multitask(args: Any, model: nn.Module, device: torch.device) -> N
     test = model_eval_test_multitask(*loaders("test"), model, device)
     columns = {"para": COLUMNS[1], "sst": COLUMNS[0], "sts": COLUMNS[2]}  # as in the results
     for i, (name, column) in enumerate(columns.items()):
-        _, predicted, ids = dev[3 * i : 3 * i + 3]
-        write_predictions(getattr(args, f"{name}_dev_out"), ids, predicted, column)
-        predicted, ids = test[2 * i : 2 * i + 2]
-        write_predictions(getattr(args, f"{name}_test_out"), ids, predicted, column)
+        for split, (values, ids) in (("dev", dev[3 * i + 1 :][:2]), ("test", test[2 * i :][:2])):
+            write_predictions(getattr(args, f"{name}_{split}_out"), ids, values, column)
 
 
 test_multitask = test_model_multitask  # an older name

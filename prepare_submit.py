@@ -15,7 +15,7 @@ import argparse
 import ast
 import importlib
 import io
-import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -118,7 +118,7 @@ def check_code(path: Path) -> list[str]:
     if not path.is_file():
         return [f"{path} is missing"]
     try:
-        text = read_text(path, plain=True)
+        text = read_text(path)
         if path.suffix == ".py":
             ast.parse(text, path.name)
     except InputError as error:
@@ -136,10 +136,10 @@ def check_functions(part: int) -> bool:
     print("checking your functions, under a minute; Ctrl-C skips this:", flush=True)
     parts = [part] if part == 3 else range(1, part + 1)  # part 3 is handed in alone
     try:
-        done = [subprocess.run([*command, str(number)], check=False) for number in parts]
+        codes = [subprocess.run([*command, str(n)], check=False).returncode for n in parts]
     except KeyboardInterrupt:
         return True
-    return not any(process.returncode for process in done)
+    return not any(codes)
 
 
 def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
@@ -168,13 +168,10 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
 
 
 def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
-    """Zip files under their paths in the repository; replaces only an older zip of this part."""
-    if target.is_file() and part_of(target) != part:
-        what = f"not a zip that this script wrote for part {part}"
-        raise InputError(f"{target} is {what}; move it away, or give --name to this one")
+    """Zip files under their paths in the repository."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.comment = _comment(part)
+        archive.comment = comment_of(part)
         for file in files:
             info = zipfile.ZipInfo(name_in_zip(file), FIXED_DATE)
             info.compress_type = zipfile.ZIP_DEFLATED
@@ -182,41 +179,29 @@ def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
     write_whole(target, content.getvalue())
 
 
-def part_of(path: Path) -> int | None:
-    """The part that a zip belongs to; None if this script did not write it."""
+def comment_of(part: int) -> bytes:
+    """What a zip's comment says, so that no part replaces another one's zip."""
+    return f"a submission of part {part}".encode()
+
+
+def zip_path(name: str | None, part: int) -> Path:
+    """Where the zip goes: ``name`` before its name, and the part if another file has that name."""
+    if name is not None and (name == "ID_GROUP" or not re.fullmatch("[A-Za-z0-9_-]+", name)):
+        raise InputError(f"--name {name!r}: your ID and group, in letters, digits, - and _")
+    front = f"{name}_" if name else ""
+    path = Path(f"{front}{ZIP_NAME}")
     try:
         with zipfile.ZipFile(path) as archive:
-            return {_comment(number): number for number in (1, 2, 3)}.get(archive.comment)
+            is_ours = archive.comment == comment_of(part)
     except (OSError, zipfile.BadZipFile):
-        return None
-
-
-def free_name(name: str, part: int) -> Path:
-    """A part's zip: if the other part's zip has that name, the part is put into it."""
-    is_other = part_of(Path(name)) not in (None, part)
-    return Path(name.replace(ZIP_NAME, f"part{part}_{ZIP_NAME}") if is_other else name)
+        is_ours = not path.exists()
+    return path if is_ours else Path(f"{front}part{part}_{ZIP_NAME}")
 
 
 def name_in_zip(file: Path) -> str:
     """Its path in the current folder; of a file from elsewhere the name alone."""
-    path = Path(os.path.abspath(file))  # symbolic links, as of a predictions folder, stay
-    inside = path.is_relative_to(Path.cwd())
-    return path.relative_to(Path.cwd()).as_posix() if inside else path.name
-
-
-def _comment(part: int) -> bytes:
-    return f"a submission of part {part}".encode()
-
-
-def zip_name(name: str | None) -> str:
-    """The zip's file name; ``name`` goes before it."""
-    if name is None:
-        return ZIP_NAME
-    if name.upper() == "ID_GROUP":
-        raise InputError(f"--name {name} is the placeholder; README.md says what your ID is")
-    if not name.replace("_", "").replace("-", "").isalnum() or not name.isascii():
-        raise InputError(f"--name {name!r}: only letters, digits, - and _")
-    return f"{name}_{ZIP_NAME}"
+    is_elsewhere = file.is_absolute() or ".." in file.parts
+    return file.name if is_elsewhere else file.as_posix()
 
 
 def get_args() -> argparse.Namespace:
@@ -236,7 +221,7 @@ def get_args() -> argparse.Namespace:
 def main() -> None:
     """Check the files of one part in the current folder and zip them."""
     args = get_args()
-    target = free_name(zip_name(args.name), args.part)
+    target = zip_path(args.name, args.part)
     code = code_of(args.part)
     faults = [fault for path in code for fault in check_code(path)]
     is_right, cards = check_functions(args.part), []
@@ -248,22 +233,18 @@ def main() -> None:
             faults.append(str(error))
     summaries = {}
     for wanted in predictions_of(args.part, args.data_dir):
-        more_faults, summary = check_predictions(wanted)
+        more_faults, summaries[wanted.path] = check_predictions(wanted)
         faults += more_faults
-        if summary:
-            summaries[wanted.path] = summary
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
         raise InputError(f"no zip written; faults ({len(faults)}):\n{listed}")
-    files = [*code, *cards, *(Path(path) for path in summaries)]
+    files = [*code, *cards, *(Path(path) for path, summary in summaries.items() if summary)]
     build_zip(files, target, args.part)
     print(f"{target} ({target.stat().st_size:,} bytes), which the grader will see as:")
     for path in files:
         print(f"  {name_in_zip(path):45s} {summaries.get(path.as_posix(), '')}")
     if not is_right:
-        print(
-            "WRONG: some functions in this zip fail their checks, see above. Correct them and zip"
-        )
+        print("WRONG: some functions in this zip fail their checks, see above. Correct them and")
         print("zip again; without time for it, hand it in: each function is graded alone.")
 
 

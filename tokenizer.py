@@ -18,7 +18,7 @@ import numpy as np
 
 from training.files.errors import InputError, values_of
 from training.files.hub import find_model
-from training.files.texts import entry, read_json, read_text
+from training.files.texts import read_json, read_text
 from training.files.writing import write_json, write_whole
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ class WordPieces(dict):
         self.pieces = list(pieces)
         self.vocab = {piece: i for i, piece in enumerate(self.pieces)}
         self.lower_case = lower_case
-        missing = [token for token in SPECIAL_TOKENS if token not in self.vocab]
-        if missing:
+        if missing := [token for token in SPECIAL_TOKENS if token not in self.vocab]:
             raise InputError(f"the vocabulary lacks {', '.join(missing)}; it is not one of a BERT")
 
     def __missing__(self, word: str) -> tuple[int, ...]:
@@ -104,12 +103,12 @@ class WordPieces(dict):
 
 
 # ---------------------------------------------------------------------------------------------
-# Unicode categories as BERT's original vocabulary was built with: those of 2015 (Unicode 8). A mark
-# or punctuation sign added to Unicode later is an unknown letter to BERT. Python's own tables
-# differ from version to version; with this list the tokenizer gives the same ids in all of them.
+# Words
 
-# Marks, punctuation and format characters assigned after Unicode 8 (up to 18), hexadecimal, with
-# what lies between them merged into ranges where that makes no difference.
+# BERT's vocabulary was built with the categories of Unicode 8: a mark or punctuation sign that
+# Unicode added later is an unknown letter. Python's own tables differ from version to version; with
+# this list of such characters (up to Unicode 18, hexadecimal, merged into ranges where what lies
+# between makes no difference) the ids are the same in all of them.
 ADDED_LATER = """
     5c8-5c9 61d 7fd 890-8e2 9fd-9fe a76 afa-aff b53-b55 c04-c3c c77 c84 d00 d3b-d3c d81 eba
     ece 180f-1886 1abf-1af0 1b4e-1b4f 1b7d-1b7f 1df6-1dfb 2e43-2e63 a82c a8c5 a8ff a9bd
@@ -121,12 +120,8 @@ ADDED_LATER = """
 MOVED = {"\u166d": "Po", "\u1734": "Mn", "\U000111c9": "Po", "\U0001171e": "Mn"}
 
 
-def _parse(ranges: str) -> frozenset[str]:
-    ends = ([int(end, 16) for end in item.split("-")] for item in ranges.split())
-    return frozenset(chr(point) for end in ends for point in range(end[0], end[-1] + 1))
-
-
-_LETTERS = _parse(ADDED_LATER)
+_ENDS = [[int(end, 16) for end in item.split("-")] for item in ADDED_LATER.split()]
+_LETTERS = {chr(point) for end in _ENDS for point in range(end[0], end[-1] + 1)}
 
 
 def category(character: str) -> str:
@@ -134,10 +129,6 @@ def category(character: str) -> str:
     if character in _LETTERS:
         return "Lo"
     return MOVED.get(character) or unicodedata.category(character)
-
-
-# ---------------------------------------------------------------------------------------------
-# Words
 
 
 def normalise(text: str, lower_case: bool = True) -> str:
@@ -173,7 +164,7 @@ class BatchEncoding(dict):
         return self[name]
 
     def to(self, device: torch.device | str) -> BatchEncoding:
-        """The same batch with its tensors on ``device``."""
+        """The batch with its tensors on ``device``."""
         return BatchEncoding({key: tensor.to(device) for key, tensor in self.items()})
 
 
@@ -202,15 +193,15 @@ class BertTokenizer:
         self.pieces = self.word_pieces.pieces
         self.vocab = self.word_pieces.vocab  # piece → id
         self.vocab_size = len(self.pieces)
-        self.all_special_ids = ids = [self.vocab[token] for token in SPECIAL_TOKENS]
-        self.pad_token_id, self.unk_token_id, self.cls_token_id, self.sep_token_id = ids[:4]
-        self.mask_token_id = ids[4]
+        self.all_special_ids = [self.vocab[token] for token in SPECIAL_TOKENS]
+        self.pad_token_id, self.unk_token_id, self.cls_token_id = self.all_special_ids[:3]
+        self.sep_token_id, self.mask_token_id = self.all_special_ids[3:]
 
     @classmethod
     def from_pretrained(
         cls, name_or_path: str | None, local_files_only: bool = False, **ignored: Any
     ) -> BertTokenizer:
-        """The tokenizer of a model that find_model finds; other keywords are ignored."""
+        """The tokenizer of a model; see find_model. Other keywords are ignored."""
         return cls(*read_vocabulary(find_model(name_or_path, local_files_only)))
 
     def save_pretrained(self, folder: str | Path, positions: int | None = None) -> None:
@@ -222,13 +213,11 @@ class BertTokenizer:
         write_whole(Path(folder) / "vocab.txt", "\n".join(self.pieces) + "\n")
         longest = min(self.model_max_length, positions or self.model_max_length)
         settings = {"do_lower_case": self.lower_case, "model_max_length": longest}
-        settings["tokenizer_class"] = "BertTokenizer"
+        settings |= {"tokenizer_class": "BertTokenizer"}
         write_json(Path(folder) / "tokenizer_config.json", settings)
 
     def text_to_ids(self, text: str) -> list[int]:
         """Ids of a text, without [CLS] and [SEP]."""
-        if not isinstance(text, str):
-            raise ValueError(f"a text must be a string, not {text!r}; pairs go into two lists")
         return self.word_pieces.text_to_ids(text)
 
     def tokenize(self, text: str) -> list[str]:
@@ -253,9 +242,7 @@ class BertTokenizer:
         second = [] if pair is None else self.text_to_ids(pair)
         if max_length is not None:
             room = max_length - (2 if pair is None else 3)
-            if room < 0:
-                raise ValueError(f"max_length {max_length} is too small for [CLS] and [SEP]")
-            first, second = truncate_longest_first(first, second, room)
+            first, second = truncate_longest_first(first, second, max(0, room))
         first = [self.cls_token_id, *first, self.sep_token_id]
         second = [] if pair is None else [*second, self.sep_token_id]
         return first + second, [0] * len(first) + [1] * len(second)
@@ -273,23 +260,19 @@ class BertTokenizer:
 
         Args:
             text, text_pair: strings, or lists of the same length.
-            padding: True or 'longest': to the longest of the batch; 'max_length': to max_length.
+            padding: True or 'longest': to the batch's longest; 'max_length': to max_length.
             truncation: whether to cut at max_length, or at 512 if that is not given.
             return_tensors: 'pt' for int64 tensors (B, L), None for lists.
         """
-        if return_tensors not in (None, "pt"):
-            raise ValueError(f"return_tensors {return_tensors!r} is neither None nor 'pt'")
         if text_pair == "":  # as Hugging Face's does; in a list "" is a second text
             text_pair = None
         texts, pairs = ([one] if isinstance(one, str) else one for one in (text, text_pair))
         pairs = [None] * len(texts) if pairs is None else pairs
-        if len(texts) != len(pairs):
-            raise ValueError(f"{len(texts)} texts but {len(pairs)} second texts")
         target = self.model_max_length if max_length is None else max_length
         limit = target if truncation else None
         encoded = [self.encode_one(*pair, limit) for pair in zip(texts, pairs, strict=True)]
-        ids, types = [one for one, _ in encoded], [other for _, other in encoded]
-        masks = [[1] * len(one) for one in ids]
+        ids, types = ([row[i] for row in encoded] for i in (0, 1))
+        masks = [[1] * len(row) for row in ids]
         if padding:
             length = target if padding == "max_length" else max(map(len, ids), default=0)
             for rows, value in ((ids, self.pad_token_id), (types, 0), (masks, 0)):
@@ -346,39 +329,27 @@ def read_vocabulary(folder: Path) -> tuple[list[str], bool]:
         InputError: there are none, they cannot be read, or they are more than the model's
             config.json says it has vectors for.
     """
+    names = ("config.json", "tokenizer_config.json", "tokenizer.json")
     with values_of(f"the tokenizer's files in {folder} are damaged", "fetch the model again"):
-        vocab, lower_case, rows = _read_tokenizer_files(folder)
-    if not vocab:
-        raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
-    if len(vocab) > (rows or len(vocab)):
+        config, settings, whole = (
+            read_json(folder / name) if (folder / name).is_file() else {} for name in names
+        )
+        if (folder / "vocab.txt").is_file():
+            # split("\n"), because splitlines() would also split inside odd pieces
+            vocab = read_text(folder / "vocab.txt").rstrip("\n").split("\n")
+        elif whole:
+            ids = whole["model"]["vocab"]  # piece → id
+            vocab = sorted(ids, key=ids.get)
+            if [ids[piece] for piece in vocab] != [*range(len(vocab))]:
+                raise ValueError("the ids in tokenizer.json do not count from 0 on, each once")
+        else:
+            raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
+        cleaning = whole.get("normalizer") or {}
+        lower_case = settings.get("do_lower_case", cleaning.get("lowercase", True))
+    rows = config.get("vocab_size", len(vocab))
+    if len(vocab) > rows:
         raise InputError(
             f"the vocabulary in {folder} has {len(vocab):,} tokens, the model {rows:,} "
             "(config.json); take the vocabulary that the model was trained with"
         )
     return vocab, lower_case
-
-
-def _read_tokenizer_files(folder: Path) -> tuple[list[str], bool, int]:
-    """The pieces, whether text is lower-cased, and how many vectors the model has, if known."""
-    config, settings, whole = (
-        read_json(file) if file.is_file() else {}
-        for file in map(folder.joinpath, ("config.json", "tokenizer_config.json", "tokenizer.json"))
-    )
-    normalizer = entry(whole, "normalizer", dict, {})
-    lower_case = settings.get("do_lower_case", normalizer.get("lowercase", True))
-    if not isinstance(lower_case, bool):
-        raise ValueError(f"do_lower_case is {lower_case!r}, not true or false")
-    if (folder / "vocab.txt").is_file():
-        # split("\n"), because splitlines() would also split inside odd pieces
-        vocab = read_text(folder / "vocab.txt").rstrip("\n").split("\n")
-    elif whole:
-        model = entry(whole, "model", dict)
-        if (kind := model.get("type", "WordPiece")) != "WordPiece":
-            raise ValueError(f"tokenizer.json is of a {kind}, not of a WordPiece")
-        ids = entry(model, "vocab", dict)
-        vocab = sorted(ids, key=lambda piece: entry(ids, piece, int))
-        if [*map(ids.get, vocab)] != [*range(len(vocab))]:
-            raise ValueError("the ids in tokenizer.json do not count from 0 on, each once")
-    else:
-        vocab = []
-    return vocab, lower_case, entry(config, "vocab_size", int, 0)

@@ -9,7 +9,7 @@ from typing import Any
 
 from config import BertConfig
 from training.files.errors import InputError, first_line, values_of
-from training.files.texts import entry, read_json
+from training.files.texts import read_json
 
 LOCAL, GLOBAL = "sliding_attention", "full_attention"  # transformers' words for kinds of layers
 THIS_MODEL = {  # what config.json may not say otherwise
@@ -62,9 +62,7 @@ class ModernBertConfig(BertConfig):
             for name, ours in THIS_MODEL.items():
                 if values.get(name, ours) != ours:
                     raise ValueError(f"its {name} is {values[name]!r}, not {ours!r}")
-            ropes = entry(values, "rope_parameters", dict, {})
-            for kind in ropes:
-                rope = entry(ropes, kind, dict)
+            for kind, rope in (values.get("rope_parameters") or {}).items():
                 if rope.get("rope_type", "default") != "default":
                     raise ValueError(f"its rope_type is {rope['rope_type']!r}, not 'default'")
                 values[f"{'local' if kind == LOCAL else 'global'}_rope_theta"] = rope["rope_theta"]
@@ -77,7 +75,7 @@ class ModernBertConfig(BertConfig):
 def read_tokenizer(path: Path, vocab_size: int, mask: str) -> Any:
     """The tokenizer in a file; InputError if it is not that of a model."""
     with values_of(f"{path} is not a tokenizer", "save it with the model"):
-        entry(read_json(path), "model", dict)
+        read_json(path)["model"]
     try:
         tokenizer = importlib.import_module("tokenizers").Tokenizer.from_file(str(path))
     except ImportError as error:

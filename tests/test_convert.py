@@ -103,7 +103,12 @@ def test_few_labels_are_a_sample(convert, tmp_path):
 
 
 FAULTS = [  # a file, its text, the kind and further flags, what is said
-    ("train.tsv", "sentence\tlabel\nfine\t2\n", "sst2", "has the label '2', out of range 0"),
+    (
+        "train.tsv",
+        "sentence\tlabel\nfine\t2\n",
+        "sst2",
+        "has the label '2', not an integer from 0 to 1",
+    ),
     ("snli_1.0_dev.jsonl", '{"sentence1": null}', "snli", "snli_1.0_dev.jsonl"),
     ("q.csv", "id,sentence,label\na,x,1\n", "few --rows 1", "lacks the column id"),
 ]
@@ -143,7 +148,6 @@ def test_relations(convert, tmp_path):
 
 
 def test_relations_as_their_authors_pack_them(convert, tmp_path):
-    """Half of an emoji, as some JSON has it, becomes the replacement character."""
     for name in (
         "snli_1.0_train",
         "snli_1.0_dev",
@@ -151,7 +155,7 @@ def test_relations_as_their_authors_pack_them(convert, tmp_path):
         "multinli_1.0_dev_matched",
     ):
         rows = [
-            {"gold_label": label, "sentence1": f'"{i} a\ud83c', "sentence2": name}
+            {"gold_label": label, "sentence1": f'"{i} a', "sentence2": name}
             for i, label in enumerate(LABELS)
         ]
         text = "".join(json.dumps(row) + "\n" for row in rows)
@@ -160,9 +164,9 @@ def test_relations_as_their_authors_pack_them(convert, tmp_path):
         succeeded(convert(kind, tmp_path, "--out", tmp_path / kind))
         pairs = load_pairs(tmp_path / kind / "nli-dev.csv", "train", "relation", 3)
         assert pairs == [
-            ('"0 a\ufffd', second, 1, "dev-0"),
-            ('"2 a\ufffd', second, 2, "dev-1"),
-            ('"3 a\ufffd', second, 0, "dev-2"),
+            ('"0 a', second, 1, "dev-0"),
+            ('"2 a', second, 2, "dev-1"),
+            ('"3 a', second, 0, "dev-2"),
         ]
     (tmp_path / "snli_1.0_dev.jsonl").write_text("{")
     assert_refused(

@@ -262,4 +262,4 @@ def test_only_the_tokenizer_lower_cases(tmp_path, lower_case):
     assert [data.encode(text) for text, _, _ in pairs] == wanted
     assert (wanted[0] == wanted[1]) == lower_case
     words, config = WordPieces(*read_vocabulary(tmp_path)), BertConfig.from_pretrained(tmp_path)
-    assert [numpy_bert.encode(text, words, config) for text in texts] == wanted
+    assert numpy_bert.encode(texts, words, config) == wanted

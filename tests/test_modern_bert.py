@@ -130,7 +130,7 @@ def test_padding_changes_nothing(tmp_path):
         ({"model_type": "bert"}, "its model_type is 'bert', not 'modernbert'"),
         ({"hidden_size": 45, "num_attention_heads": 9}, "is 5, an odd head width"),
         ({"rope_parameters": {LOCAL: {"rope_type": "yarn"}}}, "its rope_type is 'yarn'"),
-        ({"rope_parameters": {GLOBAL: {"rope_theta": math.inf}}}, "1,048,576, not inf"),
+        ({"rope_parameters": {GLOBAL: {"rope_theta": math.inf}}}, "not inf"),
     ],
 )
 def test_a_configuration_that_is_none(tmp_path, entries, message):

@@ -130,7 +130,7 @@ def test_a_good_submission(submission, run):
     assert (submission / named).read_bytes() == first
 
 
-@pytest.mark.parametrize("name", ["../evil", "a b", "", "ID_GROUP", "id_group"])
+@pytest.mark.parametrize("name", ["../evil", "a b", "", "ID_GROUP"])
 def test_a_name_that_is_no_groups(submission, run, name):
     result = run("--name", name)
     assert_refused(result, code=1)
@@ -234,7 +234,8 @@ def test_a_zip_of_another_origin_is_kept(submission, run):
         archive.writestr("multitask_classifier.py", "x = 1")
     for content in (b"no zip at all", b"", (submission / "by-hand").read_bytes()):
         (submission / DEFAULT).write_bytes(content)
-        assert_refused(run(), DEFAULT, code=1)
+        succeeded(run())
+        assert (submission / f"part1_{DEFAULT}").is_file()
         assert (submission / DEFAULT).read_bytes() == content
 
 

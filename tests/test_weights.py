@@ -12,7 +12,6 @@ from torch import nn
 
 from base_bert import read_weights
 from bert import BertModel
-from tokenizer import BertTokenizer
 
 SAFETENSORS, BIN = "model.safetensors", "pytorch_model.bin"
 
@@ -179,9 +178,6 @@ QUERY = "encoder.layer.0.attention.self.query.weight"
 MISREAD = {
     "holds nan": lambda tensors: tensors[QUERY].fill_(float("nan")),
     "is complex64": lambda tensors: tensors.update({QUERY: tensors[QUERY].to(torch.complex64)}),
-    "or no numbers": lambda tensors: tensors.update({QUERY: tensors[QUERY].to_sparse()}),
-    "more than tensors": lambda tensors: tensors.update({1: tensors[QUERY]}),
-    "with and without 'bert.'": lambda t: t.update({f"bert.{QUERY}": t[QUERY]}),
 }
 
 
@@ -190,20 +186,6 @@ def test_weights_that_would_be_misread(tmp_path, model, fact):
     tensors = model.to_hf_weights()
     MISREAD[fact](tensors)
     refused(checkpoint(tmp_path, model, tensors, file=BIN), str(tmp_path), fact)
-
-
-def test_another_prefix_is_named(tmp_path, model):
-    tensors = {f"net.{name}": tensor for name, tensor in model.to_hf_weights().items()}
-    refused(checkpoint(tmp_path, model, tensors), "its names begin with 'net.'")
-
-
-@pytest.mark.parametrize("inside", ["0_Transformer", "best"])
-def test_the_folder_around_a_model(tmp_path, model, inside):
-    checkpoint(tmp_path / inside, model)
-    (tmp_path / "modules.json").write_text("[]")
-    refused(tmp_path, f"take the one in it: {tmp_path / inside}")
-    with one_line_error(f"take the one in it: {tmp_path / inside}"):
-        BertTokenizer.from_pretrained(tmp_path)
 
 
 @pytest.mark.parametrize("file", [SAFETENSORS, BIN, "legacy"])

@@ -47,7 +47,7 @@ def hunt(tasks: Sequence[GradedTask], seed: int, limit: float | None = None) -> 
     """
     if not (ROOT / TESTS).is_file():
         raise InputError(f"{TESTS} is not here: the handout of part 1 has one to begin with")
-    read_text(ROOT / TESTS, plain=True)
+    read_text(ROOT / TESTS)
     trouble = False
     with Child(limit or LIMIT, JOBS) as child:
         for task in tasks:
@@ -114,7 +114,7 @@ def summary(task: GradedTask, bugs: Sequence[dict], survivors: Sequence[dict]) -
 
 def listed(task: GradedTask, survivors: Sequence[dict]) -> list[str]:
     """Each survivor with its line, before and after, and what shows it."""
-    lines, own = [], read_text(ROOT / task.file, plain=True).split("\n")
+    lines, own = [], read_text(ROOT / task.file).split("\n")
     for bug in survivors:
         before = " ".join(
             x.partition("  #")[0].strip() for x in own[bug["first"] - 1 : bug["last"]]

@@ -51,7 +51,7 @@ def run(job: str) -> Outcome:
 def bugs(name: str, seed: int, most: int) -> Outcome:
     """As JSON, the first edits of a task's function that compute what none before them did."""
     task, seen, made = graded_task(name), [], []
-    function = Function(task, read_text(ROOT / task.file, plain=True))
+    function = Function(task, read_text(ROOT / task.file))
     edits = in_turns(function.edits(), random.Random(seed))
     runs = questions.versions(task, function.lines, edits, INPUTS)
     right, inputs = next(runs), in_words(name, INPUTS)
@@ -85,7 +85,7 @@ def test(name: str, function: str, source: str) -> Outcome:
     torch.set_default_dtype(torch.float32)
     for seed in (torch.manual_seed, random.seed, np.random.seed):
         seed(SEED)
-    source = source or read_text(ROOT / task.file, plain=True)
+    source = source or read_text(ROOT / task.file)
     with torch.enable_grad(), installed_source(task.file, source):
         error = attempt(run_test, task, function)
     if not isinstance(error, BaseException):
@@ -99,7 +99,7 @@ def test(name: str, function: str, source: str) -> Outcome:
 def run_test(task: GradedTask, function: str) -> None:
     """Run a test on what the module of the task's file has."""
     names: dict[str, Any] = {"__name__": TESTS.removesuffix(".py")}
-    exec(compile(read_text(ROOT / TESTS, plain=True), str(ROOT / TESTS), "exec"), names)
+    exec(compile(read_text(ROOT / TESTS), str(ROOT / TESTS), "exec"), names)
     if function not in names:
         raise NotImplementedError
     owner, method = task.function.split(".")
@@ -112,7 +112,7 @@ def quiz(seed: int, count: int, names: Sequence[str]) -> Outcome:
     rng, groups, subjects, notes = random.Random(seed), [], {}, []
     for task in map(graded_task, rng.sample(names, len(names))):
         try:
-            subject = questions.subject_of(task, read_text(ROOT / task.file, plain=True), rng)
+            subject = questions.subject_of(task, read_text(ROOT / task.file), rng)
         except InputError as error:
             notes.append(f"{task.title} is left out: {error}")
             continue

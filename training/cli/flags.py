@@ -36,40 +36,25 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"error: {message} (see python {self.prog} --help)\n")
 
 
-# ---------------------------------------------------------------------------------------------
-# Types of options
+def number(kind: type, fits: Callable[[Any], bool], limits: str) -> Callable[[str], Any]:
+    """An argparse type: a number within limits."""
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not fits(value):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {limits}")
+        return value
+
+    return read
 
 
-def number(text: str, kind: type, fits: Callable[[Any], bool], limits: str) -> Any:
-    """A text as a number within limits."""
-    try:
-        value = kind(text)
-    except ValueError:
-        what = "an integer" if kind is int else "a number"
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
-    if not fits(value):
-        raise argparse.ArgumentTypeError(f"{text} must be {limits}")
-    return value
-
-
-def positive_int(text: str) -> int:
-    """An argparse type: 1, 2, 3 …"""
-    return number(text, int, lambda x: 1 <= x < 2**63, "at least 1 and below 2**63")
-
-
-def seed(text: str) -> int:
-    """An argparse type: what NumPy takes as a seed."""
-    return number(text, int, lambda x: 0 <= x < 2**32, "at least 0 and below 2**32")
-
-
-def positive_float(text: str) -> float:
-    """An argparse type: a finite number above zero."""
-    return number(text, float, lambda x: 0 < x < float("inf"), "a finite number above 0")
-
-
-def probability(text: str) -> float:
-    """An argparse type: a dropout probability, 0 ≤ p < 1."""
-    return number(text, float, lambda x: 0 <= x < 1, "at least 0 and below 1")
+positive_int = number(int, lambda x: 1 <= x < 2**63, "a positive integer")
+seed = number(int, lambda x: 0 <= x < 2**32, "an integer from 0 to 2**32 - 1")
+positive_float = number(float, lambda x: 0 < x < float("inf"), "a finite number above 0")
+probability = number(float, lambda x: 0 <= x < 1, "a number of at least 0 and below 1")
 
 
 def some_text(text: str) -> str:
@@ -97,18 +82,13 @@ def standard_input() -> Iterator[str]:
         raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
 
 
-# ---------------------------------------------------------------------------------------------
-# Flags as fields
-
-
 def flag(default: Any, *, path: str = "", may_change: bool = False, **options: Any) -> Any:
     """A field of a dataclass that is also an option of the command line; see add_fields.
 
     Args:
         path: "reads" or "writes" for the name of a file.
-        may_change: whether a resumed run may have another value. What it reads has to be the same
-            by content; where it writes may always change.
-        options: what argparse is to know of it.
+        may_change: whether a resumed run may have another value; where it writes may always change.
+        options: of argparse's ``add_argument``.
     """
     metadata = {"options": options, "path": path, "may_change": may_change or path == "writes"}
     if isinstance(default, list):
@@ -117,7 +97,7 @@ def flag(default: Any, *, path: str = "", may_change: bool = False, **options: A
 
 
 def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
-    """Add an option for each field that ``flag`` made, with what else argparse is to know of it."""
+    """Add an option for each field that ``flag`` made."""
     defaults = kind()
     for setting in fields(kind):
         if "options" in setting.metadata:
@@ -138,20 +118,14 @@ def with_defaults(args: Any, kind: type[Flags]) -> Flags:
 
 
 def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:
-    """What a run will do: its settings, and the files that it reads and writes.
-
-    Args:
-        args: a dataclass of flags.
-        tasks: whose files are told, where names of flags begin with a task's; none: all are.
-    """
+    """Print a run's settings, and the files that it reads and writes (of ``tasks``, if given)."""
     told: dict[str, list[str]] = {"settings": [], "reads": [], "writes": []}
     for setting in fields(args):
         value, verb = getattr(args, setting.name), setting.metadata.get("path")
         task, _, kind = setting.name.partition("_")
-        if verb:
-            if value and (not kind or kind == "out" or not tasks or task in tasks):
-                told[verb].append(str(value))
-        elif value is not None and (value or value != setting.default):
+        if verb and value and (not kind or not tasks or task in tasks):
+            told[verb].append(str(value))
+        elif not verb and value is not None and (value or value != setting.default):
             text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
             told["settings"].append(f"{setting.name} {text}")
     print()

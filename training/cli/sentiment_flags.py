@@ -15,7 +15,7 @@ from training.cli.flags import (
     flag,
     positive_int,
 )
-from training.files.course_files import SPLITS, class_names, data_folder
+from training.files.course_files import SPLITS, data_folder
 from training.files.hub import default_model
 from training.loop import on_main_process, refuse_ended, resume_path
 from training.reports.report import Report
@@ -24,7 +24,6 @@ from training.reports.report import Report
 DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
 # The table that grows by the epoch: headings and keys
 COLUMNS = {"loss": "loss", "train acc": "train_acc", "dev acc": "dev_acc", "dev macro F1": "dev_f1"}
-
 
 OUT_HELP = "file for predictions; one data set only"
 TRAIN_HELP = "your training file: tab-separated id, sentence, label"
@@ -73,35 +72,32 @@ def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
 def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
     """The flags of each data set that will run: its files, and the names of what is written."""
     args.model = args.model or on_main_process(default_model)
-    if args.train:
-        runs = {Path(args.train).stem: args}
-    else:
-        folder = data_folder(args.data_dir)
-        runs = {}
-        for name in (args.only,) if args.only else DATA_SETS:
-            num_labels, batch_size = DATA_SETS[name]
-            files = {key: str(folder / f"ids-{name}-{end}.csv") for key, end in SPLITS.items()}
-            batch_size = batch_size or args.batch_size
-            runs[name] = replace(args, num_labels=num_labels, batch_size=batch_size, **files)
-    for name, run in runs.items():
+    folder = None if args.train else data_folder(args.data_dir)
+    runs = []
+    for name in [Path(args.train).stem] if args.train else [args.only] if args.only else DATA_SETS:
         stem = f"predictions/{args.option}-{name}"
-        run = runs[name] = replace(
-            run,
+        run = replace(
+            args,
             filepath=f"{name}-classifier.pt",
             dev_out=args.dev_out or f"{stem}-dev-out.csv",
             test_out=args.test_out or f"{stem}-test-out.csv",
         )
+        if folder:
+            run.num_labels, batch_size = DATA_SETS[name]
+            run.batch_size = batch_size or args.batch_size
+            for key, end in SPLITS.items():
+                setattr(run, key, str(folder / f"ids-{name}-{end}.csv"))
         check_outputs(run)
-    results = [run.filepath for run in runs.values()]
+        runs.append(run)
+    results = [run.filepath for run in runs]
     refuse_ended(args, results, [resume_path(result) for result in results])
-    return [*runs.values()]
+    return runs
 
 
 def is_ours(config: Mapping[str, Any]) -> bool:
     """Whether a checkpoint's configuration is of a model of classifier.py."""
-    labels = config.get("num_labels")
-    is_known = config.get("option") in ("pretrain", "finetune")
-    return is_known and isinstance(labels, int) and labels > 0
+    labels, option = config.get("num_labels"), config.get("option")
+    return isinstance(labels, int) and option in ("pretrain", "finetune")
 
 
 def output_stem(args: ClassifierFlags) -> str:
@@ -112,8 +108,3 @@ def output_stem(args: ClassifierFlags) -> str:
 def report_of(args: ClassifierFlags) -> Report:
     """Where the run's reports go, and what they are called."""
     return Report(f"{output_stem(args)}-", Path(output_stem(args)).name, COLUMNS)
-
-
-def classes_of(args: ClassifierFlags, count: int) -> list[str]:
-    """The names of a run's classes: those of --labels, the course's, or numbers."""
-    return class_names(args.dev or "", count, args.labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,19 +109,13 @@ def name_outputs(args: TaskFlags, tasks: Sequence[str]) -> None:
 
 
 def find_files(args: Flags, tasks: Sequence[str], stems: Mapping[str, str] = COURSE_STEMS) -> Flags:
-    """Name the outputs, and turn data/NAME, NAME a course file, into where that file is; → args.
-
-    Args:
-        stems: of the tasks' data files; see multitask_files.
-    """
+    """Name the outputs, and turn data/NAME, NAME a course file, into where that file is; → args."""
     name_outputs(args, tasks)
-    files: dict[str, str] = {}
-    for task, stem in stems.items():
-        for split, end in SPLITS.items():
-            flag = f"{task}_{split}"
-            if getattr(args, flag) == f"data/{stem}-{end}.csv":
-                files = files or multitask_files(args.data_dir, stems)
-                setattr(args, flag, files[flag])
+    names = {f"{t}_{s}": f"data/{stems[t]}-{end}.csv" for t in stems for s, end in SPLITS.items()}
+    wanted = [key for key, name in names.items() if getattr(args, key) == name]
+    files = multitask_files(args.data_dir, stems) if wanted else {}
+    for key in wanted:
+        setattr(args, key, files[key])
     return args
 
 
@@ -133,19 +128,15 @@ def multitask_files(
     be ''.
     """
     folder = data_folder(data_dir)
-    files = {
-        f"{task}_{split}": str(folder / f"{stem}-{ending}.csv")
-        for task, stem in stems.items()
-        for split, ending in SPLITS.items()
-    }
+    files = {f"{t}_{s}": folder / f"{stems[t]}-{e}.csv" for t in stems for s, e in SPLITS.items()}
     small = folder / "quora-small-train.csv"
-    if "para" in stems and small.is_file() and not Path(files["para_train"]).is_file():
-        files |= {"para_train": str(small), "para_dev": str(folder / "quora-small-dev.csv")}
+    if "para" in stems and small.is_file() and not files["para_train"].is_file():
+        files |= {"para_train": small, "para_dev": folder / "quora-small-dev.csv"}
         print("*** quora-train.csv is not there: taking quora-small-train.csv and -dev.csv.")
         print("Numbers will differ from those on all of Quora. ***")
-        if not Path(files["para_test"]).is_file():
+        if not files["para_test"].is_file():
             files["para_test"] = ""
-    return files
+    return {key: str(file) for key, file in files.items()}
 
 
 def tasks_with_loss(names: Sequence[str], losses: Mapping[str, Callable]) -> list[str]:
@@ -161,14 +152,12 @@ def tasks_with_loss(names: Sequence[str], losses: Mapping[str, Callable]) -> lis
 
 def check_files(args: TaskFlags) -> None:
     """InputError if a data file of args.tasks is missing or an output cannot be written."""
-    for task in args.tasks:
-        for split in ("train", "dev", "test"):
-            path = getattr(args, f"{task}_{split}")
-            if split == "test" and not path:
-                print(f"*** no --{task}_test: no test predictions for this task ***")
-            elif not Path(path).is_file():
-                raise InputError(
-                    f"no file {path} (--{task}_{split}): python data/download.py fetches the "
-                    f"course files, or leave {task} out with --tasks"
-                )
+    for task, split in product(args.tasks, SPLITS):
+        path = getattr(args, f"{task}_{split}")
+        if split == "test" and not path:
+            print(f"*** no --{task}_test: no test predictions for this task ***")
+        elif not Path(path).is_file():
+            fetch = "python data/download.py fetches the course files"
+            what = f"no file {path} (--{task}_{split}): {fetch}"
+            raise InputError(f"{what}, or leave {task} out with --tasks")
     check_outputs(args)

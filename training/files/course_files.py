@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,32 +44,19 @@ def data_folder(data_dir: str | None = None, probe: str = "ids-sst-train.csv") -
 
 
 def class_names(file: str, count: int, labels: str | None = None) -> list[str]:
-    """The names of the classes of a data file.
-
-    Args:
-        count: how many there are.
-        labels: their names, separated by commas; InputError if these are not as many.
-    """
-    known = next((names for stem, names in CLASSES.items() if Path(file).name.startswith(stem)), ())
-    names = [name.strip() for name in labels.split(",")] if labels else list(known)
-    if labels and len(names) != count:
-        raise InputError(f"--labels names {len(names)} classes, {file} has {count}")
-    if labels and ("" in names or len({*names}) < count):
-        raise InputError(f"--labels {labels} gives two classes one name, or a class none")
+    """The names of a data file's ``count`` classes: --labels, the course's, or numbers."""
+    if labels:
+        names = [name.strip() for name in labels.split(",")]
+        if len({*names} - {""}) != count:
+            raise InputError(f"--labels {labels} does not name each of {file}'s {count} classes")
+        return names
+    known = (names for stem, names in CLASSES.items() if Path(file).name.startswith(stem))
+    names = list(next(known, ()))
     return names if len(names) == count else [str(label) for label in range(count)]
-
-
-def hint_at_gaps(file: str, labels: Iterable[int], count: int) -> None:
-    """Say so where some of the classes from 0 on never occur: a label may be a slip."""
-    if unused := sorted(set(range(count)) - set(labels)):
-        listed = ", ".join(map(str, unused[:3])) + (" …" if len(unused) > 3 else "")
-        print(f"hint: {file} makes {count} classes, 0 to {count - 1}, but has no row of {listed}")
 
 
 def trained_names(config: Any, count: int) -> list[str]:
     """The names of a model's classes: a checkpoint's, a folder's id2label, or numbers."""
-    table = getattr(config, "id2label", None)
-    table = table if isinstance(table, dict) else {}
-    names = getattr(config, "labels", None) or [table.get(str(i), "LABEL_") for i in range(count)]
-    names = [f"{name}" for name in names] if len(names) == count else ["LABEL_"] * count
-    return [str(i) if name.startswith("LABEL_") else name for i, name in enumerate(names)]
+    table = getattr(config, "id2label", None) or {}
+    names = getattr(config, "labels", None) or [table.get(str(i), str(i)) for i in range(count)]
+    return [str(i) if name == f"LABEL_{i}" else name for i, name in enumerate(names)]

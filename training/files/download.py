@@ -25,11 +25,7 @@ HUB_SECONDS = 2.0  # to answer
 
 
 def fetch_model(name: str, local_files_only: bool, why: str) -> Path:
-    """The folder of a model in the offline package, in the cache, or downloaded; says which.
-
-    Args:
-        why: what messages say behind the name.
-    """
+    """The folder of a model in the offline package, in the cache, or downloaded; says which."""
     if name == OFFLINE_NAME:
         folder = offline_model()
         print(f"model: {name}{why} from the package {OFFLINE_PACKAGE}, sha256 verified")
@@ -46,21 +42,19 @@ def fetch_model(name: str, local_files_only: bool, why: str) -> Path:
     try:
         folder = Path(huggingface_hub.hf_hub_download(name, "config.json")).parent
         huggingface_hub.hf_hub_download(name, "vocab.txt")
-        for file in WEIGHT_FILES:
-            try:
-                huggingface_hub.hf_hub_download(name, file)
-                return folder
-            except EntryNotFoundError:
-                continue
+        try:
+            huggingface_hub.hf_hub_download(name, WEIGHT_FILES[0])
+        except EntryNotFoundError:
+            huggingface_hub.hf_hub_download(name, WEIGHT_FILES[1])
     except Exception as error:  # any failure of the network, after the hub had answered
         raise InputError(f"downloading {name} failed ({first_line(error)}); run again") from error
-    raise InputError(f"{name} on the hub has none of {', '.join(WEIGHT_FILES)}")
+    return folder
 
 
 def cached_model(name: str) -> Path | None:
     """The snapshot folder of a model whose needed files are all in the Hugging Face cache."""
-    names = ("config.json", "vocab.txt", *WEIGHT_FILES)
     try:
+        names = ("config.json", "vocab.txt", *WEIGHT_FILES)
         files = [huggingface_hub.try_to_load_from_cache(name, file) for file in names]
     except HFValidationError as error:
         raise InputError(f"{name!r} is neither a folder nor a model's name on the hub") from error
@@ -93,14 +87,9 @@ def course_or_offline_model(local_files_only: bool) -> str:
     try:
         offline_model()
     except InputError as error:
-        raise InputError(
-            f"no pretrained weights: {COURSE_MODEL} is not in this machine's cache, {trouble}, and "
-            f"{error}; or connect to the hub once"
-        ) from None
-    print(
-        f"*** {COURSE_MODEL} is not available: {trouble}. Using {OFFLINE_NAME}; expect lower "
-        f"scores than published. ***"
-    )
+        raise InputError(f"no {COURSE_MODEL}: {trouble}, and {error}; or connect once") from None
+    what = f"*** {COURSE_MODEL} is not available: {trouble}. Using {OFFLINE_NAME};"
+    print(f"{what} expect lower scores than published. ***")
     return OFFLINE_NAME
 
 

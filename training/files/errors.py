@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-DAMAGED = (EOFError, zlib.error, zipfile.BadZipFile)  # what reading a packed file may raise
 
 
 class InputError(ValueError):
@@ -22,8 +19,7 @@ class Stopped(InputError):
 
 def first_line(error: Exception) -> str:
     """The first line of an error's text, or the error's name where it says nothing."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0][:150]
+    return (str(error).splitlines() or [type(error).__name__])[0][:150]
 
 
 @contextmanager
@@ -33,7 +29,7 @@ def values_of(what: str, remedy: str = "fetch it again") -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, *DAMAGED) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
         raise InputError(f"{what} ({why}); {remedy}") from error
 

@@ -1,7 +1,4 @@
-"""Where pretrained weights are found, by a folder or a name, and what their names begin with.
-
-Needs no torch.
-"""
+"""Where pretrained weights are found, by a folder or a name. Needs no torch."""
 
 from __future__ import annotations
 
@@ -11,11 +8,10 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from training.files.course_files import COURSE_MODEL, WEIGHT_FILES
+from training.files.course_files import COURSE_MODEL
 from training.files.errors import InputError
 
 OWN_MODEL = "books"  # pre-trained in this repository, and part of it
-MODEL_FILES = ("config.json", "vocab.txt", "tokenizer.json", *WEIGHT_FILES)  # any of them
 MODELS = Path(__file__).resolve().parent.parent.parent / "models"
 FIRST = "embeddings.word_embeddings.weight"  # every BERT has it
 WRAPPERS = re.compile(r"(?:(?:module|_orig_mod|model|auto_model|\d+)\.)*")
@@ -39,11 +35,7 @@ def find_model(name_or_path: str | os.PathLike | None, local_files_only: bool = 
 
 
 def default_model(local_files_only: bool = False) -> str:
-    """The name of the scripts' own default: $MINBERT_MODEL if set, else bert-base-uncased.
-
-    This is the only name for which the offline model stands in, with a loud line: when
-    bert-base-uncased is not in the cache and no hub answers.
-    """
+    """The scripts' own default: $MINBERT_MODEL if set, else bert-base-uncased or its stand-in."""
     from training.files import download  # only where a name has to be looked up
 
     redirect = os.environ.get("MINBERT_MODEL")
@@ -57,15 +49,11 @@ def _locate(name: str, local_files_only: bool, why: str = "") -> Path:
     if name == OWN_MODEL and MODELS.is_dir() and not (path / "config.json").is_file():
         path = MODELS / OWN_MODEL
     if os.path.isdir(path):
-        below = sorted(file.parent for file in path.glob("*/config.json"))
-        if below and not any((path / file).is_file() for file in MODEL_FILES):
-            raise InputError(f"{path}{why} is not a model's folder; take the one in it: {below[0]}")
         print(f"model: {path}{why}")
         return path
-    if os.path.isfile(path):
-        raise InputError(f"{path}{why} is a file; a model is the folder around its config.json")
-    if path.is_absolute() or name.startswith(".") or name.count("/") > 1:
-        raise InputError(f"no model folder at {path}{why}; check the path")
+    is_path = path.is_absolute() or name.startswith(".") or name.count("/") > 1
+    if is_path or os.path.isfile(path):
+        raise InputError(f"no model folder at {path}{why}; give the one around its config.json")
     from training.files import download
 
     return download.fetch_model(name, local_files_only, why)

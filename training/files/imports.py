@@ -1,6 +1,6 @@
 """Which files of a folder a script imports: a student's own are handed in with it.
 
-It only parses them, and imports none.
+The files are parsed, and none is run.
 """
 
 from __future__ import annotations
@@ -10,43 +10,39 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 
-def imports(source: str | bytes, path: Path) -> Iterator[Path]:
-    """Where the modules that ``source``, what is in ``path``, imports would lie in this folder."""
+def imported_names(source: bytes, package: Sequence[str]) -> Iterator[str]:
+    """The dotted names that a source file in ``package`` imports: a.b for ``from a import b``."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            names = [name.name for name in node.names]
+            yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
-            depth = len(path.parent.parts) - node.level + 1  # of what the dots stand for
-            here = path.parent.parts[: max(0, depth)] if node.level else ()
-            module = ".".join([*here, *filter(None, [node.module])])
-            # ``from package import name``: the name may be a file of the package
-            names = [module, *(f"{module}.{name.name}".strip(".") for name in node.names)]
-        else:
-            continue
-        for name in filter(None, names):
-            module = Path(*name.split("."))
-            yield from (parent / "__init__.py" for parent in (*module.parents[:-1], module))
-            yield module.with_suffix(".py")
+            here = package[: len(package) - node.level + 1] if node.level else ()
+            module = [*here, *([node.module] if node.module else [])]
+            yield from (".".join([*module, name.name]) for name in node.names)
 
 
-def imported_files(path: Path) -> list[Path]:
+def imported_files(path: Path) -> set[Path]:
     """The Python files in the current folder and its packages that a source file imports."""
+    files = set()
     try:
-        return [file for file in imports(path.read_bytes(), path) if file.is_file()]
+        for name in imported_names(path.read_bytes(), path.parent.parts):
+            module = Path(*name.split("."))  # what is imported from a file is no file itself
+            for part in (module, *module.parents[:-1]):
+                files |= {part / "__init__.py", part.with_suffix(".py")}
     except (OSError, SyntaxError, ValueError):  # a fault that prepare_submit.py names
-        return []
+        return set()
+    return {file for file in files if file.is_file()}
 
 
 def with_imported(scripts: Sequence[str], leave_out: Collection[str] = ()) -> list[Path]:
     """Scripts and every further file they import, also by way of others, in a fixed order.
 
     Args:
-        scripts: by their names; what is no Python file is passed on.
         leave_out: names of files and folders at the top that do not go along.
     """
     files = [Path(name) for name in scripts]
     for path in files:  # the list grows while it is read
         if path.suffix == ".py":
-            found = {file for file in imported_files(path) if file.parts[0] not in leave_out}
-            files += sorted(found - set(files))
+            own = {file for file in imported_files(path) if file.parts[0] not in leave_out}
+            files += sorted(own - set(files))
     return files

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -15,12 +14,8 @@ MOST_FAULTS = 5  # that a message lists
 
 
 def read_predictions(path: str | Path, column: str, fold: bool = True) -> dict[str, float]:
-    """Read a file of predictions: {id: value}; see parse_predictions.
-
-    Raises:
-        InputError: not readable as text, or listing every fault at once.
-    """
-    return parse_predictions(read_text(path, plain=True), column, str(path), fold)
+    """Read a file of predictions: {id: value}; see parse_predictions."""
+    return parse_predictions(read_text(path), column, str(path), fold)
 
 
 def parse_predictions(text: str, column: str, name: str, fold: bool = True) -> dict[str, float]:
@@ -34,36 +29,35 @@ def parse_predictions(text: str, column: str, name: str, fold: bool = True) -> d
         fold: lower-case the ids, as older code writes those of the course.
 
     Raises:
-        InputError: listing every fault of the file (header, values, repeated ids) at once.
+        InputError: listing the faults of the file (header, values, repeated ids) at once.
     """
-    lines = re.split(r"\r\n?|\n", text)  # splitlines() would also split inside odd ids
-    header = [cell.strip() for cell in lines[0].replace("\t", ",").split(",")]
-    header = [OLD_SPELLINGS.get(cell, cell) for cell in header if cell]
-    faults = []
-    if header != ["id", column]:
-        faults.append(f"header is {','.join(header)!r}, not 'id,{column}'")
+    header, *lines = text.split("\n")  # splitlines() would also split inside odd ids
+    cells = [OLD_SPELLINGS.get(cell, cell) for cell in _cells(header)]
+    faults = [] if cells == ["id", column] else [f"header is {header!r}, not 'id,{column}'"]
     values: dict[str, float] = {}
-    for number, line in enumerate(lines[1:], start=2):
+    for number, line in enumerate(lines, start=2):
         if not line.strip():
             continue
-        cells = [cell.strip() for cell in line.replace("\t", ",").rstrip(", ").split(",")]
         try:
-            key, value = cells[0].lower() if fold else cells[0], float(cells[1])
-            strange = "_" in cells[1]  # which float() takes for a separator of thousands
-            if len(cells) > 2 or not key or strange or not math.isfinite(value):
-                raise ValueError
-        except (ValueError, IndexError):
+            key, value = _cells(line)
+            key, value = key.lower() if fold else key, float(value)
+        except ValueError:
+            key, value = "", math.nan
+        if not key or not math.isfinite(value):
             faults.append(f"line {number}: {line.strip()[:60]!r} is not 'id,number'")
             continue
         if key in values:
             faults.append(f"line {number}: id {key} occurs twice")
         values[key] = value
     if faults:
-        listed = faults[:MOST_FAULTS]
-        if len(faults) > MOST_FAULTS:
-            listed.append(f"… and {len(faults) - MOST_FAULTS} more faults")
+        rest = len(faults) - MOST_FAULTS
+        listed = faults[:MOST_FAULTS] + [f"… and {rest} more faults"] * (rest > 0)
         raise InputError(f"{name}: {'; '.join(listed)}")
     return values
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().replace("\t", ",").rstrip(", ").split(",")]
 
 
 def mismatches(
@@ -84,10 +78,6 @@ def mismatches(
         f"ids are not in {data_file}": values.keys() - wanted,
         f"values are not classes 0 to {(classes or 0) - 1}": wrong,
     }
-    return [f"{name}: {len(x)} {kind}: {first(x)}" for kind, x in kinds.items() if x]
-
-
-def first(items: Iterable[str]) -> str:
-    """The first three, in order."""
-    items = sorted(item[:60] for item in items)
-    return ", ".join(items[:3]) + (" …" if len(items) > 3 else "")
+    return [
+        f"{name}: {len(x)} {kind}: {', '.join(sorted(x)[:3])}" for kind, x in kinds.items() if x
+    ]

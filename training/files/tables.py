@@ -8,12 +8,10 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from training.files.course_files import COURSE_STEMS
 from training.files.errors import InputError
 from training.files.texts import read_text
 
@@ -25,9 +23,7 @@ MOST_CLASSES = 1000  # that a file of texts may have
 
 
 def parse_table(path: Path, separator: str | None = "\t", quoted: bool = True) -> pd.DataFrame:
-    """All cells of a table as text; InputError if it cannot be read as one.
-
-    Blanks around the names of columns and tabs at the ends of rows do not count.
+    """All cells of a table as text, under the header's names in lower case.
 
     Args:
         separator: None for the one in the header, a tab or a comma.
@@ -36,30 +32,27 @@ def parse_table(path: Path, separator: str | None = "\t", quoted: bool = True) -
     """
     import pandas as pd
 
-    text = re.sub(r"\t+$", "", read_text(path), flags=re.MULTILINE).lstrip("\n")
-    header = text.partition("\n")[0]
-    separator = separator or ("\t" if "\t" in header else ",")
-    names = [name.strip(' "') for name in header.split(separator)]
-    lower = [name.lower() for name in names]
-    if not header:
-        raise InputError(f"{path} is empty; is it the right file?")
-    for name in filter(None, lower):
-        if lower.count(name) > 1:
-            raise InputError(f"{path} has two columns {name!r}; rename or remove one")
-    options = {"delimiter": separator, "quoting": csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE}
+    text = read_text(path)
+    separator = separator or ("\t" if "\t" in text.partition("\n")[0] else ",")
+    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     try:
-        rows = [row for row in csv.reader(io.StringIO(text), **options) if row][1:]
+        lines = [*csv.reader(io.StringIO(text), delimiter=separator, quoting=quoting)]
     except csv.Error as error:  # a cell that is longer than any text
         raise InputError(f"{path}: {error}; close an opening quote") from None
+    header, *rows = [line for line in lines if any(line)] or [[]]
+    if not header:
+        raise InputError(f"{path} is empty; is it the right file?")
+    names = [name.strip().lower() for name in header]
+    if repeated := [name for name in names if name and names.count(name) > 1]:
+        raise InputError(f"{path} has two columns {repeated[0]!r}; rename or remove one")
     for number, row in enumerate(rows, start=1):
         if any("\n" in cell for cell in row):
             remedy = "put the text into one line, or close its opening quote"
             raise InputError(f"{path}, row {number} has a line break in a text; {remedy}")
-        if len(row) > len(names):
-            kind = "tab" if separator == "\t" else "comma"
+        if any(row[len(names) :]):
             count = f"has {len(row)} cells, the header {len(names)}"
-            raise InputError(f"{path}, row {number} {count}: a {kind} in a text? put it in quotes")
-        row += [""] * (len(names) - len(row))
+            raise InputError(f"{path}, row {number} {count}; put a text with a separator in quotes")
+        row[:] = (row + [""] * len(names))[: len(names)]
     return pd.DataFrame(rows, columns=[name or f"unnamed {i}" for i, name in enumerate(names)])
 
 
@@ -69,34 +62,29 @@ def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> p
     Args:
         path: a tab-separated file with a header; upper case in the names of columns does not count.
         columns: the columns it must have, such as ("id", "sentence").
-        label: a further one, renamed to "label" in the result; any of LABEL_COLUMNS will do.
+        label: a further one, renamed to "label"; without it the first of LABEL_COLUMNS will do.
 
     Raises:
         InputError: missing, empty, not UTF-8, without a column, an empty or repeated id.
     """
     path = Path(path)
     if not os.path.exists(path):  # False also where the name is too long for one
-        is_ours = path.name.startswith((*COURSE_STEMS.values(), "ids-cfimdb"))
-        fetch = " (python data/download.py fetches the course files)" if is_ours else ""
-        raise InputError(f"no file {path}; check the path{fetch}")
-    table = parse_table(path).rename(columns=str.lower)
+        fetch = "python data/download.py fetches the course files"
+        raise InputError(f"no file {path}; check the path ({fetch})")
+    table = parse_table(path)
+    columns = list(columns)
     if label:
-        present = [name for name in dict.fromkeys((label, *LABEL_COLUMNS)) if name in table]
-        if len(present) > 1:
-            both = " and ".join(present[:2])
-            raise InputError(f"{path} has labels in {both}; remove or rename one of these columns")
-        table = table.rename(columns=dict.fromkeys(present, "label"))
-        columns = (*columns, "label")
+        columns.append(next((name for name in (label, *LABEL_COLUMNS) if name in table), label))
     if missing := [name for name in columns if name not in table]:
-        expected = ", ".join(label if name == "label" else name for name in missing)
         present = ", ".join(name for name in table if not name.startswith("unnamed"))
         raise InputError(
-            f"{path} lacks the column {expected} (it has: {present}); columns are separated by tabs"
+            f"{path} lacks the column {', '.join(missing)} (it has: {present}); "
+            "columns are separated by tabs"
         )
     if table.empty:
         raise InputError(f"{path} has a header but no rows; is it the right file?")
-    table["id"] = checked_ids(path, table)
-    return table[list(columns)]
+    table = table[columns].assign(id=checked_ids(path, table))
+    return table.rename(columns={columns[-1]: "label"}) if label else table
 
 
 def checked_ids(path: Path, table: pd.DataFrame) -> pd.Series:
@@ -112,10 +100,10 @@ def checked_ids(path: Path, table: pd.DataFrame) -> pd.Series:
 def refuse(path: Path, table: pd.DataFrame, bad: pd.Series, what: str, remedy: str) -> None:
     """InputError naming the first bad row, if there is one."""
     if bad.any():
-        number, more = int(bad.to_numpy().argmax()), int(bad.sum()) - 1
+        row, more = table[bad].iloc[0], int(bad.sum()) - 1
+        key = f" (id {row['id'].strip() or '?'})" if "id" in table else ""
         others = f" (and {more} more rows)" if more else ""
-        key = f" (id {' '.join(table['id'].iloc[number].split()) or '?'})" if "id" in table else ""
-        raise InputError(f"{path}, row {table.index[number] + 1}{key} {what}{others}; {remedy}")
+        raise InputError(f"{path}, row {row.name + 1}{key} {what}{others}; {remedy}")
 
 
 def class_labels(path: Path, table: pd.DataFrame, classes: int | None = None) -> pd.Series:
@@ -132,13 +120,11 @@ def _numbers(path: Path, table: pd.DataFrame, kind: str, highest: int) -> pd.Ser
     import pandas as pd
 
     text = table["label"].str.strip()
-    refuse(path, table, text == "", "has an empty label", "fill it in or remove the row")
-    values = pd.to_numeric(text, errors="coerce")
-    bad = values.isna() | (values.abs() == float("inf"))
+    values = pd.to_numeric(text, errors="coerce")  # nan where there is no number
+    bad = ~values.between(0, highest)
     if kind == "an integer":
         bad |= values != values.round()
-    beyond = (values < 0) | (values > highest)
-    for wrong, what in ((bad, f"not {kind}"), (beyond, f"out of range 0 to {highest}")):
-        first = text[wrong].iloc[0] if wrong.any() else ""
-        refuse(path, table, wrong, f"has the label {first[:30]!r}, {what}", "fix the label")
+    first = text[bad].iloc[0] if bad.any() else ""
+    what = f"has the label {first[:30]!r}, not {kind} from 0 to {highest}"
+    refuse(path, table, bad, what, "fix the label or remove the row")
     return values

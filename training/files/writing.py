@@ -13,32 +13,26 @@ from typing import Any
 from training.files.errors import InputError
 
 
-def is_writer() -> bool:
-    """Whether this process writes files: under torchrun only the one of rank 0 does. No torch."""
-    return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ.get("RANK", "0") == "0"
-
-
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     """Write to a file beside ``path`` and rename it at the end, so no reader sees half of it.
 
-    Of several processes only the first one writes; what others write is thrown away.
+    Under torchrun only the process of rank 0 writes; what others write is thrown away.
 
     Raises InputError where the folder is not writable or the disk is full; the file that was at
     ``path`` before is then still there.
     """
-    if not is_writer():
+    if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0":
         with open(os.devnull, mode) as nowhere:
             yield nowhere
         return
     path = Path(path)
     part = path.with_name(f".{path.name}.part")
-    encoding = None if "b" in mode else "utf-8"
-    newline = None if "b" in mode else "\n"
-    errors = None if "b" in mode else "backslashreplace"  # of a file's name that is not UTF-8
+    # a file's name that is not UTF-8 is written with backslashes
+    text = {"encoding": "utf-8", "newline": "\n", "errors": "backslashreplace"}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, mode, encoding=encoding, newline=newline, errors=errors) as file:
+        with open(part, mode, **({} if "b" in mode else text)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
