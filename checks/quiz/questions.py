@@ -83,9 +83,11 @@ def options_of(task_id: str) -> dict[str, str]:
     if task_id == "optimizer.step":
         return {f"|{case.output}": f"the run: {case.about}" for case in CASES}
     what = RESULTS[task_id]
-    runs = {f"|values/{what}": "in evaluation mode", f"|dropout/{what}": "in training mode"}
-    runs |= {f"{zero}|values/{what}": x for (task, zero), x in ZEROS.items() if task == task_id}
-    return {key: f"the result {words}" for key, words in runs.items()}
+    zeros = {"": "", **{zero: f" {x}" for (task, zero), x in ZEROS.items() if task == task_id}}
+    options = {
+        f"{zero}|values/{what}": f"the result in evaluation mode{zeros[zero]}" for zero in zeros
+    }
+    return options | {f"|dropout/{what}": "the result in training mode"}
 
 
 def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, Any]:
