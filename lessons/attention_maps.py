@@ -26,6 +26,8 @@ import numpy as np
 import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from bert import BertModel
@@ -36,7 +38,7 @@ from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import atomic_write, write_whole
 from training.loop.encoder_outputs import outputs_of
-from training.reports.figures import as_typed
+from training.reports.figures import AS_TYPED
 from training.reports.page import STYLE
 from utils import get_extended_attention_mask
 
@@ -100,27 +102,25 @@ def plot_maps(path: str | Path, maps: np.ndarray, tokens: Sequence[str]) -> None
         maps: (layers, H, L, L)
         tokens: the L labels, left of the left-most and below the lowest squares.
     """
-    from matplotlib.figure import Figure  # here, because importing it takes long
-
     layers, heads, length = maps.shape[:3]
     side = min(3, max(1.3, 0.11 * length))  # inches
     font = min(5, 60 * side / length)  # points, so that the labels stay apart
-    figure = Figure(figsize=(heads * side + 1, layers * side + 1), layout="constrained")
-    grid = figure.subplots(layers, heads, squeeze=False)
-    for (layer, head), axes in np.ndenumerate(grid):
-        axes.imshow(maps[layer, head], cmap="Blues", vmin=0, vmax=1)
-        axes.set_xticks(range(length) if layer == layers - 1 else [])
-        axes.set_yticks(range(length) if head == 0 else [])
-        if layer == 0:
-            axes.set_title(f"head {head + 1}", fontsize=8)
-        if layer == layers - 1:
-            axes.set_xticklabels(tokens, rotation=90, fontsize=font)
-        if head == 0:
-            axes.set_yticklabels(tokens, fontsize=font)
-            axes.set_ylabel(f"layer {layer + 1}", fontsize=8)
-    as_typed(figure)
-    with atomic_write(path, "wb") as file:
-        figure.savefig(file, format="png", dpi=110)
+    with rc_context(AS_TYPED):
+        figure = Figure(figsize=(heads * side + 1, layers * side + 1), layout="constrained")
+        grid = figure.subplots(layers, heads, squeeze=False)
+        for (layer, head), axes in np.ndenumerate(grid):
+            axes.imshow(maps[layer, head], cmap="Blues", vmin=0, vmax=1)
+            axes.set_xticks(range(length) if layer == layers - 1 else [])
+            axes.set_yticks(range(length) if head == 0 else [])
+            if layer == 0:
+                axes.set_title(f"head {head + 1}", fontsize=8)
+            if layer == layers - 1:
+                axes.set_xticklabels(tokens, rotation=90, fontsize=font)
+            if head == 0:
+                axes.set_yticklabels(tokens, fontsize=font)
+                axes.set_ylabel(f"layer {layer + 1}", fontsize=8)
+        with atomic_write(path, "wb") as file:
+            figure.savefig(file, format="png", dpi=110)
 
 
 HERE = Path(__file__).resolve().with_suffix("")  # the page and its script

@@ -224,11 +224,6 @@ def test_a_model_that_fails_on_the_cpu_is_trained_unchecked(capsys):
     assert "no device check" in capsys.readouterr().out
 
 
-def test_a_task_that_is_not_written_yet_is_said_as_ever():
-    with refusing(NotImplementedError("Task 1.1"))(), pytest.raises(NotImplementedError):
-        fault_of(Classifier(random_bert()), samples(), device("fp32"))
-
-
 def test_the_fault_of_one_process_ends_all(monkeypatch, checked):
     """Else the others would wait for it."""
     monkeypatch.setattr(device_check, "gather", lambda fault: [fault, "cuda is wrong"])

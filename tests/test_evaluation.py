@@ -20,7 +20,6 @@ from evaluation import (
 )
 from training.files.predictions import read_predictions
 from training.reports.error_analysis import (
-    calibration_error,
     mistakes_in,
     report_on_scores,
 )
@@ -69,15 +68,6 @@ def test_pearson_without_variation_is_0_with_a_warning(y_true, y_pred, capsys, r
     assert pearson(y_true, y_pred) == 0.0
     message(capsys.readouterr().out)
     assert not recwarn
-
-
-def test_calibration_by_hand():
-    """Three bins of ten: [.1, .2) with two rows, [.5, .6) with one, [.9, 1] with three."""
-    expected = [0.1, 0.16, 0.5, 0.9, 0.95, 1.0]
-    observed = [0, 1, 1, 1, 1, 0]
-    gaps = 2 * abs(0.5 - 0.13) + 1 * abs(1 - 0.5) + 3 * abs(2 / 3 - 0.95)
-    assert calibration_error(expected, observed) == pytest.approx(gaps / 6)
-    assert calibration_error([0.3, 0.7], [0.3, 0.7]) == 0.0
 
 
 # ---------------------------------------------------------------------------------------------

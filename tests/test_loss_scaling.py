@@ -87,12 +87,12 @@ def trained(model, loader, last: int = 0, **flags) -> tuple[list[dict], Run]:
                     run.scale(loss * len(labels) / len(batch["labels"])).backward()
                     run.log(len(labels), loss=loss)
                 spoil(model, run.step + 1)
+                run.stop.asked = run.step + 1 == last
                 run.gather_gradients()
                 clip(model, 0.05)
                 optimizer.step()
                 optimizer.zero_grad()
                 weights.append(copy.deepcopy(model.state_dict()))
-                run.stop.asked = run.step + 1 == last
                 run.end_step()
             run.end_epoch()
     return weights, run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from torch.utils.data import DataLoader, Sampler
 from training.files.errors import InputError
 from training.loop.processes import rank, world_size
 
-Rows = TypeVar("Rows", list[int], np.ndarray)
 POOL_BATCHES = 50  # how many batches' worth of shuffled rows are sorted by length together
 
 # What a model takes of a batch of single texts or of pairs, and the labels
@@ -55,18 +54,14 @@ class LengthBatches(Sampler):
         batches: list[np.ndarray] = []
         for start in range(0, len(order), pool_size):
             pool = order[start : start + pool_size]
-            batches += _cut(pool[np.argsort(lengths[pool], kind="stable")], self.batch_size)
+            pool = pool[np.argsort(lengths[pool], kind="stable")]
+            batches += [pool[i : i + self.batch_size] for i in range(0, len(pool), self.batch_size)]
         for i in torch.randperm(len(batches), generator=generator)[self.skip :]:
             yield batches[i].tolist()
 
 
 class TrainingLoader(DataLoader):
-    """The batches of a training set, by length, from any batch of any epoch on.
-
-    Args:
-        dataset: with ``lengths()`` and ``collate_fn``.
-        options: of DataLoader.
-    """
+    """The batches of a training set, by length, from any batch of any epoch on."""
 
     def __init__(self, dataset: Any, batch_size: int, seed: int, **options: Any):
         batches = LengthBatches(dataset.lengths(), batch_size, seed)
@@ -82,12 +77,8 @@ class TrainingLoader(DataLoader):
 class RoundRobin:
     """The batches of several training sets, one set after the other, each set's without end.
 
-    A batch tells in ``batch["task"]`` whose it is. Every epoch begins with the first set; where a
-    set continues follows from the number of steps before, so that there is no state to save.
-
-    Args:
-        loaders: by the names of the sets.
-        steps: how long an epoch is.
+    A batch tells in ``batch["task"]`` whose it is. Every epoch of ``steps`` batches begins with the
+    first set; where a set continues follows from the steps before: there is no state to save.
     """
 
     def __init__(self, loaders: Mapping[str, TrainingLoader], steps: int):
@@ -136,37 +127,26 @@ def evaluation_loader(
     """
     lengths = lengths or dataset.lengths()
     order = sorted(range(len(dataset)), key=lambda i: (-lengths[i], i))
-    batches = list(_cut(order, batch_size))
+    batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     return DataLoader(dataset, batch_sampler=batches, collate_fn=dataset.collate_fn)
-
-
-def _cut(rows: Rows, batch_size: int) -> Iterator[Rows]:
-    for start in range(0, len(rows), batch_size):
-        yield rows[start : start + batch_size]
 
 
 def parts(
     batch: Mapping[str, Any], accumulate: int, device: torch.device, keys: Sequence[str] = SINGLE
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Split a batch, or this process's rows of it, into parts on the device: tensors of ``keys``.
+    """Split a batch into up to ``accumulate`` parts on the device: tensors of ``keys``.
 
-    The gradients of all parts, each weighted by its fraction of the rows, sum up to the batch's.
+    Of W processes number r takes rows r, r + W, r + 2W …; of too few rows some take none. The
+    gradients of all parts, each weighted by its fraction of the rows, sum up to the batch's.
     Where a key has a list, it holds a tensor for each part.
     """
-    slices = part_slices(len(batch["labels"]), accumulate, rank(), world_size())
-    for i, rows in enumerate(slices):
+    count, step = len(batch["labels"]), world_size()
+    size = step * math.ceil(len(range(rank(), count, step)) / accumulate)
+    for i, start in enumerate(range(rank(), count, size or 1)):
         values = (batch[key] for key in keys)
+        rows = slice(start, start + size, step)
         tensors = (value[i] if isinstance(value, list) else value[rows] for value in values)
         yield tuple(to_device(tensor, device) for tensor in tensors)
-
-
-def part_slices(rows: int, count: int, rank: int, world_size: int) -> list[slice]:
-    """Which of a batch's rows each part of a process takes; of too few rows some take none.
-
-    Of W processes number r takes rows r, r + W, r + 2W …, in ``count`` parts or fewer.
-    """
-    size = math.ceil(len(range(rank, rows, world_size)) / count) * world_size
-    return [slice(i, i + size, world_size) for i in range(rank, rows, size)] if size else []
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from training.files.errors import InputError, Stopped, first_line
@@ -19,9 +19,6 @@ from training.files.weights import check_numbers
 from training.files.writing import atomic_write, sha256_of
 from training.loop.devices import device_fault
 from training.loop.processes import gather, is_main_process, rank, world_size
-
-# ---------------------------------------------------------------------------------------------
-# Trained models
 
 
 def save_checkpoint(path: str | Path, checkpoint: dict[str, Any]) -> None:
@@ -69,16 +66,14 @@ def restore_model(
         build: makes a new model of a configuration.
         script: the one that trains it, for error messages.
         is_ours: whether a checkpoint's configuration is of such a model.
-
-    Raises:
-        InputError: no such file, not a checkpoint of the script, or other tensors than the model's.
     """
     saved = load_checkpoint(filepath)
     values = saved.get("config") if isinstance(saved, dict) else None
     needed = {"option", "hidden_size", "hidden_dropout_prob"}
     if not isinstance(values, dict) or not needed <= values.keys() or not is_ours(values):
         raise InputError(f"{filepath} is not a checkpoint of {script}; train again")
-    model, config = build(SimpleNamespace(**values)), SimpleNamespace(**values)
+    config = SimpleNamespace(**values)
+    model = build(config)
     try:
         check_numbers(f"{filepath}:", saved["model"])
         model.load_state_dict(saved["model"])
@@ -95,11 +90,7 @@ def restore_model(
 
 
 def run_settings(args: Any) -> dict[str, Any]:
-    """What has to be the same for a run to be resumed: flags, and what the files hold they name.
-
-    Args:
-        args: a dataclass of flags; a flag's metadata say whether a resumed run may change it.
-    """
+    """What a resumed run may not change: flags (unless ``may_change``), and contents of files."""
     names = [flag.name for flag in fields(args) if not flag.metadata.get("may_change")]
     values = {name: getattr(args, name) for name in names}
     for name, value in values.items():
@@ -123,12 +114,9 @@ def refuse_ended(args: Any, results: Sequence[str | Path], points: Sequence[Path
 class ResumePoint:
     """A file from which an interrupted run goes on as if it had never stopped.
 
-    It holds model, optimizer, random states, the position in the epoch and the run's settings, as
-    tensors and plain values; it is written aside and renamed, so that the last good one survives a
-    crash at any moment.
+    It holds model, optimizer, random states, the position in the epoch and the run's settings.
 
     Args:
-        path: of the file.
         settings: what has to be the same for a run to go on: flags, sizes, hashes.
         seconds: how often ``due`` says that it is time to write.
     """
@@ -143,8 +131,11 @@ class ResumePoint:
 
     def write(self, model: nn.Module, optimizer: Optimizer, position: dict[str, Any]) -> None:
         """Write everything; ``position`` is plain values of the caller's."""
+        random = {"cpu": torch.get_rng_state()}
+        if torch.cuda.is_available():
+            random["cuda"] = torch.cuda.get_rng_state()
         states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        states |= {"random": gather(_random_state()), "position": position}
+        states |= {"random": gather(random), "position": position}
         save_checkpoint(self.path, states | {"settings": self.settings})
         self.written = time.monotonic()
 
@@ -160,46 +151,37 @@ class ResumePoint:
         try:
             saved = load_checkpoint(self.path)
             old, new = saved["settings"], self.settings
-            if different := sorted(k for k in old.keys() | new if old.get(k) != new.get(k)):
-                key = different[0]
-                raise InputError(
-                    f"it belongs to a run with {key}={old.get(key)!r}, this one has "
-                    f"{new.get(key)!r} (settings that differ: {', '.join(different)})"
-                )
+            for key in sorted(old.keys() | new):
+                if old.get(key) != new.get(key):
+                    values = f"{key}={old.get(key)!r}, this one has {new.get(key)!r}"
+                    raise InputError(f"it belongs to a run with {values}")
             model.load_state_dict(saved["model"])
             optimizer.load_state_dict(saved["optimizer"])
-            random_state, position = saved["random"][rank()], saved["position"]
+            random, position = saved["random"][rank()], saved["position"]
         except (RuntimeError, ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"cannot resume from {self.path}: {first_line(error)}; run without --resume to "
                 "start over, or with the old flags"
             ) from error
-        torch.set_rng_state(random_state["cpu"])
-        if "cuda" in random_state and torch.cuda.is_available():
-            torch.cuda.set_rng_state(random_state["cuda"])
+        torch.set_rng_state(random["cpu"])
+        if "cuda" in random and torch.cuda.is_available():
+            torch.cuda.set_rng_state(random["cuda"])
         return position
-
-
-def _random_state() -> dict[str, Tensor]:
-    state = {"cpu": torch.get_rng_state()}
-    return state | ({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})
 
 
 class StopRequest:
     """Ctrl-C asks for a stop at the end of the current step; a second one stops at once."""
 
-    SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
     def __init__(self):
         self.asked = False
 
     def __enter__(self) -> StopRequest:
-        self.before = {sig: signal.signal(sig, self._ask) for sig in self.SIGNALS}
+        self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *error: object) -> None:
-        for sig, handler in self.before.items():
-            signal.signal(sig, handler)
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
 
     def _ask(self, number: int, frame: object) -> None:
         if self.asked and world_size() == 1:  # torchrun passes a signal on: all get it twice

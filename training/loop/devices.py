@@ -31,8 +31,8 @@ def pick_device(use_gpu: bool) -> torch.device:
     """CUDA, else Apple's MPS, if asked for; the CPU otherwise. Says which."""
     keep_freed_memory()
     take_idle_cores()
-    has = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    kind = next(filter(has.get, has), "cpu")
+    has_mps = torch.backends.mps.is_available()
+    kind = "cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu"
     if use_gpu and kind == "cpu":
         print("device: cpu (--use_gpu was given, but torch sees neither CUDA nor MPS here)")
     elif use_gpu:
@@ -59,7 +59,7 @@ def take_idle_cores() -> None:
     """Compute with as many threads as there are idle cores: all cores less the load average.
 
     Next to a busy program one thread too many is slower than one thread: in every matrix product
-    all others wait for it. Where less runs at this moment than the average says, that counts.
+    all others wait for it. If fewer threads run right now than the average says, that counts.
     """
     before = torch.get_num_threads()
     if LOAD.is_file():
@@ -79,9 +79,8 @@ def set_threads(count: int) -> None:
 def device_fault(error: RuntimeError) -> str | None:
     """What to do about memory that is full, or a GPU that was lost, in a line; None for others."""
     text, reason = str(error), first_line(error)
-    full = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
     kept = "--resume goes on from the last resume point, if the run has written one"
-    if isinstance(error, torch.OutOfMemoryError) or any(words in text for words in full):
+    if any(words in text for words in ("out of memory", "can't allocate memory", "ALLOC_FAILED")):
         remedy = "give a smaller --batch_size, or the same in more parts with --accumulate"
         return f"the memory is full ({reason}); {remedy}; {kept}"
     # an assertion in a kernel is a fault of the program, such as a label beyond the last class

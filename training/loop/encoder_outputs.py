@@ -42,9 +42,8 @@ def cache_encoder_outputs(
 ) -> None:
     """Run the frozen ``model.bert`` once over all texts; from then on it looks its output up.
 
-    It runs in evaluation mode, since dropout differs each time. For a batch of known texts it
-    returns pooler_output (B, D) and the last_hidden_state of [CLS] (B, 1, D); any other batch is
-    encoded as before. If a head looks at more than that, on a first batch, nothing is cached.
+    It runs without dropout. For a batch of known texts it then returns pooler_output (B, D) and the
+    last_hidden_state of [CLS] (B, 1, D). If a head looks at more than that, nothing is cached.
 
     Args:
         heads: what the model computes from its encoder's output, of (ids, mask) or two such pairs.

@@ -20,26 +20,20 @@ FEWEST_STEPS = 500  # of a run that is compiled: the start takes as long as hund
 
 def compile_encoder(model: nn.Module, args: Any, steps: int, graphs: bool = True) -> None:
     """Compile the encoder for training, or say why not; ``graphs``: CUDA graphs, where possible."""
-    device = next(model.parameters()).device
-    reason = ""
+    bert, device = model.bert, next(model.parameters()).device
     if steps < FEWEST_STEPS:
-        reason = f"it pays from about {FEWEST_STEPS} steps on"
-    elif not any(p.requires_grad for p in model.bert.parameters()):
-        reason = "BERT is frozen"
-    else:
-        try:
-            torch.compile(lambda x: x.exp() + 1)(torch.ones(8, device=device))
-        except Exception as error:  # whatever a compiler may miss
-            reason = f"torch cannot compile here ({first_line(error)})"
-    if reason:
-        print(f"--compile: left out, since {reason}")
+        print(f"--compile: left out, since it pays from about {FEWEST_STEPS} steps on")
+        return
+    try:
+        torch.compile(lambda x: x.exp() + 1)(torch.ones(8, device=device))
+    except Exception as error:  # whatever a compiler may miss
+        print(f"--compile: left out, since torch cannot compile here ({first_line(error)})")
         return
     print(f"--compile: the first step at each of {len(LENGTHS)} padded lengths takes long")
     torch._dynamo.config.suppress_errors = True  # what cannot be compiled runs as it is
     torch._dynamo.config.recompile_limit = 4 * len(LENGTHS)
     has_graphs = device.type == "cuda" and graphs and args.accumulate == 1
-    plain, longest = model.bert.encode, model.bert.config.max_position_embeddings
-    mode = "reduce-overhead" if has_graphs else None
+    plain, mode = bert.encode, "reduce-overhead" if has_graphs else None
     compiled = torch.compile(plain, dynamic=False, mode=mode)
     rows = math.ceil(len(range(rank(), args.batch_size, world_size())) / args.accumulate)
 
@@ -47,11 +41,11 @@ def compile_encoder(model: nn.Module, args: Any, steps: int, graphs: bool = True
         if not torch.is_grad_enabled() or len(hidden_states) % max(1, rows):
             return plain(hidden_states, attention_mask)  # evaluation; an epoch's last batch
         length = hidden_states.shape[1]
-        missing = min([n for n in LENGTHS if length <= n] + [longest]) - length
-        hidden_states = F.pad(hidden_states, (0, 0, 0, missing))
-        return compiled(hidden_states, F.pad(attention_mask, (0, missing)))[:, :length]
+        padded = min([n for n in LENGTHS if length <= n] + [bert.config.max_position_embeddings])
+        hidden_states = F.pad(hidden_states, (0, 0, 0, padded - length))
+        return compiled(hidden_states, F.pad(attention_mask, (0, padded - length)))[:, :length]
 
-    model.bert.encode = encode
+    bert.encode = encode
 
 
 def unscale(scaler: torch.amp.GradScaler, optimizer: Optimizer) -> None:

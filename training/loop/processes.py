@@ -1,7 +1,7 @@
 """Several processes, started by torchrun: each computes its rows of every batch.
 
 Gradients are summed by hand: ``DistributedDataParallel`` averages them, waits forever for a process
-without rows of a small batch, and does not see heads beside ``forward``.
+without rows of a small batch, and sees no method of a model but ``forward``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def world_size() -> int:
 
 
 def rank() -> int:
-    """Which of them this one is: 0, 1 …"""
+    """The number of this process: 0, 1 …"""
     return dist.get_rank() if world_size() > 1 else 0
 
 
@@ -36,7 +36,7 @@ def is_main_process() -> bool:
 
 def join_processes(use_gpu: bool) -> None:
     """Let the processes that torchrun started find each other; from then on only 0 prints."""
-    if not (dist.is_available() and dist.is_torchelastic_launched()) or dist.is_initialized():
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
         return
     on_gpu = use_gpu and torch.cuda.is_available()
     if on_gpu:
@@ -69,24 +69,16 @@ def gather(value: Any) -> list[Any]:
 
 
 def on_main_process(work: Callable[[], Any]) -> Any:
-    """What ``work`` returns in the first process, in all of them; an InputError is all's, too."""
+    """What ``work`` returns in the first process, in all of them; so is an InputError of it."""
     result, fault = None, None
     try:
         result = work() if is_main_process() else None
     except InputError as error:
-        fault = str(error)
+        fault = error
     result, fault = gather((result, fault))[0]
     if fault is not None:
-        raise InputError(fault)
+        raise fault
     return result
-
-
-def broadcast_parameters(model: nn.Module) -> None:
-    """In several processes: the first one's parameters in all, dropout of its own in each."""
-    for tensor in model.state_dict().values() if world_size() > 1 else ():
-        dist.broadcast(tensor, src=0)
-    if not is_main_process():
-        torch.manual_seed(torch.initial_seed() + rank())
 
 
 def sum_gradients(model: nn.Module, flag: bool = False) -> bool:
@@ -97,13 +89,12 @@ def sum_gradients(model: nn.Module, flag: bool = False) -> bool:
     if world_size() == 1:
         return flag
     learning = [p for p in model.parameters() if p.requires_grad]
-    sizes = [p.numel() for p in learning]
     grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
     counts = grads[0].new_tensor([p.grad is not None for p in learning] + [flag])
     together = torch.cat([counts, *map(torch.flatten, grads)])  # one message, not hundreds
     dist.all_reduce(together)
-    counts, together = together.split([len(counts), sum(sizes)])
-    *reached, flags = counts.tolist()
-    for p, grad, count in zip(learning, together.split(sizes), reached, strict=True):
-        p.grad = grad.view_as(p) if count else None
+    *reached, flags = together[: len(counts)].tolist()
+    sums = together[len(counts) :].split([p.numel() for p in learning])
+    for p, total, count in zip(learning, sums, reached, strict=True):
+        p.grad = total.view_as(p) if count else None
     return bool(flags)

@@ -45,8 +45,9 @@ class Progress:
 
     def __init__(self, run: Any):
         self.run, self.before = run, 0.0  # seconds before an interruption
-        self.began = self.last_line = time.monotonic()
-        self.steps, self.timed_from = 0, self.began
+        self.steps, self.began = 0, time.monotonic()
+        self.timed_from = self.began
+        self.next_line = 0.0  # when to print one; the first as soon as the speed is known
 
     def bar(self, loader: Any) -> Iterator[dict]:
         """The batches that are left of an epoch."""
@@ -57,11 +58,9 @@ class Progress:
             self.steps, now = self.steps + 1, time.monotonic()
             if self.steps <= self.UNTIMED_STEPS:
                 self.timed_from = now
-                continue
-            first = self.last_line == self.began and now - self.timed_from > self.ESTIMATE_AFTER
-            if first or (bar.disable and now - self.last_line >= self.LINE_EVERY):
-                self.last_line, left = now, minutes(self.left())
-                took = minutes(self.seconds())
+            elif now > max(self.next_line, self.timed_from + self.ESTIMATE_AFTER):
+                self.next_line = now + self.LINE_EVERY if bar.disable else float("inf")
+                took, left = minutes(self.seconds()), minutes(self.left())
                 say(f"{name}, batch {self.run.batch:,} of {batches:,}: {took}, about {left} left")
 
     def left(self) -> float:

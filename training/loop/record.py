@@ -25,24 +25,21 @@ class Record:
     """Sums and counts by name, and steps.csv at ``path``; what is logged is read by ``read``.
 
     Lines are kept in memory until ``flush``, which comes before every resume point: a run that goes
-    on from there finds all steps before it in the file, and those after it are removed.
+    on after ``step`` steps finds them all in the file, and later ones are removed.
     """
 
-    def __init__(self, path: Path, tensorboard: str | None):
-        self.path, self.tensorboard, self.board = path, tensorboard, None
+    def __init__(self, path: Path, tensorboard: str | None, step: int):
+        self.path, self.board = path, None
         self.sums: dict[str, list[float]] = {}  # name: [sum, count]
         self.unread: list[tuple[str, int, Tensor]] = []  # name, count and sum
         self.steps: list[tuple[int, int, int, float]] = []  # step, epoch, batch, learning rate
         self.losses: list[Tensor] = []  # of these steps
         self.step_loss: Tensor | float = 0.0  # a tensor made here would have to be copied
         self.lines: list[tuple] = []
-
-    def begin(self, step: int) -> None:
-        """Open the files of a run of which ``step`` steps are done; later ones are removed."""
-        old = self.path.read_text("utf-8").splitlines(True) if self.path.is_file() else []
-        write_whole(self.path, "".join(["step,epoch,loss,lr\n", *old[1 : step + 1]]))
-        if self.tensorboard and is_main_process():
-            self.board = new_board(self.tensorboard, self.path, step)
+        old = path.read_text("utf-8").splitlines(True) if path.is_file() else []
+        write_whole(path, "".join(["step,epoch,loss,lr\n", *old[1 : step + 1]]))
+        if tensorboard and is_main_process():
+            self.board = new_board(tensorboard, path, step)
 
     def add(self, count: int, of: int, values: Mapping[str, Tensor]) -> None:
         """Add means over ``count`` items, or numbers to sum up; the batch has ``of`` items."""
@@ -63,7 +60,7 @@ class Record:
         """Add what was not read yet to sums and lines, over all processes, which all call this.
 
         Raises:
-            InputError: a value is nan or infinite: nothing after it would be worth keeping.
+            InputError: a loss is nan or infinite: nothing after it would be worth keeping.
         """
         tensors = [total for *_, total in self.unread] + self.losses
         numbers = torch.stack([x.to(tensors[0]) for x in tensors]).tolist() if tensors else []
@@ -71,14 +68,16 @@ class Record:
         everywhere = gather((entries, numbers[len(entries) :]))
         losses = [sum(parts) for parts in zip(*(losses for _, losses in everywhere), strict=True)]
         for (step, epoch, batch, rate), loss in zip(self.steps, losses, strict=True):
-            check_finite("loss", loss, epoch, batch)
+            if not math.isfinite(loss):
+                raise InputError(
+                    f"the loss is {loss} in epoch {epoch}, batch {batch}; lower --lr. "
+                    "The best epoch before it, if there was one, is kept"
+                )
             self.lines.append((step, epoch, f"{loss:.6g}", f"{rate:.6g}"))
             self.draw({"loss": loss, "lr": rate}, step)
         for name, count, total in (entry for entries, _ in everywhere for entry in entries):
             pair = self.sums.setdefault(name, [0.0, 0])
             pair[0], pair[1] = pair[0] + total, pair[1] + count
-        for name, (total, _) in self.sums.items() if self.steps else ():
-            check_finite(name, total, *self.steps[-1][1:3])
         self.unread, self.steps, self.losses = [], [], []
 
     def means(self) -> dict[str, float]:
@@ -103,12 +102,3 @@ class Record:
         self.flush()
         if self.board:
             self.board.close()
-
-
-def check_finite(name: str, value: float, epoch: int, batch: int) -> None:
-    """InputError if a value is nan or infinite."""
-    if not math.isfinite(value):
-        raise InputError(
-            f"the {name} is {value} in epoch {epoch}, batch {batch}; lower --lr. "
-            "The best epoch before it, if there was one, is kept"
-        )

@@ -6,6 +6,7 @@ The loop stays in the script that trains: see ``train`` in classifier.py.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,7 @@ from torch.optim import Optimizer
 from training.loop.checkpoints import ResumePoint, StopRequest, resume_path, run_settings
 from training.loop.devices import half_type, set_threads
 from training.loop.on_request import unscale
-from training.loop.processes import (
-    broadcast_parameters,
-    gather,
-    is_main_process,
-    sum_gradients,
-    world_size,
-)
+from training.loop.processes import gather, is_main_process, rank, sum_gradients
 from training.loop.progress import Progress
 from training.loop.record import Record
 
@@ -37,11 +32,10 @@ class Run:
     Args:
         args: epochs, and the flags of training/cli/flags.py.
         model, optimizer: on their device; a resumed run puts its tensors into them.
-        loader: the batches of an epoch: a TrainingLoader, or what has its ``set_epoch``, length and
-            iterator.
+        loader: a TrainingLoader, or what has its ``set_epoch``, length and iterator.
         report: where epochs are reported; None if the script does that itself.
         steps_file: for every step's loss and learning rate, if not next to the report.
-        point: where an interrupted run is kept, if not next to ``args.filepath``.
+        point: what --resume reads, if not next to ``args.filepath``.
         steps: how long the run is, if not ``args.epochs`` whole epochs.
         extra_state: what else is saved: objects with state_dict and load_state_dict, by name.
 
@@ -64,35 +58,32 @@ class Run:
         steps: int | None = None,
         extra_state: Mapping[str, Any] | None = None,
     ):
-        self.args, self.model, self.optimizer, self.loader = args, model, optimizer, loader
-        self.report, self.extra_state = report, dict(extra_state or {})
+        self.args, self.model, self.optimizer = args, model, optimizer
+        self.loader, self.report = loader, report
+        self.steps_file = steps_file or Path(f"{report.prefix}steps.csv")
         self.point = point or ResumePoint(resume_path(args.filepath), run_settings(args))
         self.total_steps = steps or args.epochs * len(loader)
         self.epoch, self.batch, self.step = 1, 0, 0
-        self.history: list[dict[str, float]] = []
-        self.times: list[float] = []
-        self.scores: list[float] = []  # what is_best was asked about
+        self.history, self.times, self.scores = [], [], []  # scores: what is_best was asked about
         self.rows, self.is_due = 0, False  # rows of the batch; whether to write the resume point
         self.device = next(model.parameters()).device
-        self.record = Record(steps_file or Path(f"{report.prefix}steps.csv"), args.tensorboard)
-        self.progress = Progress(self)
-        self.stop = StopRequest()
+        self.progress, self.stop = Progress(self), StopRequest()
         is_fp16 = half_type(self.device, args.precision) is torch.float16
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=is_fp16)
-        if is_fp16:
-            self.extra_state["scaler"] = self.scaler
-        broadcast_parameters(model)
+        self.extra_state = {"scaler": self.scaler, **(extra_state or {})}
+        if not is_main_process():
+            torch.manual_seed(torch.initial_seed() + rank())  # each process has its own dropout
 
     def __enter__(self) -> Run:
         saved = self.point.read(self.model, self.optimizer) if self.args.resume else None
+        for name in POSITION if saved else ():
+            setattr(self, name, saved[name])
+        self.record = Record(self.steps_file, self.args.tensorboard, self.step)
         if saved:
-            for name in POSITION:
-                setattr(self, name, saved[name])
             for name, part in self.extra_state.items():
                 part.load_state_dict(saved["extra_state"][name])
             self.record.sums, self.progress.before = saved["means"], saved["seconds"]
             set_threads(saved["threads"])  # another number may round differently
-        self.record.begin(self.step)
         if self.report:
             self.report.print_table(self)
         self.stop.__enter__()  # last: an error before this line leaves Ctrl-C as it was
@@ -134,7 +125,7 @@ class Run:
 
     def gather_gradients(self) -> None:
         """After a step's backward passes: sum those of all processes; in fp16 unscale them."""
-        self.is_due = sum_gradients(self.model, self._is_due())
+        self.is_due = sum_gradients(self.model, self.stop.asked or self.point.due())
         if self.scaler.is_enabled():
             unscale(self.scaler, self.optimizer)
 
@@ -143,7 +134,7 @@ class Run:
         self.batch, self.step = self.batch + 1, self.step + 1
         rate = self.optimizer.param_groups[0]["lr"]
         self.record.end_step(self.step, self.epoch, self.batch, rate)
-        if self.is_due or (world_size() == 1 and self._is_due()):
+        if self.is_due:
             self.save()
         elif self.step % READ_EVERY == 0:
             self.record.read()
@@ -162,7 +153,6 @@ class Run:
     def end_epoch(self, results: Mapping[str, float] | None = None) -> None:
         """Report an epoch, and write the resume point; saving the model comes before it."""
         if results is not None:
-            self.record.read()
             self.record.sums = {}
             self.record.draw({f"epoch/{name}": x for name, x in results.items()}, self.step)
             self.history.append({"epoch": self.epoch, **results})
@@ -184,14 +174,10 @@ class Run:
         self.point.write(self.model, self.optimizer, position | {"extra_state": extra_state})
         self.stop.leave_if_asked(self.point)
 
-    def _is_due(self) -> bool:
-        return self.stop.asked or self.point.due()
-
     def _stops_early(self) -> bool:
-        patience = self.args.patience
-        if patience is None or len(self.scores) <= patience:
-            return False
-        return max(self.scores[-patience:]) <= max(self.scores[:-patience])
+        patience = self.args.patience or sys.maxsize
+        before = self.scores[:-patience]  # nothing, if there are fewer scores
+        return bool(before) and max(self.scores[-patience:]) <= max(before)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 
-from training.files.errors import InputError, values_of
-from training.files.texts import read_json, read_text
+from training.files.errors import InputError
+from training.files.texts import read_json
 from training.files.writing import write_whole
 from training.loop.progress import minutes
 from training.reports.figures import picture, style
@@ -23,37 +23,26 @@ MAX_NAMED = 3  # settings in a run's name
 OUTPUT = re.compile(r"(^|_)out(_|$)|^filepath$")  # settings that only say where results go
 
 Runs = Sequence[dict[str, Any]]  # what read_run returns
-Table = Mapping[str, Sequence[str]]  # rows by name, each with a cell for each run
+Table = dict[str, list[str]]  # rows by name, each with a cell for each run
 
 
 def read_run(place: str) -> dict[str, Any]:
-    """A run's metrics.json, with "prefix", "name" and "steps"; InputError where it is not a run's.
+    """A run's metrics.json, with "prefix" and "steps"; InputError where it is not a run's.
 
     Args:
         place: that file, its folder, or how its files' names begin.
     """
-    import pandas as pd
-
-    inside = sorted(Path(place).glob(f"*{METRICS}")) if Path(place).is_dir() else []
-    if len(inside) > 1:
-        names = ", ".join(path.name for path in inside)
-        raise InputError(f"{place} holds several runs; name one of {names}")
-    paths = [*inside, Path(place), Path(f"{place}-{METRICS}"), Path(f"{place}{METRICS}")]
-    path = next(filter(Path.is_file, paths), None)
-    if path is None:
-        raise InputError(f"{place} is not a run; give its metrics.json, or how its files begin")
-    prefix = str(path).removesuffix(METRICS)
-    run, steps = read_json(path), Path(f"{prefix}steps.csv")
-    with values_of(f"{path} and its steps.csv do not describe a run", "run it again"):
-        run["best"] = {k: None if v is None else float(v) for k, v in dict(run["best"]).items()}
-        run |= {"epochs": [dict(row) for row in run["epochs"]], "args": dict(run["args"])}
-        run |= {"seconds": float(run["seconds"]), "peak_mb": float(run.get("peak_mb") or 0)}
-        run["steps"] = None
-        if steps.is_file():
-            run["steps"] = pd.read_csv(io.StringIO(read_text(steps)))[["step", "loss"]].astype(
-                float
-            )
-    return run | {"prefix": prefix.rstrip("-") or path.stem}
+    paths = [Path(place), Path(f"{place}-{METRICS}"), Path(f"{place}{METRICS}")]
+    paths = [path for path in paths if path.is_file()] or [*Path(place).glob(f"*{METRICS}")]
+    if len(paths) != 1:
+        what = "is not a run" if not paths else "holds several runs"
+        raise InputError(f"{place} {what}; give its metrics.json, or how its files begin")
+    run, prefix = read_json(paths[0]), str(paths[0]).removesuffix(METRICS)
+    if missing := {"best", "epochs", "args", "seconds"} - run.keys():
+        raise InputError(f"{paths[0]} is not a run's: it has no {min(missing)}; run it again")
+    steps = Path(f"{prefix}steps.csv")
+    run["steps"] = pd.read_csv(steps) if steps.is_file() else None
+    return run | {"prefix": prefix.rstrip("-") or paths[0].stem}
 
 
 def is_score(key: str) -> bool:
@@ -69,15 +58,14 @@ def in_words(key: str) -> str:
 
 def score_rows(runs: Runs) -> Table:
     """Scores of the best epochs, with a star at the best on dev; then time and memory."""
-    rows = {"best epoch": [f"{run['best'].get('epoch', 0):.0f}" for run in runs]}
-    for key in dict.fromkeys(key for run in runs for key in run["best"]):
-        if key != "epoch":
-            values = [run["best"].get(key) for run in runs]
-            best = max(value for value in values if value is not None) if is_score(key) else None
-            cells = ["" if v is None else f"{v:.3f}{'*' * (v == best)}" for v in values]
-            rows[in_words(key)] = cells
+    rows = {"best epoch": [str(run["best"].get("epoch", "")) for run in runs]}
+    for key in dict.fromkeys(key for run in runs for key in run["best"] if key != "epoch"):
+        values = [run["best"].get(key) for run in runs]
+        best = max(value for value in values if value is not None) if is_score(key) else None
+        cells = ["" if v is None else f"{v:.3f}{'*' * (v == best)}" for v in values]
+        rows[in_words(key)] = cells
     rows["time"] = [minutes(run["seconds"]) for run in runs]
-    rows["memory"] = [f"{run['peak_mb']:,.0f} MB" if run["peak_mb"] else "" for run in runs]
+    rows["memory"] = [f"{run['peak_mb']:,.0f} MB" if run.get("peak_mb") else "" for run in runs]
     return rows
 
 
@@ -99,14 +87,14 @@ def pictures_of(runs: Runs) -> Iterator[tuple[str, Markup]]:
         lines = [
             (*point, style(i, label=f"{i + 1} · {run['name']}", markevery=len(point[0]) // 8 or 1))
             for i, (run, point) in enumerate(zip(runs, points, strict=True))
-            if point and len(point[0])
+            if len(point[0])
         ]
         return picture(xlabel, ylabel, lines)
 
     tables = [run["steps"] for run in runs]
     if any(table is not None for table in tables):
         means = [
-            None if t is None else (t["step"], t["loss"].rolling(WINDOW, min_periods=1).mean())
+            ((), ()) if t is None else (t["step"], t["loss"].rolling(WINDOW, min_periods=1).mean())
             for t in tables
         ]
         yield f"Training loss, mean of {WINDOW} steps", curves("step", "loss", means)
@@ -121,23 +109,17 @@ def compare(places: Sequence[str], out: str) -> None:
     """Print the tables of some runs, and write them and the curves as one page."""
     runs = [read_run(place) for place in places]
     settings = setting_rows(runs)
-    is_named = bool(settings) and len(settings) <= MAX_NAMED
+    is_named = 0 < len(settings) <= MAX_NAMED
     for i, run in enumerate(runs):
         differing = ", ".join(f"{key} {cells[i]}" for key, cells in settings.items())
         run["name"] = differing if is_named else run["prefix"]
         print(f"{i + 1}  {run['prefix']}")
-    tables = {"Scores": score_rows(runs), "Settings that differ": settings}
-    tables = {title: rows for title, rows in tables.items() if rows}
-    numbers = {"": [str(number) for number in range(1, len(runs) + 1)]}
+    tables = {"Scores": score_rows(runs)} | ({"Settings that differ": settings} if settings else {})
     for title, rows in tables.items():
-        left, rows = max(map(len, rows)), numbers | rows
-        width = max(len(cell) for cells in rows.values() for cell in cells) + 2
-        print(f"\n{title}")
-        for name, cells in rows.items():
-            print(f"  {name:<{left}}{''.join(f'{cell:>{width}}' for cell in cells)}")
+        table = pd.DataFrame.from_dict(rows, orient="index", columns=range(1, len(runs) + 1))
+        print(f"\n{title}\n{table.to_string()}")
     title = f"{len(runs)} runs"
-    if is_named:
-        title += f" that differ in {', '.join(settings)}"
+    title += f" that differ in {', '.join(settings)}" if is_named else ""
     pictures = [*pictures_of(runs)]
     page = template("compare.html").render(title=title, runs=runs, tables=tables, pictures=pictures)
     write_whole(out, page)

@@ -1,18 +1,16 @@
-"""What a model gets right and wrong: a report, its most confident mistakes, its calibration."""
+"""What a model gets right and wrong: a report, and its most confident mistakes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import scipy  # scipy.stats loads when it is first used
+import pandas as pd
+from sklearn.metrics import classification_report, confusion_matrix
 
 from training.files.writing import atomic_write, write_whole
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def describe(
@@ -35,15 +33,11 @@ def describe(
         mistakes.to_csv(file, sep="\t", index=False, float_format="%.3f", lineterminator="\n")
     result = {"name": Path(stem).name.removeprefix("multitask-"), "classes": classes}
     if classes:
-        # here, because importing it takes seconds
-        from sklearn.metrics import classification_report, confusion_matrix
-
         options = {"labels": range(len(classes)), "digits": 3, "zero_division": 0}
         report = classification_report(y_true, y_pred, **options)
         table = classification_report(y_true, y_pred, **options, output_dict=True)
         result["by_class"] = [table[str(label)] for label in options["labels"]]
         result["matrix"] = confusion_matrix(y_true, y_pred, labels=options["labels"]).tolist()
-        result["error"] = calibration_error(predictions["confidence"], np.equal(y_true, y_pred))
         score = f"accuracy {np.equal(y_true, y_pred).mean():.3f}"
         for column in ("gold", "predicted"):
             mistakes[column] = [classes[int(label)] for label in mistakes[column]]
@@ -55,34 +49,17 @@ def describe(
     return result | {"score": score, "rows": len(y_true), "mistakes": mistakes.drop(columns="id")}
 
 
-def calibration_error(
-    expected: Sequence[float], observed: Sequence[float], bins: int = 10
-) -> float:
-    """How far confidence and truth lie apart: the expected calibration error.
-
-    ECE = Σ n_b / n · |mean observed − mean expected| over bins of equal width (Guo et al. 2017,
-    section 3, equation 3).
-
-    Args:
-        expected: confidences from 0 to 1.
-        observed: whether each prediction was right, 0 or 1 (or a number between them).
-    """
-    index = np.minimum(np.multiply(expected, bins).astype(int), bins - 1)
-    gaps = np.bincount(index, weights=np.subtract(observed, expected, dtype=float))
-    return float(np.abs(gaps).sum() / len(index))
-
-
 def report_on_scores(y_true: Sequence[float], y_pred: Sequence[float]) -> str:
     """Correlations and error of predicted similarities as text."""
-    error = np.subtract(y_pred, y_true)
-    varied = np.ptp(y_true) > 0 and np.ptp(y_pred) > 0  # else correlations are not defined
+    table = pd.DataFrame({"gold": y_true, "predicted": y_pred}, dtype=float)
+    errors = table["predicted"] - table["gold"]
     figures = {
-        "Pearson correlation": scipy.stats.pearsonr(y_true, y_pred).statistic if varied else 0.0,
-        "Spearman correlation": scipy.stats.spearmanr(y_true, y_pred).statistic if varied else 0.0,
-        "root mean squared error": np.sqrt(np.mean(error**2)),
-        "mean error": np.mean(error),
+        "Pearson correlation": table.corr().iloc[0, 1],
+        "Spearman correlation": table.rank().corr().iloc[0, 1],
+        "root mean squared error": (errors**2).mean() ** 0.5,
+        "mean error": errors.mean(),
     }
-    lines = [f"{name:<24} {value:7.3f}\n" for name, value in figures.items()]
+    lines = [f"{name:<24} {np.nan_to_num(value):7.3f}\n" for name, value in figures.items()]
     return "".join([*lines, f"{'examples':<24} {len(y_true):7d}\n"])
 
 
@@ -93,8 +70,6 @@ def mistakes_in(
 
     Similarities have no confidence: their largest errors are listed.
     """
-    import pandas as pd
-
     keys = {"id": "sent_ids", "gold": "y_true", "predicted": "y_pred"}
     table = pd.DataFrame({column: predictions[key] for column, key in keys.items()})
     if "confidence" in predictions:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
@@ -43,16 +44,13 @@ def write_page(
 
     Args:
         history: a row an epoch.
-        args: the flags.
-        seconds: since the start.
-        peak_mb: memory, where it is known.
+        seconds, peak_mb: since the start; memory, where it is known.
         curves: keys of a row to draw, and their names; a task that is not trained has none.
         results: what error_analysis.describe returns of each dev set, once the training is over.
     """
     curves = {key: name for key, name in curves.items() if not history or key in history[0]}
     text = template("page.html").render(
         title=title,
-        head=head(args, results),
         pictures=pictures(f"{prefix}steps.csv", history, curves),
         history=history,
         columns=["loss", *curves],
@@ -71,47 +69,25 @@ def template(name: str) -> Any:
     return Environment(loader=folder, autoescape=True, trim_blocks=True).get_template(name)
 
 
-def head(args: Any, results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What a reader asks first: result, model and data."""
-    flags = vars(args)
-    names = [f"{one['name']}: " if len(results) > 1 else "" for one in results]
-    scores = [f"{one['score']} on {one['rows']:,} rows of dev" for one in results]
-    files = (Path(flags[name]) for name in flags if DATA_FLAG.search(name) and flags[name])
-    values = {
-        "result": "; ".join(map("".join, zip(names, scores, strict=True))) or "still training",
-        "model": " · ".join(str(flags[n]) for n in ("model", "option") if flags.get(n)),
-        "data": ", ".join(f"{path.parent.name}/{path.name}" for path in files),
-    }
-    return {name: value for name, value in values.items() if value}
-
-
 def facts(args: Any, seconds: float, peak_mb: float | None) -> dict[str, str]:
     """What is needed to repeat the run, and what it took."""
     flags = {k: v for k, v in vars(args).items() if v not in (None, "", []) and v is not False}
-    values = {
+    files = [str(flags[name]) for name in flags if DATA_FLAG.search(name)]
+    files = [file for file in files if Path(file).is_file()]
+    return {
         "command": shlex.join(["python", *sys.argv]),
         "time": minutes(seconds),
         "memory": f"{peak_mb:,.0f} MB" if peak_mb else "not measured",
         "Python, PyTorch": f"{platform.python_version()}, {torch.__version__}",
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
         "flags": "  ".join(f"{name}={value}" for name, value in flags.items()),
-    }
-    files = [str(flags[name]) for name in flags if DATA_FLAG.search(name)]
-    return values | {file: digest(file) for file in files}
-
-
-@functools.cache
-def digest(path: str) -> str:
-    """The first digits of a file's sha256, enough to tell two files apart."""
-    return f"sha256 {sha256_of(path)[:16]}" if Path(path).is_file() else "no such file"
+    } | {file: f"sha256 {sha256_of(file)[:16]}" for file in files}
 
 
 def pictures(
     steps_file: str, history: Sequence[Mapping[str, float]], curves: Mapping[str, str]
 ) -> list[tuple[str, Markup]]:
     """The loss and the learning rate by step, and the scores by epoch, a star at the best."""
-    import pandas as pd
-
     drawn = []
     steps = pd.read_csv(steps_file) if Path(steps_file).is_file() else ()
     if len(steps) > 1:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from training.files.errors import InputError
 from training.files.writing import write_json
 from training.loop.devices import peak_memory
 from training.loop.progress import minutes
@@ -36,14 +35,14 @@ class Report:
 
     def print_table(self, run: Any) -> None:
         """The table's heading and the epochs of a ``Run`` that are done."""
-        headings = "".join(f"  {name:>{_width(name)}}" for name in self.columns)
+        headings = "".join(f"  {' ' + name:>6}" for name in self.columns)
         print(f"{'epoch':>6}{headings}{'time':>13}", flush=True)
         for row, seconds in zip(run.history, run.times, strict=True):
             self.print_row(row, seconds)
 
     def print_row(self, row: Mapping[str, float], seconds: float) -> None:
         """An epoch's line of the table."""
-        cells = (f"  {row[key]:>{_width(name)}.3f}" for name, key in self.columns.items())
+        cells = (f"  {row[key]:{max(6, len(name) + 1)}.3f}" for name, key in self.columns.items())
         print(f"{row['epoch']:6d}{''.join(cells)}{minutes(seconds):>13}", flush=True)
 
     def end_epoch(self, run: Any) -> None:
@@ -68,22 +67,14 @@ class Report:
         self.results.append(describe(stem, predictions, rows, classes))
 
     def conclude(self, args: Any) -> None:
-        """The page of a run that is over, with what metrics.json has of it if that is its own."""
+        """The page of a run that is over, with what metrics.json has of it."""
         path = Path(f"{self.prefix}metrics.json")
         metrics = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        if metrics.get("args", {}).get("filepath") != args.filepath:
-            metrics = {}
-        history, seconds = metrics.get("epochs", []), metrics.get("seconds", 0.0)
-        self._write(history, args, seconds, metrics.get("peak_mb"))
+        self._write(
+            metrics.get("epochs", []), args, metrics.get("seconds", 0.0), metrics.get("peak_mb")
+        )
 
     def _write(self, *facts: Any) -> None:
         from training.reports.page import write_page  # here: --help and a prediction draw nothing
 
-        try:
-            write_page(self.prefix, self.title, *facts, self.curves, self.results)
-        except InputError as error:  # a page that cannot be written does not stop a run
-            print(f"report: {error}")
-
-
-def _width(heading: str) -> int:
-    return max(6, len(heading) + 1)
+        write_page(self.prefix, self.title, *facts, self.curves, self.results)
