@@ -80,6 +80,9 @@ class BertConfig:
     def check_classes(self, classes: int) -> None:
         """InputError where a head's outputs are not the logits of classes, one of which is true."""
         problem = "regression" if classes < 2 else getattr(self, "problem_type", None)
+        for name in getattr(self, "architectures", None) or ():
+            if name.endswith(("ForTokenClassification", "ForMultipleChoice")):
+                problem = name  # whose linear layer has the same name
         if problem not in (None, "single_label_classification"):
             what = f"the head in {self.name_or_path} is for {problem}, not for one class of a text"
             raise InputError(f"{what}; take another model, or train a head on it")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from config import LARGEST
 from pretraining.masking import MASKED
 from pretraining.model import OBJECTIVES
 from pretraining.presets import PRESETS
@@ -125,8 +124,8 @@ def faults(args: PretrainingFlags) -> Iterator[str]:
         yield "--length must be at least 8"
     if not args.mask:
         yield "--mask 0 leaves nothing to predict"
-    if args.train_vocab and args.train_vocab > LARGEST:
-        yield f"--train_vocab must be at most {LARGEST:,}, as a model's vocabulary"
+    if args.train_vocab and args.train_vocab > 2**20:
+        yield f"--train_vocab must be at most {2**20:,}, as a model's vocabulary"
     if args.workers is not None and not 0 <= args.workers <= 1024:
         yield "--workers must be from 0 to 1024"
     if args.patience and not args.held_out:
