@@ -154,7 +154,7 @@ def test_a_head_that_is_no_softmax(run_script_here, tmp_path, reader, classes, p
         ("WIDE --to x.pt", "(3, 7) does not fit hidden size 32"),
         ("MODEL --to x.pt", "a BERT without a classifier, which classifier.py --model"),
         ("missing.pt --to out", "no checkpoint at missing.pt"),
-        ("taken --to out", "is a file; a model is the folder around"),
+        ("taken --to out", "no model folder at"),
     ],
 )
 def test_bad_input(checkpoint, tiny_model_folder, run_script_here, tmp_path, line, said):

@@ -73,7 +73,7 @@ def test_the_names_of_classes():
     assert class_names("x/ids-cfimdb-dev.csv", 2) == ["negative", "positive"]
     assert class_names("ids-sst-dev.csv", 3) == ["0", "1", "2"]
     assert class_names("mine.csv", 2, "no, yes") == ["no", "yes"]
-    with one_line_error("--labels names 2 classes"):
+    with one_line_error("does not name each of mine.csv's 3 classes"):
         class_names("mine.csv", 3, "no,yes")
 
 

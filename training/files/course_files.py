@@ -47,7 +47,7 @@ def class_names(file: str, count: int, labels: str | None = None) -> list[str]:
     """The names of a data file's ``count`` classes: --labels, the course's, or numbers."""
     if labels:
         names = [name.strip() for name in labels.split(",")]
-        if len({*names} - {""}) != count:
+        if len(names) != count or len({*names} - {""}) != count:
             raise InputError(f"--labels {labels} does not name each of {file}'s {count} classes")
         return names
     known = (names for stem, names in CLASSES.items() if Path(file).name.startswith(stem))

@@ -59,12 +59,8 @@ def _locate(name: str, local_files_only: bool, why: str = "") -> Path:
     return download.fetch_model(name, local_files_only, why)
 
 
-def prefix_of(names: Collection[str]) -> str:
-    """What stands before the name of the word embeddings: '', 'bert.', 'module.bert.' …"""
-    return next((name.removesuffix(FIRST) for name in names if name.endswith(FIRST)), "")
-
-
 def unwrapped(names: Collection[str]) -> dict[str, str]:
     """Each name without what DistributedDataParallel, torch.compile or a module around BERT add."""
-    wrapper = WRAPPERS.match(prefix_of(names)).group()
+    first = next((name for name in names if name.endswith(FIRST)), "")
+    wrapper = WRAPPERS.match(first).group()
     return {name: name.removeprefix(wrapper) for name in names}

@@ -13,23 +13,20 @@ OLD_SPELLINGS = {"Predicted_Similiary": "Predicted_Similarity"}  # of columns, i
 MOST_FAULTS = 5  # that a message lists
 
 
-def read_predictions(path: str | Path, column: str, fold: bool = True) -> dict[str, float]:
-    """Read a file of predictions: {id: value}; see parse_predictions."""
-    return parse_predictions(read_text(path), column, str(path), fold)
+def read_predictions(path: str | Path, column: str) -> dict[str, float]:
+    """Read a file of predictions: {id in lower case: value}; see parse_predictions."""
+    return parse_predictions(read_text(path), column, str(path))
 
 
-def parse_predictions(text: str, column: str, name: str, fold: bool = True) -> dict[str, float]:
-    """The predictions that a file's text holds: {id: value}.
+def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
+    """The predictions that a file's text holds: {id in lower case: value}.
 
     Also understands what older code writes: a tab in the header, spaces around commas, one at the
     end, ``4.0`` for a class, ``Predicted_Similiary``.
 
-    Args:
-        name: what the faults call the file.
-        fold: lower-case the ids, as older code writes those of the course.
-
     Raises:
-        InputError: listing the faults of the file (header, values, repeated ids) at once.
+        InputError: listing the faults of the file (header, values, repeated ids) at once, and
+            calling it ``name``.
     """
     header, *lines = text.split("\n")  # splitlines() would also split inside odd ids
     cells = [OLD_SPELLINGS.get(cell, cell) for cell in _cells(header)]
@@ -39,8 +36,8 @@ def parse_predictions(text: str, column: str, name: str, fold: bool = True) -> d
         if not line.strip():
             continue
         try:
-            key, value = _cells(line)
-            key, value = key.lower() if fold else key, float(value)
+            key, value = _cells(line.lower())
+            value = float(value)
         except ValueError:
             key, value = "", math.nan
         if not key or not math.isfinite(value):
@@ -66,18 +63,17 @@ def mismatches(
     """What predictions lack, or have too much, for a data file: ids, values that are not classes.
 
     Args:
-        values: predictions by id.
-        ids: of the data file.
         classes: how many; None: any number will do.
         name: what the faults call the file of predictions.
     """
     wanted = set(ids)
-    wrong = [f"{k}={v:g}" for k, v in values.items() if classes and v not in range(classes)]
     kinds = {
         f"ids of {data_file} are missing": wanted - values.keys(),
         f"ids are not in {data_file}": values.keys() - wanted,
-        f"values are not classes 0 to {(classes or 0) - 1}": wrong,
     }
+    if classes:
+        wrong = [f"{key}={value:g}" for key, value in values.items() if value not in range(classes)]
+        kinds[f"values are not classes 0 to {classes - 1}"] = wrong
     return [
         f"{name}: {len(x)} {kind}: {', '.join(sorted(x)[:3])}" for kind, x in kinds.items() if x
     ]
