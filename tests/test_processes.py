@@ -192,8 +192,9 @@ def test_a_stopped_run_goes_on(tmp_path, line):
     assert code != 0
     assert err.count("stopped; --resume goes on from sst-classifier.resume") == 1
     assert not (stopped / "predictions/finetune-sst-dev-out.csv").exists()
-    first, second = load_checkpoint(stopped / "sst-classifier.resume")["random"]
-    assert not torch.equal(first["cpu"], second["cpu"])  # else both would drop the same units
+    states = load_checkpoint(stopped / "sst-classifier.resume")["random"]
+    first, second = (state["cpu"][:8].tolist() for state in states)
+    assert first != second  # their seeds; else both would drop the same units
 
     assert run_forked(classifier.main, stopped, [*line, "--resume"]) == 1
     log = (stopped / "log.txt").read_text()
