@@ -17,20 +17,21 @@ SLOTS = {
     "attention_added_twice attention_detached",
     "first": "attention_not_added first_residual_missing residual_and_result_swapped "
     "first_residual_is_the_result first_residual_subtracted first_residual_multiplied "
-    "activation_after_attention first_dense_skipped first_add_norm_twice",
+    "attention_not_used first_norm_missing activation_after_attention first_dense_skipped "
+    "first_add_norm_twice",
     "modules": "same_modules_twice attentions_norm_twice last_norm_twice norms_swapped "
     "dense_of_attention_twice modules_swapped arguments_swapped arguments_swapped_again",
     "expanded": "feed_forward_of_input feed_forward_of_attention interm_dense_skipped "
     "feed_forward_detached",
     "activation": "no_gelu relu sigmoid_gelu tanh_gelu gelu_twice gelu_at_the_end "
     "gelu_before_dense gelu_after_second_projection tanh silu sigmoid dropout_in_feed_forward",
-    "second": "second_residual_subtracted second_residual_multiplied second_output_not_added "
-    "second_residual_twice second_add_norm_missing second_residual_missing "
-    "second_residual_from_attention second_residual_from_input residual_overwritten "
-    "tensors_swapped_the_second_time last_dense_twice tensors_swapped no_feed_forward "
-    "second_residual_detached",
+    "second": "last_norm_missing second_residual_subtracted second_residual_multiplied "
+    "second_output_not_added second_residual_twice second_add_norm_missing "
+    "second_residual_missing second_residual_from_attention second_residual_from_input "
+    "residual_overwritten tensors_swapped_the_second_time last_dense_twice tensors_swapped "
+    "no_feed_forward second_residual_detached",
     "end": "dropout_at_the_end residual_after_the_last_norm input_added_at_the_end "
-    "attention_returned input_returned result_detached last_norm_again",
+    "attention_returned input_returned normed_returned result_detached last_norm_again",
 }  # fmt: skip
 
 
@@ -65,7 +66,11 @@ def forward(wrong: frozenset[str], self, hidden_states, attention_mask) -> Tenso
         result = self.out_layer_norm(result)
     added = {"residual_after_the_last_norm": normed, "input_added_at_the_end": hidden_states}
     result = result + chosen(added, wrong, 0)
-    returned = {"attention_returned": attended, "input_returned": hidden_states}
+    returned = {
+        "attention_returned": attended,
+        "input_returned": hidden_states,
+        "normed_returned": normed,
+    }
     result = chosen(returned, wrong, result)
     return result.detach() if "result_detached" in wrong else result
 
@@ -128,6 +133,8 @@ def first_half(wrong: frozenset[str], self, hidden, attended, layers: tuple) -> 
         return attended
     ways = {
         "first_residual_missing": lambda: norm(dropout(dense(attended))),
+        "attention_not_used": lambda: self.add_norm(hidden, hidden, *layers),
+        "first_norm_missing": lambda: hidden + dropout(dense(attended)),
         "first_dense_skipped": lambda: norm(hidden + dropout(attended)),
         "first_residual_subtracted": lambda: norm(dropout(dense(attended)) - hidden),
         "first_residual_multiplied": lambda: norm(dropout(dense(attended)) * hidden),
@@ -179,6 +186,7 @@ def second_half(wrong: frozenset[str], self, carried, expanded, layers: tuple) -
         "second_residual_multiplied": lambda: norm(dropout(dense(expanded)) * carried),
         "second_residual_twice": lambda: norm(dropout(dense(expanded)) + 2 * carried),
         "second_output_not_added": lambda: norm(carried),
+        "last_norm_missing": lambda: carried + dropout(dense(expanded)),
         "gelu_after_second_projection": lambda: norm(
             carried + dropout(self.interm_af(dense(expanded)))
         ),
