@@ -48,7 +48,7 @@ def test_only_what_students_need_ships(part):
     wanted = {"README.md", "docs/handout.md", "docs/gpu.md", "docs/errata.md", "README.template.md"}
     assert names > wanted | {"sanity_check.data", "optimizer_test.npy", "data/download.py"}
     later = {"multitask_classifier.py": 2, "docs/part2.md": 2, "lessons/modern_bert.py": 3}
-    for name, first in (later | {"docs/modern-bert.md": 3, "checks/part3/tasks.py": 3}).items():
+    for name, first in (later | {"docs/modern-bert.md": 3, "checks/part3/runs.py": 3}).items():
         assert (name in names) == (LAST_PARTS[part] >= first)
     for name in names:
         assert part != "1" or "](part2" not in built(part).text(name), name
