@@ -68,12 +68,14 @@ def mismatches(
     """
     wanted = set(ids)
     kinds = {
-        f"ids of {data_file} are missing": wanted - values.keys(),
-        f"ids are not in {data_file}": values.keys() - wanted,
+        f"ids of {data_file} without a prediction": wanted - values.keys(),
+        f"ids that {data_file} does not have": values.keys() - wanted,
     }
     if classes:
         wrong = [f"{key}={value:g}" for key, value in values.items() if value not in range(classes)]
-        kinds[f"values are not classes 0 to {classes - 1}"] = wrong
+        kinds[f"values other than the classes 0 to {classes - 1}"] = wrong
     return [
-        f"{name}: {len(x)} {kind}: {', '.join(sorted(x)[:3])}" for kind, x in kinds.items() if x
+        f"{name}: {kind}: {len(x)}, such as {', '.join(sorted(x)[:3])}"
+        for kind, x in kinds.items()
+        if x
     ]
