@@ -254,6 +254,6 @@ def test_questions_without_an_answer_do_not_count(run_script_here, tmp_path, fol
     done = succeeded(run_script_here(script, *flags))
     assert "1 of 3 questions were cut at 64 tokens" in done.out
     answers = json.loads((tmp_path / "out" / "dev-predictions.json").read_text(encoding="utf-8"))
-    assert list(answers) == ["\ufffd0", "\ufffd1", "\ufffd2"]
-    exact = 100 * (answers["\ufffd0"] == "cd")
+    assert list(answers) == ["\ud83c0", "\ud83c1", "\ud83c2"]
+    exact = 100 * (answers["\ud83c0"] == "cd")
     assert f"exact match {exact:.2f}" in done.out

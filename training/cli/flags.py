@@ -51,7 +51,7 @@ def number(kind: type, fits: Callable[[Any], bool], limits: str) -> Callable[[st
     return read
 
 
-positive_int = number(int, lambda x: 1 <= x < 2**63, "a positive integer")
+positive_int = number(int, lambda x: 1 <= x < 2**63, "a whole number from 1 to 2**63 - 1")
 seed = number(int, lambda x: 0 <= x < 2**32, "an integer from 0 to 2**32 - 1")
 positive_float = number(float, lambda x: 0 < x < float("inf"), "a finite number above 0")
 probability = number(float, lambda x: 0 <= x < 1, "a number of at least 0 and below 1")
