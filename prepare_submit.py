@@ -187,7 +187,9 @@ def comment_of(part: int) -> bytes:
 def zip_path(name: str | None, part: int) -> Path:
     """Where the zip goes: ``name`` before its name, and the part if another file has that name."""
     if name is not None and (name == "ID_GROUP" or not re.fullmatch("[A-Za-z0-9_-]+", name)):
-        raise InputError(f"--name {name!r}: your ID and group, in letters, digits, - and _")
+        raise InputError(
+            f"--name {name!r}: put your ID and group there, in letters, digits, - and _"
+        )
     front = f"{name}_" if name else ""
     path = Path(f"{front}{ZIP_NAME}")
     try:

@@ -143,7 +143,7 @@ def test_a_stub_is_said_and_where_to_look(stubs, tmp_path, name):
     else:
         assert not error
         assert "says what is missing" in printed
-        assert "error: --name ID_GROUP is the placeholder" in printed
+        assert "error: --name 'ID_GROUP': put your ID and group there" in printed
 
 
 FAULTS = {  # what is filled in, and what is said
