@@ -52,10 +52,10 @@ def two_devices(task_id: str) -> str:
     there = {name: on_other(vars(runs)[name]) for name in ("student_model", "student_classifier")}
     copies = {name: tensor.to(OTHER) for name, tensor in references.items()}
     with mock.patch.multiple(runs, **there):
-        return meeting(lambda: RUNS[task_id](copies))
+        return device_clash(lambda: RUNS[task_id](copies))
 
 
-def meeting(run: Callable[[], Any]) -> str:
+def device_clash(run: Callable[[], Any]) -> str:
     """Where a run, of which nothing is computed, meets tensors of two devices, in words; or ""."""
     with (
         torch.random.fork_rng(devices=[]),

@@ -172,7 +172,7 @@ class Function:
         return max(self.change(self.changed(side, wider)) for side in range(len(self.batch)))
 
     @cached_property
-    def loud(self) -> Tensor:
+    def at_random(self) -> Tensor:
         """Finite results for random vectors of several sizes, and for identical sentences.
 
         There are none if all are the same.
@@ -250,11 +250,11 @@ def noise(scale: float) -> Iterator[None]:
     cls = importlib.import_module("bert").BertModel
     encode, linear = cls.encode, F.linear
 
-    def loud(function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
-        return scale * torch.randn_like(function(*args, **kwargs))
+    def random_embeddings(*args: Any, **kwargs: Any) -> Tensor:
+        return scale * torch.randn_like(encode(*args, **kwargs))
 
     with (
-        mock.patch.object(cls, "encode", lambda *a, **k: loud(encode, *a, **k)),
+        mock.patch.object(cls, "encode", random_embeddings),
         mock.patch.object(F, "linear", lambda x, *a: linear(scale * torch.randn_like(x), *a)),
     ):
         yield

@@ -118,13 +118,13 @@ def repeats(f: Function, **how: Any) -> bool:
 
 def stays_between(f: Function, low: float, high: float) -> bool:
     """Whether results lie between two numbers whatever vectors BERT gives."""
-    inside = (f.loud >= low - ROUNDING) & (f.loud <= high + ROUNDING)
-    return bool(len(f.loud)) and bool(inside.all())
+    inside = (f.at_random >= low - ROUNDING) & (f.at_random <= high + ROUNDING)
+    return bool(len(f.at_random)) and bool(inside.all())
 
 
 def is_rounded(f: Function) -> bool:
     """Whether results are whole numbers whatever vectors BERT gives."""
-    return bool(len(f.loud)) and torch.equal(f.loud, f.loud.round())
+    return bool(len(f.at_random)) and torch.equal(f.at_random, f.at_random.round())
 
 
 def keeps_axis_of_one(f: Function) -> bool:
@@ -322,5 +322,5 @@ def warnings_of(entry: GradedTask) -> list[Finding]:
         return []
     model = student_model("finetune")[0].to(devices.OTHER)
     batch = [x.to(devices.OTHER) for pair in batch_for(entry.id) for x in pair]
-    text = devices.meeting(lambda: getattr(model, function_of(entry.id))(*batch))
+    text = devices.device_clash(lambda: getattr(model, function_of(entry.id))(*batch))
     return [Finding("warning", text)] if f"({entry.file}:" in text else []
