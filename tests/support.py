@@ -156,6 +156,37 @@ def padded_batch(*lengths: int, vocabulary: int = 100) -> tuple[torch.Tensor, ..
     return ids * mask, mask, (torch.arange(max(lengths)) >= 4).long() * mask
 
 
+PAIRS = (
+    *padded_batch(6, 3, 5, 4, vocabulary=80)[:2],
+    *padded_batch(4, 7, 5, 3, vocabulary=80)[:2],
+)  # ids and masks
+
+
+def with_random_weights(model: nn.Module) -> nn.Module:
+    """The model with random weights that make a difference, in evaluation mode."""
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.15)
+    return model.eval()
+
+
+def assert_shapes_and_padding(model: nn.Module) -> None:
+    """Every row alone, without padding, gives what it gives in a padded batch."""
+    heads = (
+        (model.predict_sentiment, PAIRS[:2], (4, 5)),
+        (model.predict_paraphrase, PAIRS, (4,)),
+        (model.predict_similarity, PAIRS, (4,)),
+    )
+    for head, inputs, shape in heads:
+        together = head(*inputs)
+        assert together.shape == shape
+        for row in range(4):
+            lengths = [int(mask[row].sum()) for mask in inputs[1::2] for _ in range(2)]
+            alone = [tensor[row : row + 1, :n] for tensor, n in zip(inputs, lengths, strict=True)]
+            torch.testing.assert_close(head(*alone)[0], together[row], rtol=1e-5, atol=1e-5)
+
+
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 

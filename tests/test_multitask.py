@@ -16,14 +16,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 from support import (
+    PAIRS,
     ROOT,
     assert_refused,
     assert_same_tensors,
+    assert_shapes_and_padding,
     draw_nothing,
     left_by,
     one_line_error,
-    padded_batch,
     succeeded,
+    with_random_weights,
 )
 from torch import nn
 from torch.nn import functional as F
@@ -120,37 +122,9 @@ def test_flags_and_defaults():
 # The model
 
 
-PAIRS = (
-    *padded_batch(6, 3, 5, 4, vocabulary=80)[:2],
-    *padded_batch(4, 7, 5, 3, vocabulary=80)[:2],
-)  # ids and masks
-SENTENCES = PAIRS[:2]
-
-
 def make_model(folder: Path, kind: type = MultitaskBERT, **values) -> nn.Module:
     """A model whose random weights make a difference, in evaluation mode."""
-    model = kind(make_config(folder, **values)).eval()
-    torch.manual_seed(5)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.15)
-    return model
-
-
-def assert_shapes_and_padding(model: nn.Module) -> None:
-    """Every row alone, without padding, gives what it gives in a padded batch."""
-    heads = (
-        (model.predict_sentiment, SENTENCES, (4, 5)),
-        (model.predict_paraphrase, PAIRS, (4,)),
-        (model.predict_similarity, PAIRS, (4,)),
-    )
-    for head, inputs, shape in heads:
-        together = head(*inputs)
-        assert together.shape == shape
-        for row in range(4):
-            lengths = [int(mask[row].sum()) for mask in inputs[1::2] for _ in range(2)]
-            alone = [tensor[row : row + 1, :n] for tensor, n in zip(inputs, lengths, strict=True)]
-            torch.testing.assert_close(head(*alone)[0], together[row], rtol=1e-5, atol=1e-5)
+    return with_random_weights(kind(make_config(folder, **values)))
 
 
 def test_a_bi_encoder_compares_two_pooled_vectors(tiny_model_folder):
@@ -172,7 +146,7 @@ def test_dropout_before_every_head(tiny_model_folder):
     model.dropout.train()
     assert model.dropout.p == 0.9
     for head, call, inputs in (
-        (model.sentiment, model.predict_sentiment, SENTENCES),
+        (model.sentiment, model.predict_sentiment, PAIRS[:2]),
         (model.paraphrase, model.predict_paraphrase, PAIRS),
         (model.similarity, model.predict_similarity, PAIRS),
     ):
@@ -186,8 +160,8 @@ def test_heads_compute_in_float32(tiny_model_folder):
     """bf16 has 128 numbers between 2 and 4: most of many scores would be the same."""
     model = make_model(tiny_model_folder)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        vectors = model.bert(*SENTENCES)["pooler_output"]
-        outputs = [model.predict_sentiment(*SENTENCES), model.predict_paraphrase(*PAIRS)]
+        vectors = model.bert(*PAIRS[:2])["pooler_output"]
+        outputs = [model.predict_sentiment(*PAIRS[:2]), model.predict_paraphrase(*PAIRS)]
         outputs.append(model.predict_similarity(*PAIRS))
     assert vectors.dtype == torch.bfloat16
     assert {output.dtype for output in outputs} == {torch.float32}

@@ -11,7 +11,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support import assert_same_tensors, draw_nothing, make_rows, padded_batch, write_table
+from support import (
+    PAIRS,
+    assert_same_tensors,
+    assert_shapes_and_padding,
+    draw_nothing,
+    make_rows,
+    with_random_weights,
+    write_table,
+)
 
 import multitask_classifier
 from bert import BertModel
@@ -274,21 +282,12 @@ def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
 # ---------------------------------------------------------------------------------------------
 # The model
 
-PAIRS = (
-    *padded_batch(6, 3, 5, 4, vocabulary=80)[:2],
-    *padded_batch(4, 7, 5, 3, vocabulary=80)[:2],
-)  # ids and masks
-
 
 def make_model(folder: Path, **values) -> TechniquesBERT:
     """A model whose random weights make a difference, in evaluation mode."""
     config = {"option": "finetune", "hidden_dropout_prob": 0.3, "hidden_size": 32}
-    model = TechniquesBERT(SimpleNamespace(**config | values, model=str(folder))).eval()
-    torch.manual_seed(5)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.15)
-    return model
+    config = SimpleNamespace(**config | values, model=str(folder))
+    return with_random_weights(TechniquesBERT(config))
 
 
 @pytest.mark.parametrize(
@@ -307,18 +306,7 @@ def test_shapes_and_padding(tiny_model_folder, values, is_cacheable):
     """Every row alone, without padding, gives what it gives in a padded batch."""
     model = make_model(tiny_model_folder, **values)
     assert model.is_cacheable is is_cacheable
-    heads = (
-        (model.predict_sentiment, PAIRS[:2], (4, 5)),
-        (model.predict_paraphrase, PAIRS, (4,)),
-        (model.predict_similarity, PAIRS, (4,)),
-    )
-    for head, inputs, shape in heads:
-        together = head(*inputs)
-        assert together.shape == shape
-        for row in range(4):
-            lengths = [int(mask[row].sum()) for mask in inputs[1::2] for _ in range(2)]
-            alone = [tensor[row : row + 1, :n] for tensor, n in zip(inputs, lengths, strict=True)]
-            torch.testing.assert_close(head(*alone)[0], together[row], rtol=1e-5, atol=1e-5)
+    assert_shapes_and_padding(model)
 
 
 @pytest.mark.parametrize("values", [{"separate_layers": 1}, {"pals": 12}], ids=str)
