@@ -236,7 +236,8 @@ def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
 def mistakes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     """Which of the known mistakes the function makes."""
     stored = runs["stored"]
-    found = {mistake.name for mistake in find(subject["task"], stored)[0]} if stored else set()
+    made, left = find(subject["task"], stored) if stored else ([], [])
+    found = set() if left else {mistake.name for mistake in made}  # what explains all is true
     known = load_table(subject["task"]).mistakes.values() if found else ()
     text = "The function does not compute what the task asks. What is true of it?"
     yield MISTAKE, text, {m.says: (m.name in found, m.hint * (m.name in found)) for m in known}
