@@ -158,6 +158,8 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
     for row in seen.nonzero().flatten().tolist():
         columns = (wrong & ~fits)[row].nonzero().flatten().tolist()
         left = [n for n in (table.outputs[c] for c in columns) if is_unexplained(n, outputs)]
+        if is_chance(table.names[row], left):
+            continue
         rank = (-int((decisive & computed)[row].sum()), len(left), len(table.names[row]))
         if best is None or rank < best[0]:
             best = rank, table.names[row], left
@@ -175,6 +177,12 @@ def is_unexplained(name: str, outputs: Outputs) -> bool:
     if name.startswith("gradients/"):
         return name in outputs and outputs[name] is None
     return name in outputs and ("/" in name or name == ERROR)
+
+
+def is_chance(names: tuple[str, ...], left: list[str]) -> bool:
+    """Whether mistakes leave unexplained where they would show: AdamW's simplest case, or decay."""
+    about_decay = any("decay" in name for name in names)
+    return "values/plain" in left or (about_decay and any(n.startswith("decay/") for n in left))
 
 
 def never_drops(outputs: Outputs, left: list[str]) -> bool:

@@ -21,24 +21,24 @@ from checks.errors import attempt, describe
 from checks.findings import Finding, named
 from checks.first_nan import FirstNaN
 from checks.graded_tasks import GradedTask, graded_task
-from checks.part1 import adamw_checks, devices
+from checks.part1 import adamw_checks
 from checks.references import load_references, under
 from checks.task import ERROR, Outputs, outputs_of
 
+LAYER, LAYER_WHOLE, OPTIMIZER = "bert.layer", "bert.layer, whole", "optimizer.step"
 VALUES = "values, gradients, padding, dropout"
 CHECKED = {
     "bert.attention": VALUES,
     "bert.add_norm": "values, gradients, dropout",
     "bert.layer": "values, gradients, mask, dropout",
     "bert.embed": VALUES,
-    "optimizer.step": adamw_checks.CHECKED,
+    OPTIMIZER: adamw_checks.CHECKED,
     "classifier.init": "the Linear, dropout's probability, a frozen or trainable encoder",
     "classifier.forward": "values, gradients, dropout",
     "modern.rotary": "values, gradients, type",
     "modern.local_mask": "four lengths and windows",
     "modern.geglu": "values, gradients, dropout",
 }
-LAYER, LAYER_WHOLE = "bert.layer", "bert.layer, whole"
 LOST_DIGITS = (
     "all of this is right in float64, but in float32, in which models are trained, digits get "
     "lost: is a large number added to small ones?"
@@ -51,25 +51,16 @@ RANDOM = (
 
 def check(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task; nothing if it is correct."""
-    if entry.id == "optimizer.step":
-        findings = attempt(adamw_checks.check)
-        return [describe(findings)] if isinstance(findings, BaseException) else findings
     if entry.id == "classifier.forward" and check(graded_task("classifier.init")):
         if not forward_begun():
             return [Finding("not started", "")]
         return [Finding("waits", f"for Task {graded_task('classifier.init').number}")]
-    findings = check_outputs(entry.id)
+    findings = adamw_checks.check() if entry.id == OPTIMIZER else check_outputs(entry.id)
     if entry.id == LAYER and findings and not check_outputs(LAYER_WHOLE):
         return []  # it reaches the correct result in another way
     if findings and findings[0].kind == "not started":
         return [of_another(entry, findings[0])]
     return findings + explain(entry.id, findings) if findings else []
-
-
-def warnings_of(entry: GradedTask) -> list[Finding]:
-    """What costs no points but matters: what would fail on a GPU."""
-    text = devices.two_devices(entry.id) if entry.part == 1 else ""
-    return [Finding("warning", text)] if text else []
 
 
 def of_another(entry: GradedTask, finding: Finding) -> Finding:
@@ -98,6 +89,8 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
         return [Finding("fact", nan.text)]
     if text := random_numbers(task_id, outputs):
         return [Finding("fact", text)]
+    if task_id == OPTIMIZER:
+        return [Finding("fact", text) for text in adamw_checks.facts(outputs)]
     if not compare(task_id, outputs) and findings[0].kind != "error":
         return [Finding("fact", LOST_DIGITS)]
     return [Finding("fact", text) for text in taken_for_others(task_id, outputs)]
