@@ -14,7 +14,7 @@ from types import ModuleType
 
 from checks import compare, student_warnings
 from checks.errors import attempt, describe, import_fault
-from checks.findings import ROOT, Finding, Outcome, faulty
+from checks.findings import Finding, Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task, module_of
 from checks.references import load_references, student_model
 from checks.task import WHOLE

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import torch
@@ -131,17 +132,14 @@ PROPERTIES = {
 # Trajectories
 
 
-def trajectories(opt_class: type, cases: Iterable[Case] = CASES, seed: int = 0) -> Outputs:
-    """run_case of each case, by the names of outputs; or the exception with which it ended."""
-    return {c.output: attempt(run_case, opt_class, c, torch.float64, seed) for c in cases}
-
-
 def difference(case: Case, got: Tensor) -> str:
     """Where a trajectory first differs from the correct one; "" if it is right in either order."""
-    wrong = {order: differing(got, right_path(case, order), TOLERANCE) for order in ORDERS}
-    if not all(places.any() for places in wrong.values()):
-        return ""
-    first = {order: places.nonzero()[0].tolist() for order, places in wrong.items()}
+    first = {}
+    for order in ORDERS:
+        wrong = differing(got, right_path(case, order), TOLERANCE)
+        if not wrong.any():
+            return ""
+        first[order] = wrong.nonzero()[0].tolist()
     order = max(first, key=first.get)  # the order that agrees for longer
     step, column = first[order]
     value, right = got[step, column].item(), right_path(case, order)[step, column].item()
@@ -152,35 +150,42 @@ def difference(case: Case, got: Tensor) -> str:
     return text + (f", compared with {ORDERS[order]}" if case.decays else "")
 
 
-def judge(outputs: Outputs, _: Inputs) -> list[Finding]:
-    """What is wrong with the trajectories of the public cases."""
-    paths = {case: outputs[case.output] for case in CASES}
-    return [
-        Finding("values", case.about)
-        for case, path in paths.items()
-        if path is None or path.shape == NO_NUMBER.shape or difference(case, path)
-    ]
-
-
 def failures(opt_class: type) -> dict[str, str]:
     """What is wrong, by the name of the check; every check runs, also after one has failed."""
-    paths = trajectories(opt_class)
-    results = {f"trajectory ({case.about})": paths[case.output] for case in CASES}
-    for (name, path), case in zip(results.items(), CASES, strict=True):
-        if isinstance(path, Tensor):
-            results[name] = difference(case, path)
-    results |= {name: attempt(check, opt_class) for name, check in PROPERTIES.items()}
-    for name, result in results.items():
-        if isinstance(result, BaseException):
-            failed = isinstance(result, CheckFailed)
-            results[name] = str(result) if failed else describe(result).text
-    return {name: text for name, text in results.items() if text}
+    checks = {f"trajectory ({case.about})": partial(check_case, case=case) for case in CASES}
+    texts = {}
+    for name, check_one in (checks | PROPERTIES).items():
+        error = attempt(check_one, opt_class)
+        if isinstance(error, BaseException):
+            is_ours = isinstance(error, CheckFailed)
+            texts[name] = str(error) if is_ours else describe(error).text
+    return texts
+
+
+def check_case(opt_class: type, case: Case) -> None:
+    """Every number of a trajectory is right, in one order of decay or the other."""
+    if text := difference(case, run_case(opt_class, case)):
+        raise CheckFailed(text)
 
 
 def is_started(opt_class: type) -> bool:
     """False where step() is still its stub."""
     result = attempt(run_case, opt_class, CASES[0])  # of other errors the checks say what they are
     return not isinstance(result, BaseException) or describe(result).kind != "not started"
+
+
+def check() -> list[Finding]:
+    """What is wrong with the student's AdamW; nothing if it is correct."""
+    opt_class = importlib.import_module("optimizer").AdamW
+    if not is_started(opt_class):
+        return [Finding("not started", "")]
+    titles: dict[str, list[str]] = {}  # by text: many checks may fail with one and the same error
+    for title, text in failures(opt_class).items():
+        titles.setdefault(text, []).append(title)
+    return [
+        Finding("values", f"{first}{f' and {len(more)} more' if more else ''}: {text}")
+        for text, (first, *more) in titles.items()
+    ]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -201,29 +206,25 @@ def steps(inputs: Inputs) -> Iterator[Outputs]:
     """Trajectories (steps, numbers), case by case; and a gradient after a step on it."""
     opt_class = importlib.import_module("optimizer").AdamW
     seed = int(inputs.get(SEED, 0))
-    cases = make_cases(seed) if SEED in inputs else CASES
-    for name, path in trajectories(opt_class, cases, seed).items():
-        yield {name: as_output(path)}
+    for case in make_cases(seed) if SEED in inputs else CASES:
+        path = attempt(run_case, opt_class, case, torch.float64, seed)
+        yield {case.output: as_output(path)}
     with contextlib.suppress(Exception, SystemExit):
         yield {KEPT: after_a_step(opt_class)[1]}
 
 
+def judge(outputs: Outputs, _: Inputs) -> list[Finding]:
+    """What is wrong with the trajectories of the public cases."""
+    paths = {case: outputs[case.output] for case in CASES}
+    return [
+        Finding("values", case.about)
+        for case, path in paths.items()
+        if path is None or path.shape == NO_NUMBER.shape or difference(case, path)
+    ]
+
+
 TASK = Task("optimizer.step", steps, judge)
 CHECKED = f"all of its {len(CASES) + len(PROPERTIES)} checks"
-
-
-def check() -> list[Finding]:
-    """What is wrong with the student's AdamW; nothing if it is correct."""
-    opt_class = importlib.import_module("optimizer").AdamW
-    if not is_started(opt_class):
-        return [Finding("not started", "")]
-    titles: dict[str, list[str]] = {}  # by text: many checks may fail with one and the same error
-    for title, text in failures(opt_class).items():
-        titles.setdefault(text, []).append(title)
-    return [
-        Finding("values", f"{first}{f' and {len(more)} more' if more else ''}: {text}")
-        for text, (first, *more) in titles.items()
-    ]
 
 
 def facts(outputs: Outputs) -> Iterator[str]:
