@@ -48,7 +48,7 @@ def make_inputs(seed: int) -> dict[str, Tensor]:
     }
     made = {}
     for name, stored in sorted(load_references().items()):
-        if not is_given(name) or name.startswith("pretrained/"):
+        if not is_given(name):
             continue
         is_part_1 = not name.startswith("modern.")
         shape = [sizes.get(size, size) if is_part_1 else size for size in stored.shape]

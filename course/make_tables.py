@@ -19,7 +19,7 @@ import itertools
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,15 +38,14 @@ from checks.findings import Mistake
 from checks.graded_tasks import graded_task
 from checks.known import Table
 from checks.task import Outputs, outputs_of
-from course.switches import adamw, add_norm, attention, classifier, embed, layer, modern
+from course.switches import Switches, adamw, add_norm, attention, classifier, embed, layer, modern
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_whole
 
 WORDS = sorted((ROOT / "course" / "switches").glob("*.toml"))
-ALONE = "alone"  # the slot of switches that are not run with others
-Switches = frozenset[str]
+ALONE = "alone"
 
 
 @dataclass(frozen=True)
@@ -55,14 +54,15 @@ class Function:
 
     Attributes:
         run: the function; its first argument are the names of the mistakes that it makes.
-        slots: slot → names of switches, of which a wrong function makes one at most.
+        slots: slot → names of switches, of which a wrong function makes one at most; those of
+            ALONE are not run with others.
         neutral: switches that are as right: all mistakes are run with each and without.
         chosen: which combinations are run, if not each switch and two of different slots.
     """
 
     task_id: str
     run: Callable[..., Any]
-    slots: dict[str, str]
+    slots: Mapping[str, Iterable[str]]
     neutral: tuple[str, ...] = ()
     chosen: Callable[[], Iterator[Switches]] | None = None
 
@@ -73,11 +73,12 @@ class Function:
 
     def names(self) -> list[str]:
         """All switches that are mistakes, in order."""
-        return [name for names in self.slots.values() for name in names.split()]
+        return list(itertools.chain(*self.slots.values()))
 
 
 def functions() -> dict[str, Function]:
     """All functions with switches, by the names of tables."""
+    of_adamw = {slot: names.split() for slot, names in adamw.SLOTS.items()}
     made = (
         Function("bert.attention", attention.attention, attention.SLOTS),
         Function("bert.add_norm", add_norm.add_norm, add_norm.SLOTS),
@@ -86,7 +87,7 @@ def functions() -> dict[str, Function]:
         Function("bert.embed", embed.embed, embed.SLOTS),
         Function("classifier.init", classifier.init, classifier.INIT),
         Function("classifier.forward", classifier.forward, classifier.FORWARD),
-        Function("optimizer.step", adamw.step, adamw.SLOTS, ("decay_before",), adamw.combinations),
+        Function("optimizer.step", adamw.step, of_adamw, ("decay_before",), adamw.combinations),
         Function("modern.rotary", modern.apply_rotary, modern.ROTARY),
         Function("modern.local_mask", modern.local_mask, modern.MASK),
         Function("modern.geglu", modern.geglu, modern.GEGLU),
@@ -126,7 +127,7 @@ def combinations(function: Function) -> Iterator[Switches]:
     if function.chosen:
         yield from function.chosen()
         return
-    slots = [names.split() for slot, names in function.slots.items() if slot != ALONE]
+    slots = [names for slot, names in function.slots.items() if slot != ALONE]
     for name in function.names():
         yield frozenset([name])
     for first, second in itertools.combinations(slots, 2):
@@ -194,9 +195,8 @@ def data_with(tables: dict[str, Table], path: Path) -> bytes:
     """A file of references with these tables in place of those that it has."""
     about = references.metadata(path)
     with safe_open(path, framework="pt") as file:
-        tensors = {n: file.get_tensor(n) for n in file.keys() if not n.startswith("fingerprints/")}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
     mistakes = about.setdefault("mistakes", {})
-    mistakes = about["mistakes"] = {k: v for k, v in mistakes.items() if "outputs" in v}
     for task_id, table in tables.items():
         prefix = f"{references.TABLES}{task_id}"
         mistakes[task_id], numbers = known.packed(table)

@@ -1,7 +1,6 @@
 """Write sanity_check.data: a tiny random BERT's inputs, outputs and gradients, by transformers.
 
-    python -m tests.make_sanity_check                             seconds
-    python -m tests.make_sanity_check --model bert-base-uncased   adds a pretrained model's values
+    python -m tests.make_sanity_check          seconds
 
 Every result comes from Hugging Face's BertForSequenceClassification and its parts, with eager
 attention, in float64; ours is only the table that translates the weights' names, and
@@ -12,7 +11,6 @@ course/make_tables.py makes them. The same seed on the same machine gives the sa
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import torch
@@ -28,19 +26,12 @@ from checks.references import (
     NUM_LABELS,
     TABLES,
     TINY,
-    load_references,
     metadata,
     read_data,
 )
 from training.cli import flags, scripts
-from training.files import writing as files
-from training.files.course_files import OFFLINE_NAME, WEIGHT_FILES
-from training.files.hub import find_model
+from training.files.writing import atomic_write
 
-SENTENCES = (
-    "It takes its time, but the last twenty minutes are worth every cent of the ticket.",
-    "Dull, overlong and unfunny!",
-)
 LENGTHS = (6, 10, 2, 9, 5)  # pieces of each sequence in a batch, the rest is padding
 HIDDEN = -1e20  # hides padding as the type's minimum does, but mistakes with it stay finite
 
@@ -319,55 +310,22 @@ def classifier_tensors(model, ids: Tensor, real: Tensor, noise, put) -> None:
     model.dropout.eval()
 
 
-def pretrained_tensors(folder: Path, name: str) -> dict[str, Tensor]:
-    """The first eight numbers of each token and of each pooled sentence, in float32."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    encoded = tokenizer(list(SENTENCES), padding=True, return_tensors="pt")
-    model = transformers.BertModel.from_pretrained(
-        folder, attn_implementation="eager", dtype=torch.float32
-    ).eval()
-    with torch.no_grad():
-        results = model(**encoded)
-    real = encoded["attention_mask"]  # (B, L)
-    hidden = results.last_hidden_state * real[..., None]
-    prefix = f"pretrained/{name}"
-    return {
-        f"{prefix}/inputs/input_ids": encoded["input_ids"],
-        f"{prefix}/inputs/attention_mask": real,
-        f"{prefix}/last_hidden_state": hidden[..., :8].contiguous(),
-        f"{prefix}/pooler_output": results.pooler_output[:, :8].contiguous(),
-    }
-
-
 def main() -> None:
-    """Write the tiny model's tensors and those of one pretrained model; keep the others' ones."""
+    """Write the tiny model's tensors; keep the tables of mistakes."""
     parser = flags.OneLineParser(description="Write sanity_check.data with transformers.")
     parser.add_argument("--seed", type=int, default=11711)
-    parser.add_argument("--model", help=f"pretrained model to add (default {OFFLINE_NAME})")
     parser.add_argument("--out", type=Path, default=DATA)
     args = parser.parse_args()
-    name = args.model or OFFLINE_NAME
-    tensors, known = tiny_tensors(args.seed), {"pretrained": {}, "mistakes": {}}
-    if DATA.exists():
-        known = metadata()
-        kept = (load_references() | read_data(TABLES)).items()
-        tensors |= {key: tensor for key, tensor in kept if key.startswith(("pretrained/", TABLES))}
-    os.environ.pop("MINBERT_MODEL", None)  # the name must mean the model itself
-    folder = find_model(name)
-    tensors |= pretrained_tensors(folder, name)
-    weights = next(folder / file for file in WEIGHT_FILES if (folder / file).is_file())
+    tensors = tiny_tensors(args.seed) | (read_data(TABLES) if DATA.exists() else {})
     facts = {
         "seed": args.seed,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "pretrained": dict(
-            sorted((known["pretrained"] | {name: files.sha256_of(weights)}).items())
-        ),
-        "mistakes": known["mistakes"],
+        "mistakes": metadata()["mistakes"] if DATA.exists() else {},
     }
     # One entry, since the order of several is not fixed in the file
     header = {"about": json.dumps(facts)}
-    with files.atomic_write(args.out, "wb") as file:
+    with atomic_write(args.out, "wb") as file:
         file.write(save({key: tensors[key] for key in sorted(tensors)}, metadata=header))
     print(f"wrote {args.out}: {len(tensors)} tensors, {args.out.stat().st_size:,} bytes")
 

@@ -1,11 +1,17 @@
-"""Each known mistake as a switch in a reference that is written once; for staff only."""
+"""Each known mistake as a switch in a reference that is written once; for staff only.
+
+A table of ways, ``{"no_scale": …}``, has what belongs to the mistakes of one slot, of which a wrong
+function makes one at most.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+Switches = frozenset[str]
 
-def chosen(ways: Mapping[str, Any], wrong: frozenset[str], usual: Any) -> Any:
+
+def chosen(ways: Mapping[str, Any], wrong: Switches, usual: Any) -> Any:
     """What belongs to the mistake that is made, or what is usual."""
     return next((way for name, way in ways.items() if name in wrong), usual)

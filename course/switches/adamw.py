@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course.switches.adamw_update import Formula, Switches, choose, write
+from course.switches import Switches
+from course.switches.adamw_update import Formula, choose, write
 
 
 def sides(names: str) -> str:
@@ -199,6 +200,18 @@ def update(wrong: Switches, self: Any, group: dict, p: Tensor, grad: Tensor | No
         p.grad.zero_()
 
 
+BETAS: dict[str, Formula] = {  # (β₁, β₂) of the averages, and of the corrections
+    "betas_in_code": lambda b1, b2: ((0.9, 0.999), (0.9, 0.999)),
+    "betas_swapped": lambda b1, b2: ((b2, b1), (b2, b1)),
+    "one_beta_for_both": lambda b1, b2: ((b1, b2), (b1, b1)),
+    "one_beta_for_both_everywhere": lambda b1, b2: ((b1, b1), (b1, b1)),
+    "one_beta_for_both_averages": lambda b1, b2: ((b1, b1), (b1, b2)),
+    "one_beta_for_both_second": lambda b1, b2: ((b2, b2), (b2, b2)),
+    "one_beta_for_both_secondaverages": lambda b1, b2: ((b2, b2), (b1, b2)),
+    "one_beta_for_both_secondcorrections": lambda b1, b2: ((b1, b2), (b2, b2)),
+}
+
+
 def hyper_parameters(wrong: Switches, self: Any, group: dict) -> SimpleNamespace:
     """What the group sets: α, λ, ε, whether to correct; the βs of averages and corrections."""
     sources = {
@@ -225,7 +238,8 @@ def hyper_parameters(wrong: Switches, self: Any, group: dict) -> SimpleNamespace
         "correct_bias_inverted": not source["correct_bias"],
         "condition_is_decay": bool(decay),
     }
-    averages, corrections = betas(wrong, *source["betas"])
+    usual = lambda b1, b2: ((b1, b2), (b1, b2))  # noqa: E731
+    averages, corrections = choose(wrong, BETAS, usual)(*source["betas"])
     return SimpleNamespace(
         lr=choose(wrong, rates, lr),
         averages=averages,
@@ -234,26 +248,6 @@ def hyper_parameters(wrong: Switches, self: Any, group: dict) -> SimpleNamespace
         wd=choose(wrong, {"decay_is_eps": eps, "lr_and_decay_swapped": lr}, decay),
         correct=choose(wrong, conditions, source["correct_bias"]),
     )
-
-
-def betas(wrong: Switches, b1: float, b2: float) -> tuple[tuple, tuple]:
-    """(β₁, β₂) of the averages, and of the corrections."""
-    everywhere = {
-        "betas_in_code": (0.9, 0.999),
-        "betas_swapped": (b2, b1),
-        "one_beta_for_both_everywhere": (b1, b1),
-        "one_beta_for_both_second": (b2, b2),
-    }
-    averages = {
-        "one_beta_for_both_averages": (b1, b1),
-        "one_beta_for_both_secondaverages": (b2, b2),
-    }
-    corrections = {
-        "one_beta_for_both": (b1, b1),
-        "one_beta_for_both_secondcorrections": (b2, b2),
-    }
-    usual = choose(wrong, everywhere, (b1, b2))
-    return choose(wrong, averages, usual), choose(wrong, corrections, usual)
 
 
 def gradient(wrong: Switches, x: SimpleNamespace, g: Tensor | None) -> Tensor:

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Switches = frozenset[str]
+from course.switches import Switches
+
 Formula = Callable[..., Any]
 
 

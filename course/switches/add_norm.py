@@ -6,116 +6,102 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course.switches import chosen
+from course.switches import Switches, chosen
 
+DROPOUTS = {
+    "dropout_in_evaluation": lambda self, dropout: lambda x: F.dropout(x, dropout.p),
+    "layers_own_dropout": lambda self, dropout: self.attention_dropout,
+    "dropout_only_in_evaluation": lambda self, dropout: (
+        lambda x: F.dropout(x, dropout.p, not self.training)
+    ),
+}
+ACTIVATIONS = {"activation_added": F.gelu, "relu_added": F.relu, "tanh_added": torch.tanh}
+TERMS = {  # of the sum: of the input, the output, and the output as it was given
+    "no_residual": lambda input, output, came: (torch.zeros_like(output), output),
+    "residual_of_output": lambda input, output, came: (came, output),
+    "residual_subtracted": lambda input, output, came: (input, -output),
+    "output_subtracted": lambda input, output, came: (-input, output),
+    "residual_twice": lambda input, output, came: (2 * input, output),
+    "output_not_added": lambda input, output, came: (input, torch.zeros_like(input)),
+    "input_detached": lambda input, output, came: (input.detach(), output),
+    "multiplied": lambda input, output, came: (input * output, torch.zeros_like(input)),
+}
+NORMED_TERMS = {  # of the norm and the two terms
+    "norm_before_residual": lambda norm, a, b: (a, norm(b)),
+    "norm_of_input": lambda norm, a, b: (norm(a), b),
+    "both_normalised": lambda norm, a, b: (norm(a), norm(b)),
+    "input_normalised_too": lambda norm, a, b: (norm(a), b),
+    "output_normalised_too": lambda norm, a, b: (a, norm(b)),
+}
+NORMS = {  # of the norm and the sum
+    "no_norm": lambda norm, x: x,
+    "norm_before_residual": lambda norm, x: x,
+    "norm_of_input": lambda norm, x: x,
+    "both_normalised": lambda norm, x: x,
+    "norm_twice": lambda norm, x: norm(norm(x)),
+    "norm_without_weights": lambda norm, x: F.layer_norm(x, x.shape[-1:], eps=norm.eps),
+    "norm_sample_variance": lambda norm, x: by_hand(x, norm, -1, correction=1),
+    "norm_over_tokens": lambda norm, x: by_hand(x, norm, 1),
+    "norm_over_all": lambda norm, x: by_hand(x, norm, (0, 1, 2)),
+    "norm_without_bias": lambda norm, x: norm(x) - norm.bias,
+    "norm_without_root": lambda norm, x: by_hand(x, norm, -1, power=1),
+}
 SLOTS = {
     "dropout": "no_dropout dropout_in_evaluation dropout_on_input dropout_on_sum "
     "dropout_after_norm dropout_before_dense layers_own_dropout dropout_twice "
-    "dropout_only_in_evaluation",
+    "dropout_only_in_evaluation".split(),
     "dense": "dense_skipped dense_of_sum dense_of_both dense_twice always_attentions_modules "
-    "always_last_dense input_output_swapped",
-    "activation": "activation_added relu_added tanh_added",
-    "residual": "no_residual residual_of_output residual_subtracted output_subtracted "
-    "residual_twice output_not_added input_detached residual_after_norm_too multiplied",
-    "norm": "no_norm norm_before_residual norm_of_input both_normalised input_normalised_too "
-    "output_normalised_too norm_twice norm_without_weights norm_sample_variance norm_over_tokens "
-    "norm_over_all always_attentions_norm always_last_norm norm_without_bias norm_without_root",
-    "result": "result_detached",
-}  # fmt: skip
-
-
-def add_norm(wrong: frozenset[str], self, input, output, dense_layer, dropout, ln_layer) -> Tensor:
-    """The function, with the mistakes in ``wrong``: (B, L, D) and (B, L, D or I) → (B, L, D)."""
-    if "input_output_swapped" in wrong:
-        input, output = output, input
-    dense = {
-        "always_attentions_modules": self.attention_dense,
-        "always_last_dense": self.out_dense,
-    }
-    dense = chosen(dense, wrong, dense_layer)
-    drop = dropout_of(wrong, self, dropout)
-    if "dropout_before_dense" in wrong:
-        output = drop(output)
-    came = output
-    if not wrong & {"dense_skipped", "dense_of_sum"}:
-        output = dense(output)
-    if "dense_twice" in wrong:
-        output = dense(output)
-    activations = {"activation_added": F.gelu, "relu_added": F.relu, "tanh_added": torch.tanh}
-    output = chosen(activations, wrong, lambda x: x)(output)
-    if "dense_of_both" in wrong:
-        input = dense(input)
-    if not wrong & ELSEWHERE:
-        output = drop(output)
-    if "dropout_on_input" in wrong:
-        input = drop(input)
-    return normed(wrong, self, residual(wrong, input, came, output), input, drop, dense, ln_layer)
-
-
-ELSEWHERE = {
+    "always_last_dense input_output_swapped".split(),
+    "activation": ACTIVATIONS,
+    "residual": [*TERMS, "residual_after_norm_too"],
+    "norm": [*(NORMS | NORMED_TERMS), "always_attentions_norm", "always_last_norm"],
+    "result": ["result_detached"],
+}
+ELSEWHERE = {  # where dropout acts instead of on the output
     "no_dropout", "dropout_on_input", "dropout_on_sum", "dropout_after_norm",
     "dropout_before_dense", "dense_of_sum",
 }  # fmt: skip
 
 
-def dropout_of(wrong: frozenset[str], self, dropout):
-    """The dropout that acts."""
-    if "dropout_in_evaluation" in wrong:
-        return lambda x: F.dropout(x, dropout.p)
-    if "dropout_only_in_evaluation" in wrong:
-        return lambda x: F.dropout(x, dropout.p, not self.training)
-    return self.attention_dropout if "layers_own_dropout" in wrong else dropout
+def add_norm(wrong: Switches, self, input, output, dense_layer, dropout, ln_layer) -> Tensor:
+    """The function, with the mistakes in ``wrong``: (B, L, D) and (B, L, D or I) → (B, L, D)."""
+    drop = chosen(DROPOUTS, wrong, lambda self, dropout: dropout)(self, dropout)
 
+    def drop_at(places: set[str], x: Tensor) -> Tensor:
+        return drop(x) if wrong & places else x
 
-def residual(wrong: frozenset[str], input: Tensor, came: Tensor, output: Tensor) -> tuple:
-    """The two terms of the sum; ``came``: the output as it was given."""
-    ways = {
-        "no_residual": lambda: (torch.zeros_like(output), output),
-        "residual_of_output": lambda: (came, output),
-        "residual_subtracted": lambda: (input, -output),
-        "output_subtracted": lambda: (-input, output),
-        "residual_twice": lambda: (2 * input, output),
-        "output_not_added": lambda: (input, torch.zeros_like(input)),
-        "input_detached": lambda: (input.detach(), output),
-        "multiplied": lambda: (input * output, torch.zeros_like(input)),
+    dense = {
+        "always_attentions_modules": self.attention_dense,
+        "always_last_dense": self.out_dense,
     }
-    return chosen(ways, wrong, lambda: (input, output))()
-
-
-def normed(wrong: frozenset[str], self, terms: tuple, input, drop, dense, ln_layer) -> Tensor:
-    """The norm of the sum of two terms."""
+    dense = chosen(dense, wrong, dense_layer)
     norms = {
         "always_attentions_modules": self.attention_layer_norm,
         "always_attentions_norm": self.attention_layer_norm,
         "always_last_norm": self.out_layer_norm,
     }
     norm = chosen(norms, wrong, ln_layer)
-    first, second = terms
-    if wrong & {"norm_of_input", "both_normalised", "input_normalised_too"}:
-        first = norm(first)
-    if wrong & {"norm_before_residual", "both_normalised", "output_normalised_too"}:
-        second = norm(second)
+    if "input_output_swapped" in wrong:
+        input, output = output, input
+    came = output = drop_at({"dropout_before_dense"}, output)
+    if not wrong & {"dense_skipped", "dense_of_sum"}:
+        output = dense(output)
+    if "dense_twice" in wrong:
+        output = dense(output)
+    output = chosen(ACTIVATIONS, wrong, lambda x: x)(output)
+    if "dense_of_both" in wrong:
+        input = dense(input)
+    if not wrong & ELSEWHERE:
+        output = drop(output)
+    input = drop_at({"dropout_on_input"}, input)
+    terms = chosen(TERMS, wrong, lambda input, output, came: (input, output))(input, output, came)
+    first, second = chosen(NORMED_TERMS, wrong, lambda norm, a, b: (a, b))(norm, *terms)
     total = first + second
     if "dense_of_sum" in wrong:
         total = drop(dense(total))
-    if "dropout_on_sum" in wrong:
-        total = drop(total)
-    ways = {
-        "no_norm": lambda: total,
-        "norm_before_residual": lambda: total,
-        "norm_of_input": lambda: total,
-        "both_normalised": lambda: total,
-        "norm_twice": lambda: norm(norm(total)),
-        "norm_without_weights": lambda: F.layer_norm(total, total.shape[-1:], eps=norm.eps),
-        "norm_without_bias": lambda: norm(total) - norm.bias,
-        "norm_without_root": lambda: by_hand(total, norm, -1, power=1),
-        "norm_sample_variance": lambda: by_hand(total, norm, -1, correction=1),
-        "norm_over_tokens": lambda: by_hand(total, norm, 1),
-        "norm_over_all": lambda: by_hand(total, norm, (0, 1, 2)),
-    }
-    result = chosen(ways, wrong, lambda: norm(total))()
-    if wrong & {"dropout_after_norm", "dropout_twice"}:
-        result = drop(result)
+    total = drop_at({"dropout_on_sum"}, total)
+    result = chosen(NORMS, wrong, lambda norm, x: norm(x))(norm, total)
+    result = drop_at({"dropout_after_norm", "dropout_twice"}, result)
     if "residual_after_norm_too" in wrong:
         result = result + input
     return result.detach() if "result_detached" in wrong else result

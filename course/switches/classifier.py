@@ -7,31 +7,83 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bert import BertModel
-from course.switches import chosen
+from course.switches import Switches, chosen
 
+SIZES = {  # of the Linear: of the width and the number of labels
+    "labels_in_code": lambda width, labels: (width, 5),
+    "one_output": lambda width, labels: (width, 1),
+    "sizes_swapped": lambda width, labels: (labels, width),
+    "width_in_code": lambda width, labels: (768, labels),
+}
 INIT = {
-    "options": "bert_always_frozen bert_always_trains options_swapped head_frozen_too",
-    "dropout": "no_dropout dropout_in_code dropout_of_bert keep_probability",
-    "linear": "no_linear no_bias labels_in_code one_output sizes_swapped two_layers width_in_code",
+    "options": "bert_always_frozen bert_always_trains options_swapped head_frozen_too".split(),
+    "dropout": "no_dropout dropout_in_code dropout_of_bert keep_probability".split(),
+    "linear": ["no_linear", "no_bias", *SIZES, "two_layers"],
+}
+GIVEN = {  # what BERT gets, of the ids and the mask (B, L)
+    "no_mask": lambda ids, mask: (ids, torch.ones_like(ids)),
+    "ids_and_mask_swapped": lambda ids, mask: (mask, ids),
+    "ids_as_mask": lambda ids, mask: (ids, ids),
+    "mask_as_ids": lambda ids, mask: (mask, mask),
+}
+POOLED = {  # the vector of each sentence (B, D), of BERT's states, its pooler's and the mask
+    "cls_of_last_hidden_state": lambda self, states, pooler, real: states[:, 0],
+    "last_piece_of_last_hidden_state": lambda self, states, pooler, real: states[:, -1],
+    "mean_of_last_hidden_state": lambda self, states, pooler, real: states.mean(1),
+    "mean_over_real_pieces": lambda self, states, pooler, real: (
+        (states * real).sum(1) / real.sum(1)
+    ),
+    "max_of_last_hidden_state": lambda self, states, pooler, real: states.max(1).values,
+    "logits_of_all_tokens": lambda self, states, pooler, real: states,
+    "sum_of_last_hidden_state": lambda self, states, pooler, real: states.sum(1),
+    "detached_bert": lambda self, states, pooler, real: pooler.detach(),
+    "pooled_again": lambda self, states, pooler, real: pool(self, pooler),
+    "pooler_without_tanh": lambda self, states, pooler, real: self.bert.pooler_dense(states[:, 0]),
+    "cls_dropped_and_pooled": lambda self, states, pooler, real: pool(
+        self, self.dropout(states[:, 0])
+    ),
+}
+BETWEEN = {  # before dropout
+    "relu_before_linear": torch.relu,
+    "tanh_again": torch.tanh,
+    "gelu_before_linear": F.gelu,
+    "sigmoid_before_linear": torch.sigmoid,
+    "softmax_before_linear": lambda x: x.softmax(-1),
+    "norm_before_linear": lambda x: F.layer_norm(x, x.shape[-1:]),
+}
+DROPOUTS = {
+    **dict.fromkeys(("no_dropout", "dropout_on_logits"), lambda self, x: x),
+    "dropout_in_evaluation": lambda self, x: F.dropout(x, self.dropout.p),
+    "dropout_only_in_evaluation": lambda self, x: F.dropout(x, self.dropout.p, not self.training),
+    "dropout_rate_in_code": lambda self, x: F.dropout(x, 0.1, self.training),
+    "dropout_rate_in_code_half": lambda self, x: F.dropout(x, 0.5, self.training),
+}
+LINEAR = {
+    "no_linear": lambda linear, x: x,
+    "linear_without_bias": lambda linear, x: x @ linear.weight.T,
+}
+ACTIVATIONS = {"relu_of_logits": torch.relu, "tanh_of_logits": torch.tanh}
+ENDS = {  # what is returned of the logits
+    "argmax_returned": lambda logits: logits.argmax(-1),
+    "log_softmax_returned": lambda logits: logits.log_softmax(-1),
+    "softmax_returned": lambda logits: logits.softmax(-1),
+    "sigmoid_returned": torch.sigmoid,
+    "softmax_over_batch": lambda logits: logits.softmax(0),
+    "logsigmoid_returned": F.logsigmoid,
+    "negative_logits": torch.neg,
+    "squeezed": torch.squeeze,
+    "max_returned": lambda logits: logits.max(-1).values,
+    "unsqueezed": lambda logits: logits.unsqueeze(1),
+    "all_detached": torch.detach,
+    "log_softmax_over_batch": lambda logits: logits.log_softmax(0),
 }
 FORWARD = {
-    "dropout": "no_dropout dropout_in_evaluation dropout_on_logits dropout_twice "
-    "dropout_only_in_evaluation dropout_rate_in_code dropout_rate_in_code_half",
-    "given": "no_mask ids_and_mask_swapped ids_as_mask mask_as_ids",
-    "pooled": "cls_of_last_hidden_state last_piece_of_last_hidden_state mean_of_last_hidden_state "
-    "mean_over_real_pieces max_of_last_hidden_state logits_of_all_tokens sum_of_last_hidden_state "
-    "detached_bert pooled_again pooler_without_tanh cls_dropped_and_pooled",
-    "between": "relu_before_linear tanh_again gelu_before_linear sigmoid_before_linear "
-    "softmax_before_linear norm_before_linear",
-    "linear": "no_linear linear_without_bias",
-    "logits": "relu_of_logits tanh_of_logits",
-    "end": "argmax_returned log_softmax_returned softmax_returned sigmoid_returned "
-    "softmax_over_batch logsigmoid_returned negative_logits squeezed max_returned "
-    "unsqueezed all_detached log_softmax_over_batch",
+    "dropout": [*DROPOUTS, "dropout_twice"], "given": GIVEN, "pooled": POOLED, "between": BETWEEN,
+    "linear": LINEAR, "logits": ACTIVATIONS, "end": ENDS,
 }  # fmt: skip
 
 
-def init(wrong: frozenset[str], self, config) -> None:
+def init(wrong: Switches, self, config) -> None:
     """__init__, with the mistakes in ``wrong``."""
     nn.Module.__init__(self)
     self.num_labels = config.num_labels
@@ -49,94 +101,31 @@ def init(wrong: frozenset[str], self, config) -> None:
     }
     if "no_dropout" not in wrong:
         self.dropout = nn.Dropout(chosen(rates, wrong, config.hidden_dropout_prob))
-    width, labels = config.hidden_size, config.num_labels
-    sizes = {
-        "labels_in_code": (width, 5),
-        "one_output": (width, 1),
-        "sizes_swapped": (labels, width),
-        "width_in_code": (768, labels),
-    }
     if "no_linear" not in wrong:
-        sizes = chosen(sizes, wrong, (width, labels))
+        sizes = chosen(SIZES, wrong, lambda *sizes: sizes)(config.hidden_size, config.num_labels)
         self.classifier = nn.Linear(*sizes, bias="no_bias" not in wrong)
     if "two_layers" in wrong:
-        self.hidden = nn.Linear(width, width)
+        self.hidden = nn.Linear(config.hidden_size, config.hidden_size)
     if "head_frozen_too" in wrong:
         self.requires_grad_(config.option == "finetune")
 
 
-def forward(wrong: frozenset[str], self, input_ids, attention_mask) -> Tensor:
+def pool(self, x: Tensor) -> Tensor:
+    """BERT's pooler on vectors (B, D)."""
+    return self.bert.pooler_af(self.bert.pooler_dense(x))
+
+
+def forward(wrong: Switches, self, input_ids, attention_mask) -> Tensor:
     """forward, with the mistakes in ``wrong``: ids and mask (B, L) → (B, classes)."""
-    given = {
-        "no_mask": (input_ids, torch.ones_like(input_ids)),
-        "ids_and_mask_swapped": (attention_mask, input_ids),
-        "ids_as_mask": (input_ids, input_ids),
-        "mask_as_ids": (attention_mask, attention_mask),
-    }
-    outputs = self.bert(*chosen(given, wrong, (input_ids, attention_mask)))
-    x = pooled(wrong, self, outputs, attention_mask)
-    between = {
-        "relu_before_linear": torch.relu,
-        "tanh_again": torch.tanh,
-        "gelu_before_linear": F.gelu,
-        "sigmoid_before_linear": torch.sigmoid,
-        "softmax_before_linear": lambda x: x.softmax(-1),
-        "norm_before_linear": lambda x: F.layer_norm(x, x.shape[-1:]),
-    }
-    x = chosen(between, wrong, lambda x: x)(x)
-    p = self.dropout.p
-    drops = {
-        **dict.fromkeys(("no_dropout", "dropout_on_logits"), lambda x: x),
-        "dropout_in_evaluation": lambda x: F.dropout(x, p),
-        "dropout_only_in_evaluation": lambda x: F.dropout(x, p, not self.training),
-        "dropout_rate_in_code_half": lambda x: F.dropout(x, 0.5, self.training),
-        "dropout_rate_in_code": lambda x: F.dropout(x, 0.1, self.training),
-    }
-    x = chosen(drops, wrong, self.dropout)(x)
-    linear = self.classifier
-    layers = {"no_linear": lambda x: x, "linear_without_bias": lambda x: x @ linear.weight.T}
-    logits = chosen(layers, wrong, linear)(x)
-    if wrong & {"dropout_on_logits", "dropout_twice"}:
-        logits = self.dropout(logits)
-    acts = {"relu_of_logits": torch.relu, "tanh_of_logits": torch.tanh}
-    return ended(wrong, chosen(acts, wrong, lambda x: x)(logits))
-
-
-def pooled(wrong: frozenset[str], self, outputs, attention_mask) -> Tensor:
-    """The vector of each sentence, (B, D)."""
+    given = chosen(GIVEN, wrong, lambda ids, mask: (ids, mask))(input_ids, attention_mask)
+    outputs = self.bert(*given)
     states, pooler = outputs["last_hidden_state"], outputs["pooler_output"]
     real = attention_mask[..., None].to(states)  # (B, L, 1)
-    dense, tanh = self.bert.pooler_dense, self.bert.pooler_af
-    ways = {
-        "cls_of_last_hidden_state": lambda: states[:, 0],
-        "last_piece_of_last_hidden_state": lambda: states[:, -1],
-        "mean_of_last_hidden_state": lambda: states.mean(1),
-        "mean_over_real_pieces": lambda: (states * real).sum(1) / real.sum(1),
-        "max_of_last_hidden_state": lambda: states.max(1).values,
-        "sum_of_last_hidden_state": lambda: states.sum(1),
-        "logits_of_all_tokens": lambda: states,
-        "detached_bert": lambda: pooler.detach(),
-        "pooled_again": lambda: tanh(dense(pooler)),
-        "pooler_without_tanh": lambda: dense(states[:, 0]),
-        "cls_dropped_and_pooled": lambda: tanh(dense(self.dropout(states[:, 0]))),
-    }
-    return chosen(ways, wrong, lambda: pooler)()
-
-
-def ended(wrong: frozenset[str], logits: Tensor) -> Tensor:
-    """What is returned of the logits."""
-    ways = {
-        "argmax_returned": lambda: logits.argmax(-1),
-        "max_returned": lambda: logits.max(-1).values,
-        "log_softmax_returned": lambda: logits.log_softmax(-1),
-        "log_softmax_over_batch": lambda: logits.log_softmax(0),
-        "softmax_returned": lambda: logits.softmax(-1),
-        "softmax_over_batch": lambda: logits.softmax(0),
-        "sigmoid_returned": lambda: logits.sigmoid(),
-        "logsigmoid_returned": lambda: F.logsigmoid(logits),
-        "negative_logits": lambda: -logits,
-        "squeezed": lambda: logits.squeeze(),
-        "unsqueezed": lambda: logits.unsqueeze(1),
-        "all_detached": lambda: logits.detach(),
-    }
-    return chosen(ways, wrong, lambda: logits)()
+    x = chosen(POOLED, wrong, lambda self, states, pooler, real: pooler)(self, states, pooler, real)
+    x = chosen(BETWEEN, wrong, lambda x: x)(x)
+    x = chosen(DROPOUTS, wrong, lambda self, x: self.dropout(x))(self, x)
+    logits = chosen(LINEAR, wrong, lambda linear, x: linear(x))(self.classifier, x)
+    if wrong & {"dropout_on_logits", "dropout_twice"}:
+        logits = self.dropout(logits)
+    logits = chosen(ACTIVATIONS, wrong, lambda x: x)(logits)
+    return chosen(ENDS, wrong, lambda logits: logits)(logits)

@@ -8,101 +8,76 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course.switches import chosen
+from course.switches import Switches, chosen
+from course.switches.add_norm import by_hand
 
+DROPOUTS = {  # of the result
+    **dict.fromkeys(("no_dropout", "dropout_before_norm", "dropout_on_words"), lambda self, x: x),
+    "dropout_in_evaluation": lambda self, x: F.dropout(x, self.embed_dropout.p),
+    "dropout_only_in_evaluation": lambda self, x: F.dropout(
+        x, self.embed_dropout.p, not self.training
+    ),
+    "dropout_rate_in_code": lambda self, x: F.dropout(x, 0.1, self.training),
+}
+WORDS = {  # of their embeddings (B, L, D)
+    "no_words": lambda self, x: torch.zeros_like(x),
+    "words_scaled": lambda self, x: x * math.sqrt(x.size(-1)),
+    "words_detached": lambda self, x: x.detach(),
+    "words_twice": lambda self, x: 2 * x,
+    "words_normalised_too": lambda self, x: self.embed_layer_norm(x),
+}
+POSITIONS = {  # of all ids (1, longest), and the ids: (1, L) or (B, L)
+    "positions_from_one": lambda every, ids: every[:, 1 : ids.size(1) + 1],
+    "positions_from_the_end": lambda every, ids: every[:, : ids.size(1)].flip(1),
+    "positions_not_cut": lambda every, ids: every,
+    "positions_of_batch": lambda every, ids: every[:, : ids.size(0)],
+    "position_is_the_sentence": lambda every, ids: every[:, : ids.size(0)].T,
+    "same_position": lambda every, ids: every[:, :1],
+    "positions_of_real_pieces": lambda every, ids: (ids != 0).cumsum(1) * (ids != 0),
+    "positions_of_real_pieces_from_zero": lambda every, ids: (
+        ((ids != 0).cumsum(1) - 1).clamp(min=0) * (ids != 0)
+    ),
+}
+SEGMENTS = {  # of the ids, and the segments as they were given, or None
+    "segments_ignored": lambda ids, given: torch.zeros_like(ids),
+    "segments_of_one": lambda ids, given: torch.ones_like(ids) if given is None else given,
+    "segments_of_mask": lambda ids, given: (ids != 0).long() if given is None else given,
+}
+NORMS = {  # of the norm, words, positions and segments
+    "norm_of_each": lambda norm, w, p, s: norm(w) + norm(p) + norm(s),
+    "norm_of_words": lambda norm, w, p, s: norm(w) + p + s,
+    "norm_before_positions": lambda norm, w, p, s: norm(w + s) + p,
+    "norm_before_segments": lambda norm, w, p, s: norm(w + p) + s,
+}
+NORMS_OF_SUM = {
+    "no_norm": lambda norm, total: total,
+    "norm_without_weights": lambda norm, total: F.layer_norm(total, total.shape[-1:], eps=norm.eps),
+    "norm_twice": lambda norm, total: norm(norm(total)),
+    "norm_over_tokens": lambda norm, total: by_hand(total, norm, 1),
+    "norm_without_bias": lambda norm, total: norm(total) - norm.bias,
+    "norm_sample_variance": lambda norm, total: by_hand(total, norm, -1, correction=1),
+}
 SLOTS = {
-    "dropout": "no_dropout dropout_in_evaluation dropout_before_norm dropout_on_words "
-    "dropout_twice dropout_only_in_evaluation dropout_rate_in_code",
-    "words": "no_words words_scaled words_detached words_twice words_normalised_too",
-    "positions": "no_positions positions_from_one positions_from_the_end positions_not_cut "
-    "positions_of_batch position_is_the_sentence same_position positions_of_real_pieces "
-    "positions_of_real_pieces_from_zero positions_of_words positions_twice",
-    "segments": "no_segments no_segments_unless_given segments_ignored segments_of_one "
-    "segments_of_positions segments_of_mask segments_twice",
-    "sum": "multiplied positions_subtracted segments_subtracted",
-    "norm": "no_norm norm_of_each norm_of_words norm_before_positions norm_before_segments "
-    "norm_without_weights norm_twice norm_over_tokens norm_without_bias norm_sample_variance",
-    "padding": "padding_zeroed padding_zeroed_at_the_end",
-    "result": "result_detached result_transposed",
-}  # fmt: skip
+    "dropout": [*DROPOUTS, "dropout_twice"],
+    "words": WORDS,
+    "positions": ["no_positions", *POSITIONS, "positions_of_words", "positions_twice"],
+    "segments": ["no_segments", "no_segments_unless_given", *SEGMENTS, "segments_of_positions"]
+    + ["segments_twice"],
+    "sum": ["multiplied", "positions_subtracted", "segments_subtracted"],
+    "norm": [*NORMS, *NORMS_OF_SUM],
+    "padding": ["padding_zeroed", "padding_zeroed_at_the_end"],
+    "result": ["result_detached", "result_transposed"],
+}
 
 
-def embed(wrong: frozenset[str], self, input_ids, token_type_ids=None) -> Tensor:
+def embed(wrong: Switches, self, input_ids, token_type_ids=None) -> Tensor:
     """The function, with the mistakes in ``wrong``: ids (B, L) → (B, L, D)."""
-    words = chosen(
-        {
-            "no_words": lambda x: torch.zeros_like(x),
-            "words_scaled": lambda x: x * math.sqrt(x.size(-1)),
-            "words_detached": lambda x: x.detach(),
-            "words_twice": lambda x: 2 * x,
-            "words_normalised_too": self.embed_layer_norm,
-        },
-        wrong,
-        lambda x: x,
-    )(self.word_embedding(input_ids))
+    real = (input_ids != 0)[..., None]  # (B, L, 1)
+    words = chosen(WORDS, wrong, lambda self, x: x)(self, self.word_embedding(input_ids))
     if "dropout_on_words" in wrong:
         words = self.embed_dropout(words)
     positions = positions_of(wrong, self, input_ids)
     segments = segments_of(wrong, self, input_ids, token_type_ids)
-    result = normed(wrong, self, input_ids, words, positions, segments)
-    if "padding_zeroed_at_the_end" in wrong:
-        result = result * (input_ids != 0)[..., None]
-    p = self.embed_dropout.p
-    ways = {
-        **dict.fromkeys(("no_dropout", "dropout_before_norm", "dropout_on_words"), lambda x: x),
-        "dropout_in_evaluation": lambda x: F.dropout(x, p),
-        "dropout_only_in_evaluation": lambda x: F.dropout(x, p, not self.training),
-        "dropout_rate_in_code": lambda x: F.dropout(x, 0.1, self.training),
-    }
-    result = chosen(ways, wrong, self.embed_dropout)(result)
-    if "result_transposed" in wrong:
-        result = result.transpose(0, 1)
-    return result.detach() if "result_detached" in wrong else result
-
-
-def positions_of(wrong: frozenset[str], self, ids: Tensor) -> Tensor:
-    """The embeddings of the positions: (1, L, D) or (B, L, D)."""
-    length, every = ids.size(1), self.position_ids  # (1, longest)
-    real = (ids != 0).long()  # (B, L)
-    ways = {
-        "positions_from_one": lambda: every[:, 1 : length + 1],
-        "positions_from_the_end": lambda: every[:, :length].flip(1),
-        "positions_not_cut": lambda: every,
-        "positions_of_batch": lambda: every[:, : ids.size(0)],
-        "position_is_the_sentence": lambda: every[:, : ids.size(0)].T,
-        "same_position": lambda: every[:, :1],
-        "positions_of_real_pieces": lambda: real.cumsum(1) * real,
-        "positions_of_real_pieces_from_zero": lambda: (real.cumsum(1) - 1).clamp(min=0) * real,
-    }
-    found = self.pos_embedding(chosen(ways, wrong, lambda: every[:, :length])())
-    if "no_positions" in wrong:
-        return torch.zeros_like(found)
-    if "positions_of_words" in wrong:
-        return self.word_embedding(every[:, :length])
-    return 2 * found if "positions_twice" in wrong else found
-
-
-def segments_of(wrong: frozenset[str], self, ids: Tensor, given: Tensor | None) -> Tensor:
-    """The embeddings of the segments: (B, L, D)."""
-    if given is None or "segments_ignored" in wrong:
-        kinds = {
-            "segments_of_one": torch.ones_like(ids),
-            "segments_of_mask": (ids != 0).long(),
-        }
-        kinds = chosen(kinds, wrong, torch.zeros_like(ids))
-    else:
-        kinds = given
-    if "segments_of_positions" in wrong:
-        return self.pos_embedding(kinds)
-    found = self.tk_type_embedding(kinds)
-    if "no_segments" in wrong or ("no_segments_unless_given" in wrong and given is None):
-        return torch.zeros_like(found)
-    return 2 * found if "segments_twice" in wrong else found
-
-
-def normed(wrong: frozenset[str], self, ids, words, positions, segments) -> Tensor:
-    """The norm of the sum of the three."""
-    norm = self.embed_layer_norm
     if "positions_subtracted" in wrong:
         positions = -positions
     if "segments_subtracted" in wrong:
@@ -111,26 +86,41 @@ def normed(wrong: frozenset[str], self, ids, words, positions, segments) -> Tens
     if "multiplied" in wrong:
         total = words * positions * segments
     if "padding_zeroed" in wrong:
-        total = total * (ids != 0)[..., None]
+        total = total * real
     if wrong & {"dropout_before_norm", "dropout_twice"}:
         total = self.embed_dropout(total)
-    ways = {
-        "no_norm": lambda: total,
-        "norm_of_each": lambda: norm(words) + norm(positions) + norm(segments),
-        "norm_of_words": lambda: norm(words) + positions + segments,
-        "norm_before_positions": lambda: norm(words + segments) + positions,
-        "norm_before_segments": lambda: norm(words + positions) + segments,
-        "norm_without_weights": lambda: F.layer_norm(total, total.shape[-1:], eps=norm.eps),
-        "norm_without_bias": lambda: norm(total) - norm.bias,
-        "norm_twice": lambda: norm(norm(total)),
-        "norm_over_tokens": lambda: by_hand(total, norm, 1, 0),
-        "norm_sample_variance": lambda: by_hand(total, norm, -1, 1),
-    }
-    return chosen(ways, wrong, lambda: norm(total))()
+    norm = self.embed_layer_norm
+    result = chosen(NORMS_OF_SUM, wrong, lambda norm, total: norm(total))(norm, total)
+    if norm_early := chosen(NORMS, wrong, None):
+        result = norm_early(norm, words, positions, segments)
+    if "padding_zeroed_at_the_end" in wrong:
+        result = result * real
+    result = chosen(DROPOUTS, wrong, lambda self, x: self.embed_dropout(x))(self, result)
+    if "result_transposed" in wrong:
+        result = result.transpose(0, 1)
+    return result.detach() if "result_detached" in wrong else result
 
 
-def by_hand(total: Tensor, norm, axis: int, correction: int) -> Tensor:
-    """A layer norm written out, along another axis or of another variance."""
-    centred = total - total.mean(axis, keepdim=True)
-    spread = total.var(axis, keepdim=True, correction=correction).sqrt() + norm.eps
-    return norm.weight * centred / spread + norm.bias
+def positions_of(wrong: Switches, self, ids: Tensor) -> Tensor:
+    """The embeddings of the positions: (1, L, D) or (B, L, D)."""
+    if "positions_of_words" in wrong:
+        return self.word_embedding(self.position_ids[:, : ids.size(1)])
+    usual = lambda every, ids: every[:, : ids.size(1)]  # noqa: E731
+    embeddings = self.pos_embedding(chosen(POSITIONS, wrong, usual)(self.position_ids, ids))
+    if "no_positions" in wrong:
+        return torch.zeros_like(embeddings)
+    return 2 * embeddings if "positions_twice" in wrong else embeddings
+
+
+def segments_of(wrong: Switches, self, ids: Tensor, given: Tensor | None) -> Tensor:
+    """The embeddings of the segments: (B, L, D)."""
+    zeros = torch.zeros_like(ids)
+    kinds = chosen(SEGMENTS, wrong, lambda ids, given: zeros if given is None else given)(
+        ids, given
+    )
+    if "segments_of_positions" in wrong:
+        return self.pos_embedding(kinds)
+    embeddings = self.tk_type_embedding(kinds)
+    if "no_segments" in wrong or ("no_segments_unless_given" in wrong and given is None):
+        return torch.zeros_like(embeddings)
+    return 2 * embeddings if "segments_twice" in wrong else embeddings

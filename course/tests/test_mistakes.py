@@ -14,7 +14,7 @@ from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.task import ERROR, outputs_of
 from course import make_tables
-from course.answers import VARIANTS, installed, installed_source, read_all, solution_with
+from answers import VARIANTS, installed, installed_source, read_all, solution_with
 from course.grading.judging.judge import costs
 from course.make_tables import entry_of, functions, sentences, switched
 from training.files.errors import InputError

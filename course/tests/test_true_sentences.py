@@ -10,7 +10,7 @@ from checks import jobs
 from checks.findings import faulty
 from checks.graded_tasks import graded_task
 from checks.part1 import devices
-from course.answers import VARIANTS, installed, installed_source, put_methods, read_all
+from answers import VARIANTS, installed, installed_source, put_methods, read_all
 
 ATTEND = """def attention(self, key, query, value, attention_mask):
     scores = query @ key.mT / math.sqrt(key.shape[-1])

@@ -24,9 +24,8 @@ from pathlib import Path
 
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from checks.hunt.edits import installed_source
-from training.files.errors import InputError
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 VARIANTS = ROOT / "course" / "variants"
 MARKER = re.compile(r"^ *### (BEGIN SOLUTION|END SOLUTION|STUB:).*\n", re.MULTILINE)
 Methods = Mapping[str, str]  # name → source, not indented
@@ -34,12 +33,11 @@ Methods = Mapping[str, str]  # name → source, not indented
 
 @dataclass(frozen=True)
 class Answer:
-    """A correct solution in words, and its versions."""
+    """A correct solution, and its versions."""
 
     folder: str  # a task's id, or how the ids of several begin
     task: GradedTask  # the first one that it answers
     name: str
-    says: str
     versions: Mapping[str, Methods]  # name of the class → methods
     imports: tuple[str, ...] = ()
 
@@ -50,12 +48,8 @@ class Answer:
 
 
 def read(folder: Path, name: str) -> Answer:
-    """One answer, say "bert.attention/plain"; InputError without."""
-    task_id, _, wanted = name.partition("/")
-    answers = {answer.name: answer for answer in read_all(folder, task_id)}
-    if wanted not in answers:
-        raise InputError(f"no {name} in {folder}; there are {', '.join(answers) or 'no answers'}")
-    return answers[wanted]
+    """One answer, say "bert.attention/plain"."""
+    return read_correct(folder / f"{name}.py")
 
 
 def read_all(folder: Path, task_id: str = "*") -> list[Answer]:
@@ -64,20 +58,15 @@ def read_all(folder: Path, task_id: str = "*") -> list[Answer]:
 
 
 def read_correct(path: Path) -> Answer:
-    """One file; InputError if it does not have the form above."""
+    """One file."""
     source = path.read_text(encoding="utf-8")
     tree = ast.parse(source)
-    folder, says = path.parent.name, (ast.get_docstring(tree) or "").partition("\n")[0]
-    beginning = folder.removesuffix(".training")
-    task = next((entry for entry in GRADED_TASKS if entry.id.startswith(beginning)), None)
+    beginning = path.parent.name.removesuffix(".training")
+    task = next(entry for entry in GRADED_TASKS if entry.id.startswith(beginning))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     versions = {node.name: _functions(source, node) for node in classes}
-    if not says or not task or not versions:
-        raise InputError(
-            f"{path}: no docstring, no such task, or no class with the answer's methods"
-        )
     imports = [ast.unparse(n) for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
-    return Answer(folder, task, path.stem, says, versions, tuple(imports))
+    return Answer(path.parent.name, task, path.stem, versions, tuple(imports))
 
 
 def _functions(source: str, node: ast.ClassDef) -> Methods:
