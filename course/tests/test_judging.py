@@ -10,6 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from answers import VARIANTS, installed_source, put, read, read_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -17,7 +18,6 @@ from support import ROOT, make_rows, needs_sandbox, write_table
 
 import prepare_submit
 from checks.graded_tasks import GRADED_TASKS, graded_task
-from answers import VARIANTS, installed_source, put, read, read_all
 from course.grading.judging import canaries, hidden, judge, predictions
 from course.grading.judging.predictions import Gold, load_gold, score
 from course.grading.judging.submission import Judged, checks_text, grade_submission

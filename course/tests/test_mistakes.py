@@ -4,6 +4,7 @@ import random
 import re
 
 import pytest
+from answers import VARIANTS, installed, installed_source, read_all, solution_with
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import ROOT, versions
@@ -14,7 +15,6 @@ from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.task import ERROR, outputs_of
 from course import make_tables
-from answers import VARIANTS, installed, installed_source, read_all, solution_with
 from course.grading.judging.judge import costs
 from course.make_tables import entry_of, functions, sentences, switched
 from training.files.errors import InputError

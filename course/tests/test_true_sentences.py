@@ -4,13 +4,13 @@ Each case is one function in the place of the solution: what must be said of it,
 """
 
 import pytest
+from answers import VARIANTS, installed, installed_source, put_methods, read_all
 from support import ROOT
 
 from checks import jobs
 from checks.findings import faulty
 from checks.graded_tasks import graded_task
 from checks.part1 import devices
-from answers import VARIANTS, installed, installed_source, put_methods, read_all
 
 ATTEND = """def attention(self, key, query, value, attention_mask):
     scores = query @ key.mT / math.sqrt(key.shape[-1])
