@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from factories import ROOT
 from made_up import a_result, calls, write_toml
-from support import ROOT, assert_refused, succeeded
+from running import assert_refused, succeeded
 
 from research.experiments import results, run
 from training.files.errors import InputError
