@@ -138,9 +138,7 @@ def faults_of(name: str, text: str, secret: Mapping[str, str]) -> Iterator[str]:
 
 def get_args(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    parser = OneLineParser(
-        prog="python -m course.handout", description="Make the students' repository."
-    )
+    parser = OneLineParser(description="Make the students' repository.")
     add = parser.add_argument
     add("--out", type=Path, required=True, help="folder of the students' repository")
     add("--part", choices=tuple(LAST_PARTS), default="all", help="2: part 1 comes, too")

@@ -201,9 +201,7 @@ def greedy_soup(args: EnsembleFlags, read_rows: ReadRows, device: torch.device) 
 
 def get_args() -> EnsembleFlags:
     """The command line, completed by what a test takes for the rest."""
-    parser = OneLineParser(
-        prog="python -m extensions.ensemble", description="Several checkpoints as one."
-    )
+    parser = OneLineParser(description="Several checkpoints as one.")
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="CHECKPOINT")
     add("--soup", action="store_true", help="average weights, not outputs")

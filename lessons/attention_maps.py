@@ -164,9 +164,7 @@ def page(maps: np.ndarray, tokens: Sequence[str], text: str) -> str:
 
 def main() -> None:
     """Encode one sentence, or a pair, and write picture and page."""
-    parser = OneLineParser(
-        prog="python -m lessons.attention_maps", description="Attention of every head, to look at."
-    )
+    parser = OneLineParser(description="Attention of every head, to look at.")
     add = parser.add_argument
     add("--text", required=True, help="the sentence")
     add("--pair", help="a second sentence, read together with it")

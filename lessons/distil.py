@@ -256,7 +256,6 @@ class DistilFlags(TrainingFlags):
 def main() -> None:
     """Train a student, and compare it with its teacher."""
     parser = OneLineParser(
-        prog="python -m lessons.distil",
         description="Train a DistilBERT of every second layer of a BERT.",
     )
     add_fields(parser, DistilFlags)

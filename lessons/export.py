@@ -146,7 +146,6 @@ def convert(source: str, to: str, labels: Sequence[str] | None) -> None:
 def main() -> None:
     """Convert and compare."""
     parser = OneLineParser(
-        prog="python -m lessons.export",
         description="Convert between checkpoints of classifier.py and Hugging Face folders.",
     )
     parser.add_argument("source", help="sst-classifier.pt, a folder, or a model's name")

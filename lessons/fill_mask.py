@@ -81,7 +81,7 @@ def print_predictions(predictions: list[list[tuple[str, float]]]) -> None:
 
 def main() -> None:
     """Fill each text."""
-    parser = OneLineParser(prog="python -m lessons.fill_mask", description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     parser.add_argument("--text", nargs="+", help="or lines of standard input")
     parser.add_argument("--model", default=OWN_MODEL, help="name or folder")
     parser.add_argument("--top", type=positive_int, default=10, help="tokens for each [MASK]")

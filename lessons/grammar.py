@@ -240,7 +240,7 @@ def print_worst(pairs: Sequence[Pair], above: np.ndarray, count: int) -> None:
 
 def main() -> None:
     """Examine one model."""
-    parser = OneLineParser(prog="python -m lessons.grammar", description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name or folder")
     add("--pairs", help="zorro, blimp, or a file or folder of pairs")

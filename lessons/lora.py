@@ -155,9 +155,7 @@ def study(checkpoint: str, dev: str) -> None:
 
 def main() -> None:
     """Print one of the two tables."""
-    parser = OneLineParser(
-        prog="python -m lessons.lora", description="From full to low-rank updates."
-    )
+    parser = OneLineParser(description="From full to low-rank updates.")
     add = parser.add_argument
     add("--rank", type=positive_int, default=8)
     add("--batch_size", type=positive_int, default=16)

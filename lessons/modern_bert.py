@@ -266,7 +266,7 @@ def print_shapes(model: ModernBertModel, length: int) -> None:
 
 def main() -> None:
     """Fill masks with a checkpoint, or show the shapes of a random model."""
-    parser = OneLineParser(prog="python -m lessons.modern_bert", description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", help="folder of a ModernBertForMaskedLM")
     parser.add_argument("--text", help="with masks")
     args = parser.parse_args()

@@ -331,9 +331,7 @@ def explain(model: Model, text: str, activation: Activation) -> None:
 def main() -> None:
     """Show how a sentence passes through BERT, or predict a table."""
     sys.stdout.reconfigure(errors="replace")  # a console without UTF-8 shows ? for what it lacks
-    parser = OneLineParser(
-        prog="python -m lessons.numpy_bert", description="BERT's forward pass in NumPy."
-    )
+    parser = OneLineParser(description="BERT's forward pass in NumPy.")
     add, either = parser.add_argument, parser.add_mutually_exclusive_group(required=True)
     add("--model", help="folder with config.json, vocab.txt, model.safetensors; or a model's name")
     either.add_argument("--text", help="show every step for this sentence")

@@ -275,7 +275,7 @@ def page(
 
 def main() -> None:
     """Load a model, write its page and print its size."""
-    parser = OneLineParser(prog="python -m lessons.playground", description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name, folder or checkpoint of classifier.py")
     add("--out", default="playground.html", help="the page")

@@ -122,9 +122,7 @@ def describe(weights: Mapping[str, np.ndarray], small: Mapping[str, np.ndarray])
 
 def main() -> None:
     """Quantize, write, and measure."""
-    parser = OneLineParser(
-        prog="python -m lessons.quantize", description="Weights in int8; accuracy before and after."
-    )
+    parser = OneLineParser(description="Weights in int8; accuracy before and after.")
     add = parser.add_argument
     add("--model", required=True, help="Hugging Face folder with model.safetensors, or a name")
     add("--out", type=Path, help="write the int8 model into this folder")

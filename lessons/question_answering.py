@@ -225,9 +225,7 @@ class AnswerFlags(HeadFlags):
 
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
-    parser = OneLineParser(
-        prog="python -m lessons.question_answering", description="Answer questions from a context."
-    )
+    parser = OneLineParser(description="Answer questions from a context.")
     run_lesson(parser, AnswerFlags(), FILES, train, evaluate, predict)
 
 

@@ -224,7 +224,6 @@ class TokenFlags(HeadFlags):
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
     parser = OneLineParser(
-        prog="python -m lessons.token_classifier",
         description="Tag words (names of persons, places …).",
     )
     files = [f"ner/wikiann_en/{split}" for split in ("train", "dev", "test")]

@@ -312,7 +312,6 @@ def load(folder: str | Path) -> Variant:
 def main() -> None:
     """Print the table, or what a checkpoint holds."""
     parser = OneLineParser(
-        prog="python -m lessons.variants",
         description="BERT next to RoBERTa, ALBERT and DistilBERT.",
     )
     add = parser.add_argument

@@ -206,7 +206,6 @@ def quality(tokenizer: Tokenizer, words: Mapping[str, int]) -> tuple[float, floa
 def main() -> None:
     """Learn by every method, print the merges, compare, write."""
     parser = OneLineParser(
-        prog="python -m lessons.wordpiece_training",
         description="Learn a vocabulary of word pieces.",
     )
     add = parser.add_argument

@@ -235,9 +235,7 @@ def shown_interval(difference: Interval | None) -> str:
 
 def main() -> None:
     """Print a table of scores, and one of differences if several rows are named."""
-    parser = OneLineParser(
-        prog="python -m research.experiments.report", description="Tables of the results."
-    )
+    parser = OneLineParser(description="Tables of the results.")
     parser.add_argument("names", nargs="+", metavar="NAME", help="rows, the baseline first")
     names = parser.parse_args().names
     rows = rows_of(results.load_results())

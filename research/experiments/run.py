@@ -101,9 +101,7 @@ def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
 
 def get_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = OneLineParser(
-        prog="python -m research.experiments.run", description="Run what a TOML describes."
-    )
+    parser = OneLineParser(description="Run what a TOML describes.")
     parser.add_argument("experiments", nargs="+", metavar="TOML")
     parser.add_argument("--seeds", nargs="+", type=int, help="only these of the TOML's seeds")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these of a TOML's variants")

@@ -79,7 +79,7 @@ def test_variants_and_models(place, run_script_here):
     assert [run.name.removeprefix("labels-") for run in runs] == [
         "pieces-0", "pieces-50", "slow-pieces-0", "slow-pieces-50"
     ]  # fmt: skip
-    assert results.command_of(runs[3], 2, Path("out"))[2:] == [
+    assert results.command_of(runs[3], 2, Path("out"))[3:] == [
         *("--train", f"{os.environ['MINBERT_DATA']}/train", "--lr", "1e-06"),
         *("--teachers", "a.pt", "b.pt", "--model", str(place / "runs" / "long-0" / "pieces-50")),
         *("--fast", "--seed", "2", "--out", "out"),
