@@ -51,7 +51,7 @@ def as_process(script: Path | str, *arguments, folder: Path, **environment: str)
     done = subprocess.run(
         [sys.executable, *map(str, (script, *arguments))],
         cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)} | environment,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
         capture_output=True,
         encoding="utf-8",
         check=False,

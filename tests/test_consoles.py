@@ -63,7 +63,7 @@ def test_faults_of_a_submission(say):
     ("line", "unbuffered"),
     [
         (["sanity_check.py", "--task", "1.5"], "1"),
-        (["lessons/numpy_bert.py", "--model", "books", "--text", "a word"], ""),
+        (["-m", "lessons.numpy_bert", "--model", "books", "--text", "a word"], ""),
     ],
     ids=["unbuffered", "buffered"],
 )

@@ -414,7 +414,7 @@ def test_a_student_s_page_marks_lines_of_what_is_right(tmp_path, is_solved, line
     assert text.count(line) == 1
     file.write_text(text.replace(line, f"{own}\n        {line}"), "utf-8")
     model = save_word_model(tmp_path / "words")
-    line = ("lessons/playground.py", "--model", model, "--out", tmp_path / "page.html")
+    line = ("-m", "lessons.playground", "--model", model, "--out", tmp_path / "page.html")
     done = as_process(*line, folder=tmp_path / "mine")
     assert done.code == 0, done.err
     title = "Task 1.2 · BertLayer.add_norm"

@@ -43,7 +43,6 @@ from training.loop.checkpoints import load_checkpoint
 from training.loop.run import linear_factor
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
-SCRIPT = ROOT / "pretraining" / "pretrain.py"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -176,7 +175,11 @@ def trained(place, tmp_path_factory) -> Path:
     """The folder of a run that learned something."""
     folder = tmp_path_factory.mktemp("trained")
     flags = ["--epochs", "20", "--eval_every", "30"]
-    succeeded(as_process(SCRIPT, *place.line, *flags, folder=folder))
+    succeeded(
+        as_process(
+            "-m", "pretraining.pretrain", *place.line, *flags, folder=folder, PYTHONPATH=str(ROOT)
+        )
+    )
     return folder
 
 

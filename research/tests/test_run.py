@@ -119,7 +119,7 @@ def test_the_tomls_of_the_repository(path):
     readers = {"pretrain": pretrain.get_args, "classify": classifier.get_args, "tag": of_tags}
     recorded = {line["name"]: line["flags"] for line in results.load_results()}
     for variant in results.read_experiment(path).with_variants():
-        arguments = results.command_of(variant, 0, Path("runs"))[2:]
+        arguments = results.command_of(variant, 0, Path("runs"))[3:]
         if variant.kind != "ensemble":
             readers.get(variant.kind, multitask.get_args)(arguments)
         assert recorded.get(variant.name, variant.digest()) == variant.digest()
