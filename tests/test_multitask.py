@@ -15,9 +15,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support import (
-    PAIRS,
-    ROOT,
+from course.answers import VARIANTS, installed_source, put, read
+from factories import PAIRS, ROOT, with_random_weights
+from running import (
     assert_refused,
     assert_same_tensors,
     assert_shapes_and_padding,
@@ -25,7 +25,6 @@ from support import (
     left_by,
     one_line_error,
     succeeded,
-    with_random_weights,
 )
 from torch import nn
 from torch.nn import functional as F
@@ -34,7 +33,6 @@ import classifier
 import evaluation
 import multitask_classifier as multitask
 from course import handout
-from course.answers import VARIANTS, installed_source, put, read
 from datasets import load_pairs
 from multitask_classifier import FILE_COLUMNS, HEADS, TASKS, MultitaskBERT
 from optimizer import AdamW

@@ -5,9 +5,10 @@ import re
 
 import pytest
 from answers import VARIANTS, installed, installed_source, read_all, solution_with
+from factories import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import ROOT, versions
+from running import versions
 
 from checks import jobs, known
 from checks.compare import same

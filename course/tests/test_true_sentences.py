@@ -5,7 +5,7 @@ Each case is one function in the place of the solution: what must be said of it,
 
 import pytest
 from answers import VARIANTS, installed, installed_source, put_methods, read_all
-from support import ROOT
+from factories import ROOT
 
 from checks import jobs
 from checks.findings import faulty
