@@ -215,10 +215,10 @@ def steps(inputs: Inputs) -> Iterator[Outputs]:
 
 def judge(outputs: Outputs, _: Inputs) -> list[Finding]:
     """What is wrong with the trajectories of the public cases."""
-    paths = {case: outputs[case.output] for case in CASES}
+    paths = [(case, outputs[case.output]) for case in CASES]
     return [
         Finding("values", case.about)
-        for case, path in paths.items()
+        for case, path in paths
         if path is None or path.shape == NO_NUMBER.shape or difference(case, path)
     ]
 
