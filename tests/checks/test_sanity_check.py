@@ -1,0 +1,86 @@
+"""sanity_check.py on our solution: all is right, and every reference is used and correct."""
+
+import make_sanity_check
+import pytest
+import torch
+from factories import ROOT
+from running import as_process
+from torch.nn import functional as F
+
+import bert
+import sanity_check
+from checks import compare, references
+from checks.graded_tasks import GRADED_TASKS
+from checks.jobs import check
+from checks.task import WHOLE, outputs_of
+
+PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
+COMPARED = [e.id for e in PART_1 if e.id not in ("optimizer.step", "classifier.init")] + [WHOLE]
+
+
+def test_the_solution_passes_and_default_type_is_left_alone():
+    assert [finding for entry in PART_1 for finding in check(entry)] == []
+    assert compare.check(WHOLE) == []
+    assert torch.get_default_dtype() == torch.float32
+    assert not F.dropout(torch.ones(1000)).equal(F.dropout(torch.ones(1000)))
+
+
+def test_the_whole_model_sees_a_changed_encoder(monkeypatch):
+    monkeypatch.setattr(bert.BertModel, "encode", lambda self, hidden, mask: hidden)
+    assert "values of last_hidden_state" in compare.check(WHOLE)[0].text
+
+
+def test_every_stored_result_is_asked_for():
+    stored = {
+        name
+        for name in references.load_references()
+        if not name.startswith(("weights/", "modern."))
+        and name.split("/")[1] not in ("inputs", "replay")
+        and name.split("/")[2] not in ("attended", "normed")  # what stand-ins return
+        and not name.endswith(compare.KEYS_FIRST)
+    }
+    asked = {
+        f"{task_id}/{name}"
+        for task_id in COMPARED
+        for name in outputs_of(task_id)
+        if not name.startswith(("padding/", "inputs/"))
+    }
+    assert stored == asked
+
+
+def test_references_are_what_transformers_computes():
+    stored = references.load_references()
+    made = make_sanity_check.tiny_tensors(references.metadata()["seed"])
+    assert {name for name in stored if not name.startswith("modern.")} == set(made)
+    for name, tensor in made.items():
+        torch.testing.assert_close(stored[name], tensor, rtol=1e-12, atol=1e-12)
+
+
+def test_script_on_the_solution():
+    done = as_process("sanity_check.py", folder=ROOT)
+    assert (done.code, done.err) == (0, ""), done.out
+    tasks = [entry for entry in GRADED_TASKS if entry.part < 3]  # 3 is checked if asked for
+    assert all(f"  ok    {entry.title}: " in done.out for entry in tasks)
+    assert "  --    part 3 is checked with --part 3\n" in done.out
+    assert done.out.endswith(f"{len(tasks)} of {len(tasks)} tasks right\n{sanity_check.MEET}\n")
+
+
+@pytest.mark.parametrize("key", ["1.2", "bert.add_norm"])
+def test_a_task_is_checked_alone_whatever_is_wrong_elsewhere(key, check_here, monkeypatch):
+    monkeypatch.setattr(bert.BertSelfAttention, "attention", lambda self, key, *_: key)
+    code, (said, right) = check_here("--task", key)
+    assert (code, right) == (0, "1 of 1 task right")
+    assert said.startswith("  ok    Task 1.2 · BertLayer.add_norm: ")
+
+
+def test_a_wrong_task_is_named_and_is_the_next(check_here, monkeypatch):
+    attention = bert.BertSelfAttention.attention
+    monkeypatch.setattr(
+        bert.BertSelfAttention,
+        "attention",
+        lambda self, key, query, value, mask: attention(self, key, query, value, mask * 0),
+    )
+    code, lines = check_here("--task", "1.1", "--all")
+    assert (code, lines[0]) == (1, "  WRONG Task 1.1 · BertSelfAttention.attention")
+    assert lines[1].startswith("        probably: The attention mask is not used")
+    assert lines[-1].startswith("next: Task 1.1 · BertSelfAttention.attention (python sanity_check")

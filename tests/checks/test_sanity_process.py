@@ -1,0 +1,194 @@
+"""sanity_check.py on code that hangs, crashes, prints, or cannot be imported; its report."""
+
+import ast
+import contextlib
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from factories import ROOT
+from running import as_process
+
+import sanity_check
+from checks import child
+from checks.child import Child
+from checks.findings import Finding, Outcome
+from checks.report import Report
+from training.files.errors import InputError
+
+HANG = "while True: pass"
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of what part 1 needs, in a folder whose name is not ASCII."""
+    folder = tmp_path_factory.mktemp("Prüfung") / "minBERT"
+    folder.mkdir()
+    for file in (*ROOT.glob("*.py"), ROOT / "sanity_check.data", ROOT / "optimizer_test.npy"):
+        shutil.copy(file, folder)
+    for name in ("training", "checks"):
+        shutil.copytree(ROOT / name, folder / name)
+    (folder / "multitask_classifier.py").unlink()
+    return folder
+
+
+@pytest.fixture
+def folder(copy):
+    """The copy, with our files in it again afterwards."""
+    yield copy
+    for name in ("bert.py", "optimizer.py", "classifier.py", "sanity_check.data"):
+        shutil.copy(ROOT / name, copy)
+
+
+def begin_function(file, owner: str, name: str, line: str) -> int:
+    """Put a line at the beginning of a method's body; its number."""
+    source = file.read_text(encoding="utf-8")
+    (body,) = (n.body for n in ast.parse(source).body if getattr(n, "name", "") == owner)
+    (function,) = (n for n in body if getattr(n, "name", "") == name)
+    lines = source.splitlines()
+    lines.insert(function.body[0].end_lineno, f"        {line}")  # after the docstring
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return function.body[0].end_lineno + 1
+
+
+def replace(file, old: str, new: str) -> None:
+    """Change a file."""
+    source = file.read_text(encoding="utf-8")
+    assert old in source
+    file.write_text(source.replace(old, new, 1), encoding="utf-8")
+
+
+def checked(folder, *arguments: str, script="sanity_check.py"):
+    """What the script says as a student starts it; it ends with exit status 1 and no traceback."""
+    done = as_process(script, *arguments, folder=folder, COLUMNS="200", PYTHONPATH="")
+    assert done.code == 1
+    assert "Traceback" not in done.err
+    return done
+
+
+def test_a_hang_a_crash_and_prints_are_told_and_the_rest_is_checked(folder):
+    line = begin_function(folder / "bert.py", "BertSelfAttention", "attention", HANG)
+    native = "import itertools; sum(itertools.repeat(0))"
+    native_line = begin_function(folder / "optimizer.py", "AdamW", "step", native)
+    begin_function(folder / "bert.py", "BertLayer", "add_norm", "import os; os._exit(7)")
+    prints = "for i in range(5): print('row', i)"
+    begin_function(folder / "bert.py", "BertModel", "embed", prints)
+    said = checked(folder, "--part", "1", "--limit", "4").out
+    assert f"        not done after 4 seconds at bert.py:{line}, in attention: {HANG}" in said
+    assert f"not done after 4 seconds at optimizer.py:{native_line}, in step: {native}" in said
+    assert "WRONG Task 1.2 · BertLayer.add_norm\n        Python itself ended, with status 7" in said
+    assert said.count("        your code printed: row 0") == 1  # the others are behind --all
+    for task in ("1.3 · BertLayer.forward", "1.7 · BertSentimentClassifier.forward"):
+        assert f"  ok    Task {task}: values, gradients" in said
+
+
+def test_a_file_that_cannot_be_imported_is_told_once_with_its_line(folder):
+    before = (folder / "bert.py").read_text(encoding="utf-8").partition("def attention(")[0]
+    replace(folder / "bert.py", "def attention(", "def attention((")
+    said = checked(folder, "--part", "1").out
+    assert said.splitlines()[:3] == [
+        "  WRONG bert.py cannot be imported: SyntaxError: '(' was never closed "
+        f"(bert.py:{before.count(chr(10)) + 1})",
+        f"{' ' * 12}def attention((",
+        f"{' ' * 25}^",
+    ]
+    assert said.count("cannot be imported: ") == 1
+    assert "waits Task 1.6 · BertSentimentClassifier.__init__: until classifier.py can be" in said
+    assert "  ok    Task 1.5 · AdamW.step" in said
+
+
+def test_a_missing_package_and_a_model_that_cannot_be_made(folder):
+    replace(folder / "classifier.py", "import torch\n", "import einops\n")
+    begin_function(folder / "bert.py", "BertModel", "__init__", "self.width = config.width")
+    said = checked(folder, "--part", "1").out
+    assert "WRONG BertModel(config) cannot be made: AttributeError: 'BertConfig' object" in said
+    assert "WRONG classifier.py cannot be imported: ModuleNotFoundError: No module named" in said
+    assert said.count("waits Task 1.1") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a signal of Ctrl-C is sent otherwise there")
+def test_ctrl_c_says_where(folder):
+    line = begin_function(folder / "optimizer.py", "AdamW", "step", HANG)
+    process = subprocess.Popen(
+        [sys.executable, "optimizer_test.py"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        start_new_session=True,
+        # a shell starts what runs in its background with SIGINT ignored, these tests perhaps, too
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    time.sleep(8)
+    os.killpg(process.pid, signal.SIGINT)
+    said, errors = process.communicate(timeout=20)
+    assert f"interrupted: Task 1.5 · AdamW.step at optimizer.py:{line}, in step: {HANG}" in said
+    assert (process.returncode, errors) == (1, "")
+
+
+def test_the_script_of_the_optimizer_checks_the_optimizer_alone(folder):
+    replace(folder / "optimizer.py", "value=-step_size", "value=step_size")
+    done = checked(folder, script="optimizer_test.py")
+    assert (done.out.count("Task "), done.err) == (2, "")  # the verdict, and what is next
+    assert done.out.startswith("  WRONG Task 1.5 · AdamW.step\n")
+
+
+def test_a_damaged_file_of_the_course_is_one_line(folder):
+    (folder / "sanity_check.data").write_bytes(b"\xff" * 100)
+    done = checked(folder, "--task", "1.1")
+    assert done.err.startswith("error: sanity_check.data cannot be read ")
+    assert (done.out, done.err.count("\n")) == ("", 1)
+
+
+def test_the_parent_imports_no_torch():
+    code = "import sanity_check, optimizer_test, sys; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_checks_that_cannot_start_are_one_line(monkeypatch):
+    monkeypatch.setattr(child, "JOBS", "checks.no_such_module")
+    with Child(5) as broken, pytest.raises(InputError, match=r"^the checks cannot start: .*checks"):
+        broken.run("bert.embed", "a task")
+
+
+# ---------------------------------------------------------------------------------------------
+# The report
+
+
+def report_of(*outcomes: Outcome, everything: bool = False) -> list[str]:
+    report = Report(everything)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        for outcome in outcomes:
+            report.end(outcome)
+    return out.getvalue().splitlines()
+
+
+def test_without_all_the_rest_is_short_and_a_cause_is_said_once(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    texts = {"values": "first", "gradients": "gradients: second", "named": "word " * 20}
+    texts |= {"fact": "fact 0"}
+    findings = [Finding(kind, text) for kind, text in texts.items()]
+    outcome = Outcome("Task", "wrong", findings=(*findings, *[Finding("hint", "look")] * 7))
+    lines = report_of(outcome)
+    assert [line.split()[0] for line in lines[1:5]] == ["probably:", "word", "first", "measured:"]
+    assert (len(lines), lines[-1]) == (11, "        … and 3 more (--all): gradients")
+    assert len(report_of(outcome, everything=True)) == 13
+    assert max(map(len, lines)) <= 70
+    waiting = [Outcome(f"Task {i}", "waits", "until", (Finding("error", "why"),)) for i in "01"]
+    assert report_of(*waiting) == ["  WRONG why", "  waits Task 0: until", "  waits Task 1: until"]
+
+
+@pytest.mark.parametrize("name", ["quiz", "hunt"])
+def test_ctrl_c_in_the_quiz_and_the_hunt_is_no_traceback(name, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sanity_check, name, interrupted)
+    with pytest.raises(SystemExit) as ended:
+        sanity_check.main([f"--{name}", "--task", "1.2"])
+    assert ended.value.code == "\ninterrupted"
