@@ -101,11 +101,6 @@ def fingerprints(outputs: Outputs, columns: list[str]) -> Tensor:
     return torch.stack(rows)
 
 
-def has_fingerprint(name: str) -> bool:
-    """Whether an output tells mistakes apart: not what was given."""
-    return not name.startswith("inputs/")
-
-
 def find(task_id: str, outputs: Outputs) -> tuple[list[Mistake], list[str]]:
     """The mistakes that compute what was computed, and the names of outputs they don't explain.
 

@@ -141,8 +141,8 @@ def table_of(function: Function, mistakes: dict[str, Mistake]) -> Table:
     order = {name: index for index, name in enumerate(function.names())}
     ways = [frozenset(), *(frozenset([name]) for name in function.neutral)]
     right = [run(function, way) for way in ways]
-    columns = sorted({name for outputs in right for name in outputs if known.has_fingerprint(name)})
-    columns.append(known.ERROR)
+    made = {name for outputs in right for name in outputs if not name.startswith("inputs/")}
+    columns = [*sorted(made), known.ERROR]
     rows = [known.fingerprints(outputs, columns) for outputs in right]
     names: list[tuple[str, ...]] = [()] * len(ways)
     base = list(range(len(ways)))

@@ -24,7 +24,6 @@ from course.grading.types import NOT_COUNTED, RIGHT, STATUSES, WRONG, Verdict
 
 PUBLIC, HIDDEN = "public", "hidden"  # sets of inputs
 INIT, OPTIMIZER = "classifier.init", "optimizer.step"
-OPTIONAL = "values/embeddings with token_type_ids"  # an argument that embed may have
 DECAY = "weight decay"
 # The optimizer's rows: what each is about, and the outputs that show it; those of DECAY are decay/…
 OPTIMIZER_ROWS = {
@@ -46,7 +45,6 @@ ROWS = {
     "modern.local_mask": ("values",),
     "modern.geglu": WITHOUT_PADDING,
 }
-CAN_BE_FORGED = (INIT,)  # sizes and flags of layers are read in the process of the student's code
 
 
 def rows_of(entry: GradedTask) -> tuple[str, ...]:
