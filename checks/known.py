@@ -153,12 +153,10 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
     for row in seen.nonzero().flatten().tolist():
         columns = (wrong & ~fits)[row].nonzero().flatten().tolist()
         left = [n for n in (table.outputs[c] for c in columns) if is_unexplained(n, outputs)]
-        if is_chance(table.names[row], left):
-            continue
         rank = (-int((decisive & computed)[row].sum()), len(left), len(table.names[row]))
         if best is None or rank < best[0]:
             best = rank, table.names[row], left
-    if best is None:
+    if best is None or is_chance(*best[1:]):
         return [], []
     _, names, left = best
     if NO_DROPOUT in table.mistakes and NO_DROPOUT not in names and never_drops(outputs, left):
