@@ -3,29 +3,26 @@
     python -m tests.make_modern_bert          seconds
 
 The results are those of transformers' ModernBERT: its rotary embedding, its mask of a local layer,
-its MLP, in float64. The tables of known mistakes are not made here: course/make_tables.py
-adds them afterwards. The same seed on the same machine gives the same bytes.
+its MLP, in float64. The same seed on the same machine gives the same bytes.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
 import torch
 import transformers
-from safetensors.torch import save
 from torch import Tensor
 from transformers.masking_utils import create_bidirectional_sliding_window_mask
 from transformers.models.modernbert import modeling_modernbert as theirs
 
 from checks.fixed_dropout import FixedDropout
 from checks.part3 import runs
-from training.cli import flags, scripts
-from training.files.writing import atomic_write
+from tests import make_sanity_check
+from training.cli import scripts
 
 OUT = Path(runs.__file__).with_name("references.data")
 
@@ -117,10 +114,7 @@ def geglu(noise) -> dict[str, Tensor]:
 
 def main() -> None:
     """Write the file."""
-    parser = flags.OneLineParser(description="Write checks/part3/references.data.")
-    parser.add_argument("--seed", type=int, default=11711)
-    parser.add_argument("--out", type=Path, default=OUT)
-    args = parser.parse_args()
+    args = make_sanity_check.arguments(OUT)
     generator = torch.Generator().manual_seed(args.seed)
 
     def noise(*shape: int) -> Tensor:
@@ -132,13 +126,7 @@ def main() -> None:
         "modern.geglu": geglu(noise),
     }
     tensors = {f"{task}/{name}": x for task, made in tasks.items() for name, x in made.items()}
-    facts = {"seed": args.seed, "torch": torch.__version__}
-    facts |= {"transformers": transformers.__version__}
-    with atomic_write(args.out, "wb") as file:
-        data = {key: tensors[key].contiguous() for key in sorted(tensors)}
-        file.write(save(data, metadata={"about": json.dumps(facts)}))
-    print(f"wrote {args.out}: {len(tensors)} tensors, {args.out.stat().st_size:,} bytes")
-    print("next: python -m course.make_tables puts the known mistakes in")
+    make_sanity_check.write(tensors, args.out, args.seed)
 
 
 if __name__ == "__main__":

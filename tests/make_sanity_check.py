@@ -11,24 +11,18 @@ course/make_tables.py makes them. The same seed on the same machine gives the sa
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from pathlib import Path
 
 import torch
 import transformers
+from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from base_bert import weight_names
 from checks.fixed_dropout import FixedDropout
-from checks.references import (
-    CLASSIFIER_DROPOUT,
-    DATA,
-    NUM_LABELS,
-    TABLES,
-    TINY,
-    metadata,
-    read_data,
-)
+from checks.references import CLASSIFIER_DROPOUT, DATA, NUM_LABELS, TABLES, TINY, metadata
 from training.cli import flags, scripts
 from training.files.writing import atomic_write
 
@@ -310,24 +304,35 @@ def classifier_tensors(model, ids: Tensor, real: Tensor, noise, put) -> None:
     model.dropout.eval()
 
 
-def main() -> None:
-    """Write the tiny model's tensors; keep the tables of mistakes."""
-    parser = flags.OneLineParser(description="Write sanity_check.data with transformers.")
-    parser.add_argument("--seed", type=int, default=11711)
-    parser.add_argument("--out", type=Path, default=DATA)
-    args = parser.parse_args()
-    tensors = tiny_tensors(args.seed) | (read_data(TABLES) if DATA.exists() else {})
-    facts = {
-        "seed": args.seed,
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "mistakes": metadata()["mistakes"] if DATA.exists() else {},
-    }
+def write(tensors: dict[str, Tensor], path: Path, seed: int) -> None:
+    """Write references and what made them; the tables of known mistakes in the file stay."""
+    tensors, mistakes = dict(tensors), {}
+    if path.exists():
+        mistakes = metadata(path)["mistakes"]
+        with safe_open(path, framework="pt") as file:
+            tables = [name for name in file.keys() if name.startswith(TABLES)]
+            tensors |= {name: file.get_tensor(name) for name in tables}
+    facts = {"seed": seed, "torch": torch.__version__, "transformers": transformers.__version__}
     # One entry, since the order of several is not fixed in the file
-    header = {"about": json.dumps(facts)}
-    with atomic_write(args.out, "wb") as file:
-        file.write(save({key: tensors[key] for key in sorted(tensors)}, metadata=header))
-    print(f"wrote {args.out}: {len(tensors)} tensors, {args.out.stat().st_size:,} bytes")
+    header = {"about": json.dumps(facts | {"mistakes": mistakes})}
+    data = {key: tensors[key].contiguous() for key in sorted(tensors)}
+    with atomic_write(path, "wb") as file:
+        file.write(save(data, metadata=header))
+    print(f"wrote {path}: {len(tensors)} tensors, {path.stat().st_size:,} bytes")
+
+
+def arguments(out: Path) -> Namespace:
+    """The command line: a seed, and the file."""
+    parser = flags.OneLineParser(description=f"Write {out.name} with transformers.")
+    parser.add_argument("--seed", type=int, default=11711)
+    parser.add_argument("--out", type=Path, default=out)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Write the tiny model's tensors."""
+    args = arguments(DATA)
+    write(tiny_tensors(args.seed), args.out, args.seed)
 
 
 if __name__ == "__main__":
