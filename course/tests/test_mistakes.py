@@ -109,7 +109,7 @@ def test_switches_that_compute_nothing_new_are_refused():
     function = FUNCTIONS["bert.add_norm"]
     words = sentences()["bert.add_norm"]
     for names, said in (("nothing", "what is correct"), ("no_norm no_norm", "no_norm")):
-        again = make_tables.Function(function.task_id, function.run, {"slot": names})
+        again = make_tables.Function(function.task_id, function.run, {"slot": names.split()})
         with pytest.raises(InputError, match=f"computes the same as {said}"):
             make_tables.table_of(again, words)
     with pytest.raises(InputError, match="have no entry for odd"):
