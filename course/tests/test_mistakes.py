@@ -93,6 +93,11 @@ def test_forgotten_dropout_joins_any_two(task_id, switches):
     assert found(FUNCTIONS[task_id], *switches) == (set(switches), [])
 
 
+def test_what_explains_by_chance_is_not_named():
+    switches = ["gradient_changed_zeroed", "lr_is_decay", "no_momentum"]
+    assert found(FUNCTIONS["optimizer.step"], *switches) == (set(), [])
+
+
 def test_a_mistake_next_to_an_unknown_one_is_named_and_the_rest_is_said():
     entry = graded_task("bert.add_norm")
     source = """def add_norm(self, input, output, dense_layer, dropout, ln_layer):
