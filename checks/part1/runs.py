@@ -246,21 +246,20 @@ def classifier_init(inputs: Inputs) -> Iterator[Outputs]:
 
 def judge_init(outputs: Outputs, inputs: Inputs) -> list[Finding]:
     """One Linear of the right size, dropout as configured, the encoder frozen as asked."""
-    texts = []
+    wanted = f"{TINY['hidden_size']} → {len(inputs['weights/head.bias'])}"
     sizes, biases = outputs["sizes"].tolist(), outputs["values/Linear layers: with a bias"].tolist()
-    expected = [TINY["hidden_size"], len(inputs["weights/head.bias"])]
-    if (sizes, biases) != ([expected], [True]):
-        pairs = zip(sizes, biases, strict=True)
-        layers = [f"{a} → {b}" + ("" if bias else " without bias") for (a, b), bias in pairs]
+    pairs = zip(sizes, biases, strict=True)
+    layers = [f"{a} → {b}" + ("" if bias else " without bias") for (a, b), bias in pairs]
+    texts = []
+    if layers != [wanted]:
         texts.append(
-            f"expected one Linear {expected[0]} → {expected[1]} (config.hidden_size → "
-            f"config.num_labels) besides self.bert, found {', '.join(layers) or 'none'}"
+            f"expected one Linear {wanted} (config.hidden_size → config.num_labels) besides "
+            f"self.bert, found {', '.join(layers) or 'none'}"
         )
-    as_configured = outputs["values/dropout probabilities that are it"].tolist()
     texts += [
         f"dropout probability {p:.6g} instead of config.hidden_dropout_prob, here {INIT_DROPOUT}"
-        for p, fits in zip(outputs["rates"].tolist(), as_configured, strict=True)
-        if not fits
+        for p in outputs["rates"].tolist()
+        if abs(p - INIT_DROPOUT) > 1e-6
     ]
     if not outputs["values/dropout: made, or its probability kept"].all():
         texts.append(

@@ -136,6 +136,15 @@ def test_what_a_known_mistake_leaves_is_said():
     assert any("that is not all: it does not explain decay" in text for text in texts)
 
 
+def test_a_function_that_calls_a_stub_waits_for_it():
+    stub = """def embed(self, input_ids, token_type_ids=None):
+    raise NotImplementedError("Task 1.1 · BertSelfAttention.attention")
+"""
+    with installed_source("bert.py", solution_with(graded_task(EMBED), {"embed": stub})):
+        outcome = jobs.run(EMBED)
+    assert (outcome.status, outcome.about) == ("waits", "for Task 1.1, a stub that it calls")
+
+
 def test_a_warning_costs_nothing_and_has_its_line():
     with with_changes(ATTEND, ("key.transpose(-1, -2)", "key.T")):
         findings = jobs.run(ATTEND).findings
