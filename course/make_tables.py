@@ -202,12 +202,6 @@ def data_with(tables: dict[str, Table], path: Path) -> bytes:
     return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
 
 
-def path_of(task_id: str) -> Path:
-    """The file that has a task's references."""
-    part = graded_task(task_id.partition(",")[0]).part
-    return references.DATA if part == 1 else ROOT / "checks" / f"part{part}" / "references.data"
-
-
 def main() -> None:
     """Make the tables and write them into the files of references."""
     parser = OneLineParser(description="Store what known mistakes compute.")
@@ -215,12 +209,13 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     wanted = graded_task(args.task).id if args.task else ""
-    made: dict[Path, dict[str, Table]] = {}
+    part_1, part_3 = references.DATA_FILES
+    made: dict[Path, dict[str, Table]] = {part_1: {}, part_3: {}}
     for task_id, function in functions().items():
-        entry = task_id.partition(",")[0]
-        if wanted in ("", entry):
-            table = table_of(function, sentences()[entry])
-            made.setdefault(path_of(task_id), {})[task_id] = table
+        entry = graded_task(task_id.partition(",")[0])
+        if wanted in ("", entry.id):
+            path = part_1 if entry.part == 1 else part_3
+            made[path][task_id] = table_of(function, sentences()[entry.id])
     for path, tables in made.items():
         write_whole(path, data_with(tables, path))
 
