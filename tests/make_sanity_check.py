@@ -116,12 +116,8 @@ def attention_tensors(model, hidden: Tensor, mask: Tensor, noise, put) -> None:
     context, _ = module(hidden, mask)
     cotangent = noise(*context.shape)
     inputs = {name: linears[name] for name in ("key", "query", "value")}
-    put(
-        "bert.attention",
-        "inputs",
-        {name: heads(tensor) for name, tensor in inputs.items()}
-        | {"mask": mask, "cotangent": cotangent},
-    )
+    given = {name: heads(tensor) for name, tensor in inputs.items()}
+    put("bert.attention", "inputs", given | {"mask": mask, "cotangent": cotangent})
     put("bert.attention", "values", {"context": context})
     found = grads(context, cotangent, **inputs)
     put("bert.attention", "gradients", {name: heads(tensor) for name, tensor in found.items()})
@@ -151,18 +147,10 @@ def add_norm_tensors(model, noise, put, batch: int, length: int) -> None:
         input, output = leaf(inputs["input"]), leaf(inputs[name])
         result = module(output, input)
         put("bert.add_norm", "values", {f"result (after {place})": result})
-        found = grads(
-            result,
-            inputs["cotangent"],
-            **{
-                "input": input,
-                "output": output,
-                "dense_layer.weight": module.dense.weight,
-                "dense_layer.bias": module.dense.bias,
-                "ln_layer.weight": module.LayerNorm.weight,
-                "ln_layer.bias": module.LayerNorm.bias,
-            },
-        )
+        sources = {"input": input, "output": output}
+        for label, part in (("dense_layer", module.dense), ("ln_layer", module.LayerNorm)):
+            sources |= {f"{label}.{kind}": x for kind, x in part.named_parameters()}
+        found = grads(result, inputs["cotangent"], **sources)
         put("bert.add_norm", "gradients", {f"{k} (after {place})": v for k, v in found.items()})
         module.train()
         put("bert.add_norm", "dropout", {f"result (after {place})": module(output, input)})
@@ -206,12 +194,8 @@ def layer_tensors(model, hidden: Tensor, mask: Tensor, noise, put) -> None:
         return result
 
     result = run("values")
-    linears = {
-        "query.weight": attention.query.weight,
-        "key.weight": attention.key.weight,
-        "value.weight": attention.value.weight,
-        "interm_dense.weight": layer.intermediate.dense.weight,
-    }
+    linears = {f"{n}.weight": getattr(attention, n).weight for n in ("query", "key", "value")}
+    linears["interm_dense.weight"] = layer.intermediate.dense.weight
     sources = {"hidden_states": hidden, "result of add_norm's call 1": captured["normed"]}
     put("bert.layer", "gradients", grads(result, cotangent, **sources, **linears))
     inner = {name: captured[name] for name in ("key", "query", "value", "attended", "normed")}
@@ -240,12 +224,8 @@ def model_tensors(model, ids: Tensor, real: Tensor, noise, put, names: dict[str,
     # Nothing flows back to padding, whose vector some leave out of training and some do not.
     cotangent = noise(*result.shape) * real[..., None]
     pooler_cotangent = noise(ids.size(0), TINY["hidden_size"])
-    put(
-        "bert.embed",
-        "inputs",
-        {"ids": ids, "segments": segments, "real": real, "cotangent": cotangent}
-        | {"pooler_cotangent": pooler_cotangent},
-    )
+    given = {"ids": ids, "segments": segments, "real": real, "cotangent": cotangent}
+    put("bert.embed", "inputs", given | {"pooler_cotangent": pooler_cotangent})
     values = {
         "embeddings": result,
         "embeddings of 3 tokens": embeddings(input_ids=ids[:, :3]),
@@ -275,25 +255,18 @@ def classifier_tensors(model, ids: Tensor, real: Tensor, noise, put) -> None:
     logits = model(input_ids=ids, attention_mask=real.long()).logits
     encoded = captured.outputs["encoder"]
     cotangent = noise(*logits.shape)
-    put(
-        "classifier.forward",
-        "inputs",
-        {
-            "input_ids": ids,
-            "attention_mask": real.long(),
-            "last_hidden_state": encoded.last_hidden_state,
-            "cotangent": cotangent,
-        },
-    )
+    states, mask = encoded.last_hidden_state, real.long()
+    given = {"input_ids": ids, "attention_mask": mask, "last_hidden_state": states}
+    put("classifier.forward", "inputs", given | {"cotangent": cotangent})
     values = {
         "logits": logits,
         "logits of one sentence": logits[:1],
         "input_ids given to self.bert": ids,
-        "attention_mask given to self.bert": real.long(),
+        "attention_mask given to self.bert": mask,
     }
     put("classifier.forward", "values", values)
     sources = {
-        "last_hidden_state": encoded.last_hidden_state,
+        "last_hidden_state": states,
         "Linear's weight": model.classifier.weight,
         "Linear's bias": model.classifier.bias,
     }
