@@ -22,7 +22,7 @@ from datasets import (
     preprocess_string,
 )
 from lessons import numpy_bert
-from tokenizer import SPECIAL_TOKENS, BertTokenizer, WordPieces, read_vocabulary
+from tokenizer import SPECIAL_TOKENS, BertTokenizer, read_vocabulary
 from training.files import course_files
 from training.files.course_files import data_folder
 
@@ -261,5 +261,5 @@ def test_only_the_tokenizer_lower_cases(tmp_path, lower_case):
     assert [data.encode(text) for text, _ in data] == wanted
     assert [data.encode(text) for text, _, _ in pairs] == wanted
     assert (wanted[0] == wanted[1]) == lower_case
-    words, config = WordPieces(*read_vocabulary(tmp_path)), BertConfig.from_pretrained(tmp_path)
+    words, config = BertTokenizer(*read_vocabulary(tmp_path)), BertConfig.from_pretrained(tmp_path)
     assert numpy_bert.encode(texts, words, config) == wanted

@@ -326,7 +326,7 @@ def test_memory_is_bounded_and_cannot_be_changed(tiny, monkeypatch):
     for number in range(100):
         text = f"w{number} the movie {'long' * 30}{number} unwanted."
         assert ours.text_to_ids(text) == tiny.hf.encode(text, add_special_tokens=False)
-        assert 0 < len(ours.word_pieces) <= 10
+        assert 0 < len(ours.remembered) <= 10
     first = ours.text_to_ids(LONG)
     first.append(-1)
     assert ours.text_to_ids(LONG) == first[:-1]
