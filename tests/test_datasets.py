@@ -50,10 +50,9 @@ def test_rows_of_single_sentences(tmp_path, column):
     assert all(type(label) is int for _, label, _ in rows)
 
 
-def test_quoted_cells_byte_order_mark_and_crlf(tmp_path):
+def test_quoted_cells(tmp_path):
     path = tmp_path / "x.csv"
-    rows = ["\tid\tsentence\tsentiment", '0\ta\t"she said ""no"", twice"\t1', '1\tb\tan "x"\t0']
-    path.write_bytes(("\ufeff" + "\r\n".join(rows) + "\r\n").encode("utf-8"))
+    path.write_text('id\tsentence\tlabel\na\t"she said ""no"", twice"\t1\nb\tan "x"\t0\n')
     assert load_data(path, "dev") == [('she said "no", twice', 1, "a"), ('an "x"', 0, "b")]
 
 
@@ -86,43 +85,30 @@ def test_broken_pairs_are_left_out_aloud(tmp_path, capsys):
     path = write_table(tmp_path / "quora.csv", f"{PAIR} is_duplicate", cells)
     rows = load_pairs(path, "train", "is_duplicate")
     assert [row[-1] for row in rows] == ["a", "d"]
-    printed = [line for line in capsys.readouterr().out.splitlines() if "left out" in line]
-    assert [line.split(" left")[0] for line in printed] == [
-        "data: quora.csv, row 2 (id b)",
-        "data: quora.csv, row 3 (id c)",
-    ]
+    first, second = capsys.readouterr().out.splitlines()
+    assert "quora.csv, row 2 (id b)" in first
+    assert "quora.csv, row 3 (id c)" in second
 
 
-FAULTS = {  # columns, rows and split
-    "a quote that swallows a row": (
-        "id sentence sentiment",
-        [("a", '"Half a quote', 1), ("b", 'ends here" again', 0), ("c", "fine", 1)],
-        "dev",
-    ),
-    "a comma in an id": ("id sentence", [("a", "x"), ('"a,1"', "y")], "test"),
-    "an empty test pair": (PAIR, [("a", "x", "")], "test"),  # its prediction would be missing
-    "no pair left": (f"{PAIR} similarity", [("a", "", "", "")], "train"),
-}
-FAULTS |= {  # the first row is left out, and counted
-    f"{label} {value}": (f"{PAIR} {label}", [("a", "", "y", "1"), ("b", "x", "y", value)], "dev")
-    for label, values in (
-        ("similarity", ("5.1", "-0.1", "nan", "inf", "much")),
-        ("is_duplicate", ("2.0", "0.5")),
-    )
-    for value in values
-}
+FAULTS = [  # the columns, the rows and the fact
+    ("id sentence", [("a", "x"), ('"a,1"', "y")], "row 2 (id a,1) has a comma"),
+    (PAIR, [("a", "x", "")], "row 1 (id a) has an empty sentence"),  # it needs a prediction
+    (f"{PAIR} similarity", [("a", "", "", "")], "no row has two sentences"),
+]
+FAULTS += [  # the first row is left out, and counted
+    (f"{PAIR} {label}", [("a", "", "y", "1"), ("b", "x", "y", value)], "row 2 (id b) has the label")
+    for label, values in (("similarity", "5.1 -0.1 nan much"), ("is_duplicate", "2.0 0.5"))
+    for value in values.split()
+]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_faulty_row_is_refused(tmp_path, fault):
-    """The faults of whole files are in test_bad_input.py."""
-    columns, rows, split = FAULTS[fault]
+@pytest.mark.parametrize(("columns", "rows", "fact"), FAULTS)
+def test_a_faulty_row_is_refused(tmp_path, columns, rows, fact):
     path = write_table(tmp_path / "x.csv", columns, rows)
-    with one_line_error(str(path)):
-        if "sentence1" in columns:
-            load_pairs(path, split, columns.split()[-1])
-        else:
-            load_data(path, split)
+    label = columns.split()[-1]
+    split = "test" if label.startswith("sentence") else "dev"
+    with one_line_error(str(path), fact):
+        load_data(path, split) if label == "sentence" else load_pairs(path, split, label)
 
 
 def three_files(folder, split):
@@ -132,9 +118,11 @@ def three_files(folder, split):
 def test_load_multitask_data(tiny_data, monkeypatch):
     sst, num_labels, para, sts = load_multitask_data(*three_files(tiny_data, "train"))
     assert num_labels == {0: 0, 1: 1, 2: 2, 3: 3, 4: 4}
-    assert [type(cell) for cell in sst[0]] == [str, int, str]
-    assert [type(cell) for cell in para[0]] == [str, str, int, str]
-    assert [type(cell) for cell in sts[0]] == [str, str, float, str]
+    assert [[type(cell) for cell in rows[0]] for rows in (sst, para, sts)] == [
+        [str, int, str],
+        [str, str, int, str],
+        [str, str, float, str],
+    ]
     sst, num_labels, para, sts = load_multitask_data(*three_files(tiny_data, "dev"), split="dev")
     assert (len(sst), len(num_labels), len(para), len(sts)) == (11, 5, 11, 11)
     files = three_files(tiny_data, "test-student")
@@ -250,17 +238,14 @@ def test_only_the_tokenizer_lower_cases(tmp_path, lower_case):
     BertModel(tiny_config(vocab_size=len(pieces))).save_pretrained(tmp_path)
     BertTokenizer(pieces, lower_case).save_pretrained(tmp_path)
     texts = ["GREAT", "great", "ΟΔΟΣ", "οδος ΟΔΟΣ"]
-    rows = [(f"i{i}", text, text) for i, text in enumerate(texts)]
-    file = write_table(tmp_path / "x.csv", "id sentence1 sentence2", rows)
-    pairs = load_pairs(file, "test", "similarity")
-    file = write_table(tmp_path / "x.csv", "id sentence", [row[:2] for row in rows])
-    data = SentenceClassificationTestDataset(
-        load_data(file, "test"), SimpleNamespace(model=str(tmp_path))
+    file = write_table(
+        tmp_path / "x.csv", "id sentence", [(f"i{i}", x) for i, x in enumerate(texts)]
     )
+    rows = load_data(file, "test")
+    data = SentenceClassificationTestDataset(rows, SimpleNamespace(model=str(tmp_path)))
     theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
     wanted = [theirs(text)["input_ids"] for text in texts]
     assert [data.encode(text) for text, _ in data] == wanted
-    assert [data.encode(text) for text, _, _ in pairs] == wanted
     assert (wanted[0] == wanted[1]) == lower_case
     words, config = BertTokenizer(*read_vocabulary(tmp_path)), BertConfig.from_pretrained(tmp_path)
     assert numpy_bert.encode(texts, words, config) == wanted
