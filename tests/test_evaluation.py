@@ -160,7 +160,6 @@ HEADER = "id,Predicted_Sentiment"
 FAULTS = [(f"{HEADER}\n00,1\n{x}\n", "line 3") for x in ("ab", ",1", "ab,x", "ab,1,2", "ab,nan")]
 FAULTS += [(f"{x}\n00,1\n", "header is") for x in ("", f"x{HEADER}", "id,Predicted_Is_Paraphrase")]
 FAULTS += [(f"{HEADER}\n00,1\n00,2\n", "id 00 occurs twice")]
-FAULTS += [(f"{HEADER}\n" + "x\n" * 9, "and 4 more faults")]
 
 
 @pytest.mark.parametrize(("text", "fact"), FAULTS)
