@@ -152,6 +152,13 @@ def test_data_folder(tmp_path, tiny_data, monkeypatch, capsys):
 # Batches
 
 
+def assert_types(batch: dict, labels: torch.dtype) -> None:
+    """Ids, masks and labels are tensors of these types."""
+    for name, value in batch.items():
+        if name not in ("sents", "sent_ids"):
+            assert value.dtype == (labels if name == "labels" else torch.int64), name
+
+
 def test_batch_of_sentences(args):
     rows = [("ab c", 3, "id1"), ("a", 0, "id2")]
     data = SentenceClassificationDataset(rows, args)
@@ -160,21 +167,16 @@ def test_batch_of_sentences(args):
     assert (len(data), data[1]) == (2, rows[1])
     batch = data.collate_fn([data[0], data[1]])
     assert list(batch) == ["token_ids", "attention_mask", "labels", "sents", "sent_ids"]
+    assert_types(batch, torch.int64)
     expected = data.tokenizer(["ab c", "a"], padding=True, return_tensors="pt")
     assert torch.equal(batch["token_ids"], expected.input_ids)
     assert torch.equal(batch["attention_mask"], expected.attention_mask)
-    for key in ("token_ids", "attention_mask", "labels"):
-        assert batch[key].dtype == torch.int64
     assert batch["labels"].tolist() == [3, 0]
     assert (batch["sents"], batch["sent_ids"]) == (["ab c", "a"], ["id1", "id2"])
     assert str(data.pad_data(rows)) == str(batch)
-
-
-PAIR_KEYS = {
-    *("token_ids_1", "token_type_ids_1", "attention_mask_1"),
-    *("token_ids_2", "token_type_ids_2", "attention_mask_2"),
-    "sent_ids",
-}
+    data = SentenceClassificationTestDataset([("ab c", "id1"), ("a", "id2")], args)
+    batch.pop("labels")
+    assert str(next(iter(DataLoader(data, 2, collate_fn=data.collate_fn)))) == str(batch)
 
 
 @pytest.mark.parametrize(
@@ -187,27 +189,19 @@ def test_batch_of_pairs(args, regression, labels, dtype):
     assert data.isRegression is regression
     assert SentencePairDataset(rows, args).isRegression is False  # unless told
     batch = data.collate_fn(rows)
-    assert set(batch) == PAIR_KEYS | {"labels"}
-    assert batch["labels"].dtype == dtype
-    assert torch.equal(batch["labels"], torch.tensor(labels))
-    assert batch["token_ids_1"].shape == batch["token_type_ids_1"].shape == (2, 4)
-    assert batch["token_ids_2"].tolist() == [[2, 7, 3, 0, 0], [2, 6, 7, 8, 3]]
-    assert batch["attention_mask_2"].tolist() == [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
-    assert not batch["token_type_ids_1"].any()
-    for key in PAIR_KEYS - {"sent_ids"}:
-        assert batch[key].dtype == torch.int64
+    assert_types(batch, dtype)
+    assert torch.equal(batch.pop("labels"), torch.tensor(labels))
     assert batch["sent_ids"] == ["id1", "id2"]
-
-
-def test_batches_of_test_rows(args):
-    data = SentenceClassificationTestDataset([("ab", "id1"), ("c", "id2")], args)
-    batch = next(iter(DataLoader(data, batch_size=2, collate_fn=data.collate_fn)))
-    assert list(batch) == ["token_ids", "attention_mask", "sents", "sent_ids"]
-    assert batch["sent_ids"] == ["id1", "id2"]
-    data = SentencePairTestDataset([("ab", "c", "id1")], args)
-    batch = data.collate_fn([data[0]])
-    assert set(batch) == PAIR_KEYS
-    assert batch["sent_ids"] == ["id1"]
+    assert {name: rows.tolist() for name, rows in batch.items() if name != "sent_ids"} == {
+        "token_ids_1": [[2, 5, 48, 3], [2, 5, 3, 0]],
+        "attention_mask_1": [[1, 1, 1, 1], [1, 1, 1, 0]],
+        "token_type_ids_1": [[0, 0, 0, 0], [0, 0, 0, 0]],
+        "token_ids_2": [[2, 7, 3, 0, 0], [2, 6, 7, 8, 3]],
+        "attention_mask_2": [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]],
+        "token_type_ids_2": [[0, 0, 0, 0, 0], [0, 0, 0, 0, 0]],
+    }
+    data = SentencePairTestDataset([("ab", "c", "id1"), ("a", "b c d", "id2")], args)
+    assert str(data.collate_fn([data[0], data[1]])) == str(batch)
 
 
 def test_args_of_older_callers(tiny_model_folder, monkeypatch):

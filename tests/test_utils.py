@@ -146,12 +146,10 @@ def test_the_hub_is_asked_last_and_downloads_what_is_needed(hub, offline_package
     assert capsys.readouterr().out == f"model: {COURSE} from the hub\n"
     assert len(hub.asked) == (1 if name else 2)  # once for the choice, once for the name chosen
     assert hub.downloaded == ["config.json", "vocab.txt", "model.safetensors"]
-
-
-def test_an_older_model_has_other_weights(hub):
-    hub.trouble, hub.knows, hub.broken = None, {COURSE}, {WEIGHT_FILES[0]: EntryNotFoundError("")}
+    forget()
+    hub.broken = {"model.safetensors": EntryNotFoundError("an older model has other weights")}
     assert find_model(COURSE) == hub.folder
-    assert hub.downloaded[-1] == WEIGHT_FILES[1]
+    assert hub.downloaded[-1] == "pytorch_model.bin"
 
 
 @pytest.mark.parametrize(
@@ -206,18 +204,14 @@ def test_the_variable_redirects_the_default_and_the_course_model(
     refused(None, "$MINBERT_MODEL")
 
 
-def test_a_download_that_was_not_completed(hub):
-    snapshot = hub.put_into_cache("google/bert_tiny")
-    (snapshot / "vocab.txt").unlink()
-    refused("google/bert_tiny", "google/bert_tiny")
-
-
 def test_wrong_paths_and_names(hub, tmp_path):
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"")
     for name in (file, tmp_path / "nope", "a/b/c", "not a name!"):
         refused(name, str(name))
     assert not hub.asked
+    (hub.put_into_cache("google/bert_tiny") / "vocab.txt").unlink()  # an unfinished download
+    refused("google/bert_tiny", "google/bert_tiny")
 
 
 @pytest.mark.parametrize("package", ["missing", "other weights"])
@@ -246,7 +240,7 @@ def old_file(tmp_path):
     assert os.listdir(tmp_path) == ["old.json"]
 
 
-@pytest.mark.parametrize("failure", [RuntimeError("bug"), KeyboardInterrupt(), OSError(28, "full")])
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), OSError(28, "full")])
 def test_a_failure_leaves_the_old_file_and_nothing_else(old_file, failure):
     expected = InputError if isinstance(failure, OSError) else type(failure)
     with pytest.raises(expected), files.atomic_write(old_file) as file:  # noqa: PT012
@@ -287,11 +281,8 @@ def test_a_pickled_object_is_refused_and_not_executed(tmp_path):
     torch.save({"model": torch.zeros(2), "args": Malicious(trace)}, path)
     with one_line_error(str(path)):
         checkpoints.load_checkpoint(path)
-    path.write_bytes(pickle.dumps(Malicious(trace), protocol=2))
-    with one_line_error(str(path)):
-        checkpoints.load_checkpoint(path)
     assert not trace.exists()
-    pickle.loads(path.read_bytes())  # the trap does work where nobody looks
+    torch.load(path, weights_only=False)  # the trap does work where nobody looks
     assert trace.is_dir()
 
 
@@ -311,14 +302,7 @@ def test_an_older_checkpoint_loads_with_plain_torch_load(tmp_path):
 
 def test_any_other_class_is_refused(tmp_path):
     allowed = torch.serialization.get_safe_globals()  # torch adds some of its own
-    assert {kind for kind in allowed if not kind.__module__.startswith("torch")} == {
-        argparse.Namespace,
-        types.SimpleNamespace,
-        np._core.multiarray._reconstruct,
-        np.ndarray,
-        np.dtype,
-        np.dtypes.UInt32DType,
-    }
+    assert len([kind for kind in allowed if not kind.__module__.startswith("torch")]) == 6
     for value in (Path("x"), nn.Linear(1, 1), argparse.ArgumentParser, np.zeros(2, np.float64)):
         torch.save({"args": argparse.Namespace(inside=value)}, tmp_path / "x.pt")
         with pytest.raises(pickle.UnpicklingError):
