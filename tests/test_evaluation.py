@@ -65,7 +65,7 @@ class Parrot(nn.Module):
         return ids_1[:, 1] / ids_2[:, 1]
 
 
-def batch(*columns: list[int], labels: list | None = None, name: str) -> dict:
+def batch(*columns: list[int], labels: list, name: str) -> dict:
     """One batch whose texts are [CLS] number [SEP]; ids are the task's name and the row."""
     made = {"sent_ids": [f"{name}{i}" for i in range(len(columns[0]))]}
     for i, column in enumerate(columns, start=1):
@@ -74,54 +74,37 @@ def batch(*columns: list[int], labels: list | None = None, name: str) -> dict:
         made |= {f"token_ids{suffix}": ids, f"attention_mask{suffix}": torch.ones_like(ids)}
     if len(columns) == 1:
         made["sents"] = [f"text {number}" for number in columns[0]]
-    return made if labels is None else made | {"labels": torch.tensor(labels)}
-
-
-def three_loaders(labelled: bool) -> tuple[list, list, list]:
-    """(sentiment, paraphrase, similarity), of 3, 2 and 4 rows in two batches each."""
-    sst = [(([4, 6],), [4, 0]), (([2],), [2])]
-    para = [(([9], [5]), [1]), (([5], [9]), [1])]
-    sts = [(([10, 20], [10, 10]), [1.0, 2.0]), (([30, 40], [10, 10]), [3.0, 4.5])]
-    return tuple(
-        [
-            batch(*columns, labels=labels if labelled else None, name=f"{name}-{i}-")
-            for i, (columns, labels) in enumerate(rows)
-        ]
-        for name, rows in (("sst", sst), ("para", para), ("sts", sts))
-    )
-
-
-IDS = {
-    "sst": ["sst-0-0", "sst-0-1", "sst-1-0"],
-    "para": ["para-0-0", "para-1-0"],
-    "sts": ["sts-0-0", "sts-0-1", "sts-1-0", "sts-1-1"],
-}
+    return made | {"labels": torch.tensor(labels)}
 
 
 def test_the_order_of_the_results(capsys):
     """The paraphrases come first, as in the course's release of 2023."""
+    loaders = (
+        [batch([4, 6], labels=[4, 0], name="s"), batch([2], labels=[2], name="t")],
+        [batch([9], [5], labels=[1], name="p"), batch([5], [9], labels=[1], name="q")],
+        [batch([10, 20, 30, 40], [10, 10, 10, 10], labels=[1.0, 2.0, 3.0, 4.5], name="x")],
+    )
+    para, sst = ([1, 0], ["p0", "q0"]), ([4, 1, 2], ["s0", "s1", "t0"])
+    sts = ([1.0, 2.0, 3.0, 4.0], ["x0", "x1", "x2", "x3"])
     model = Parrot().train()
-    loaders = three_loaders(labelled=True)
     accuracy_of_sst = pytest.approx(2 / 3)
     f1 = pytest.approx((1 + 0 + 1 + 0) / 4)  # of the classes 4, 0, 2 and 1
     assert evaluation.model_eval_sst(loaders[0], model, CPU) == (
-        *(accuracy_of_sst, f1, [4, 1, 2], [4, 0, 2]),
-        *(["text 4", "text 6", "text 2"], IDS["sst"]),
+        *(accuracy_of_sst, f1, sst[0], [4, 0, 2]),
+        *(["text 4", "text 6", "text 2"], sst[1]),
     )
     correlation = pytest.approx(pearsonr([1, 2, 3, 4.5], [1, 2, 3, 4])[0])
     assert evaluation.model_eval_multitask(*loaders, model.train(), CPU) == (
-        *(0.5, [1, 0], IDS["para"]),
-        *(accuracy_of_sst, [4, 1, 2], IDS["sst"]),
-        *(correlation, [1.0, 2.0, 3.0, 4.0], IDS["sts"]),
+        *(0.5, *para),
+        *(accuracy_of_sst, *sst),
+        *(correlation, *sts),
     )
     assert "Paraphrase detection accuracy: 0.500" in capsys.readouterr().out
-    loaders = three_loaders(labelled=False)
     assert not model.training
-    assert evaluation.model_eval_test_multitask(*loaders, model.train(), CPU) == (
-        *([1, 0], IDS["para"]),
-        *([4, 1, 2], IDS["sst"]),
-        *([1.0, 2.0, 3.0, 4.0], IDS["sts"]),
-    )
+    for rows in (rows for loader in loaders for rows in loader):
+        rows.pop("labels")
+    found = evaluation.model_eval_test_multitask(*loaders, model.train(), CPU)
+    assert found == (*para, *sst, *sts)
     assert not model.training
 
 
