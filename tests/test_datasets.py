@@ -4,13 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import transformers
-from factories import tiny_config, write_table
+from factories import write_table
 from running import one_line_error
 from torch.utils.data import DataLoader
 
-from bert import BertModel
-from config import BertConfig
 from datasets import (
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
@@ -22,8 +19,6 @@ from datasets import (
     load_pairs,
     preprocess_string,
 )
-from lessons import numpy_bert
-from tokenizer import SPECIAL_TOKENS, BertTokenizer, read_vocabulary
 from training.files import course_files
 from training.files.course_files import data_folder
 
@@ -222,24 +217,3 @@ def test_long_texts_are_cut_and_counted(args, capsys):
     ids = data.collate_fn(rows)["token_ids"]
     assert ids.shape == (3, 512)
     assert ids[1, -1] == data.tokenizer.sep_token_id
-
-
-@pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
-def test_only_the_tokenizer_lower_cases(tmp_path, lower_case):
-    """The ids of a file's text are transformers', also where str.lower() knows a final sigma."""
-    pieces = [*SPECIAL_TOKENS, *"GREATgreat", *"οδςσΟΔΣ", *(f"##{c}" for c in "REATreatοδςσΔΟΣ.")]
-    pieces = list(dict.fromkeys(pieces))
-    BertModel(tiny_config(vocab_size=len(pieces))).save_pretrained(tmp_path)
-    BertTokenizer(pieces, lower_case).save_pretrained(tmp_path)
-    texts = ["GREAT", "great", "ΟΔΟΣ", "οδος ΟΔΟΣ"]
-    file = write_table(
-        tmp_path / "x.csv", "id sentence", [(f"i{i}", x) for i, x in enumerate(texts)]
-    )
-    rows = load_data(file, "test")
-    data = SentenceClassificationTestDataset(rows, SimpleNamespace(model=str(tmp_path)))
-    theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
-    wanted = [theirs(text)["input_ids"] for text in texts]
-    assert [data.encode(text) for text, _ in data] == wanted
-    assert (wanted[0] == wanted[1]) == lower_case
-    words, config = BertTokenizer(*read_vocabulary(tmp_path)), BertConfig.from_pretrained(tmp_path)
-    assert numpy_bert.encode(texts, words, config) == wanted

@@ -121,21 +121,16 @@ def test_a_good_submission(submission, run):
     assert (submission / named).read_bytes() == first
 
 
-def test_cfimdb_goes_along_where_present(submission, run, tiny_data):
+def test_cfimdb_and_modules_of_ones_own_go_along_in_part_1(submission, run, tiny_data):
     extra = "predictions/finetune-cfimdb-dev-out.csv"
     write_for(submission / extra, tiny_data)
-    succeeded(run())
-    assert contents(submission).keys() == {*CODE, *SST, extra}
-
-
-def test_a_module_of_ones_own_goes_along_in_part_1(submission, run):
     (submission / "bert.py").write_text("import tricks.heads\nfrom utils import x\n")
     (submission / "tricks/heads.py").write_text("import helper\n")
     for name in ("helper.py", "utils.py", "unused.py", "my_tests.py"):
         (submission / name).write_text("x = 1\n")
     succeeded(run())
     own = {"tricks/heads.py", "helper.py", "my_tests.py"}
-    assert contents(submission).keys() == {*CODE, *SST, *own}
+    assert contents(submission).keys() == {*CODE, *SST, *own, extra}
 
 
 def test_a_good_part_2(submission, run):

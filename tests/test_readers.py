@@ -6,7 +6,6 @@ import shutil
 import pytest
 from running import one_line_error
 
-from bert import BertModel
 from datasets import load_data
 from tokenizer import BertTokenizer
 from training.files.predictions import read_predictions
@@ -126,12 +125,3 @@ def test_a_tokenizer_that_would_be_misread(tmp_path, tiny_model_folder, file, va
     (folder / file).write_text(json.dumps(values or []))
     with one_line_error(str(folder), fact):
         BertTokenizer.from_pretrained(folder)
-
-
-@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "vocab.txt"])
-def test_a_byte_order_mark_in_a_model(tmp_path, tiny_model_folder, file):
-    folder = shutil.copytree(tiny_model_folder, tmp_path / "m")
-    text = (folder / file).read_text(encoding="utf-8") if (folder / file).is_file() else "{}"
-    (folder / file).write_text(text, encoding="utf-8-sig")
-    assert BertModel.from_pretrained(folder).config.hidden_size == 32
-    assert BertTokenizer.from_pretrained(folder).convert_ids_to_tokens([0]) == ["[PAD]"]

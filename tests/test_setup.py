@@ -206,18 +206,15 @@ def test_strict_shells_survive_and_keep_their_options(sandbox, shell):
     assert last(result) == f"on {before}"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_pythons_that_do_not_run_are_passed_over(sandbox, shell):
+def test_pythons_that_do_not_run_are_passed_over(sandbox):
     real = (sandbox.bin / "python3.12").rename(sandbox.bin / "real")
     sandbox.put("python3.13", "#!/bin/sh\nexit 127\n")  # such as pyenv's, of no chosen version
     sandbox.put("python3", "#!/bin/sh\nexit 1\n")  # says that its version is another one
-    result = sandbox.run(ASK_STATUS, shell)
+    result = sandbox.run(ASK_STATUS)
     assert result.stdout.splitlines() == ["status 1"]
-    assert result.stderr.count("\n") == 1
     assert "no Python 3.11, 3.12 or 3.13" in result.stderr
     real.rename(sandbox.bin / "python3")
-    result = sandbox.run(ASK_STATUS, shell)
-    assert last(result) == "status 0", result.stderr
+    assert last(sandbox.run(ASK_STATUS)) == "status 0"
 
 
 def test_an_environment_that_failed_or_moved_is_replaced(sandbox):

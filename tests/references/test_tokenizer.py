@@ -81,13 +81,10 @@ def both(request) -> Both:
 # Ids
 
 
-def test_single_texts(both):
+def test_texts_pairs_and_batches(both):
     for text in ODD_TEXTS:
         both.check(text)
         assert both.ours.tokenize(text) == both.hf.tokenize(text)
-
-
-def test_pairs_and_batches(both):
     both.check(ODD_TEXTS)
     both.check(ODD_TEXTS, ODD_TEXTS[::-1], padding=True)
     for pair in (("the movie", "was good"), ("the movie", ""), ("", "")):

@@ -102,6 +102,14 @@ def test_shards_saved_by_transformers_are_read(tmp_path):
     refused(tmp_path, str(index))
 
 
+def test_an_index_of_pickles_is_read(tmp_path, model):
+    folder = checkpoint(tmp_path, model, file=BIN)
+    (folder / BIN).rename(folder / "part-1.bin")
+    index = {"weight_map": dict.fromkeys(model.to_hf_weights(), "part-1.bin")}
+    (folder / f"{BIN}.index.json").write_text(json.dumps(index), encoding="utf-8")
+    assert_loads_as(model, folder)
+
+
 def test_heads_are_left_aside_in_one_line(tmp_path, model, capsys):
     heads = ("predictions.bias", "predictions.decoder.weight", "seq_relationship.weight")
     tensors = {f"bert.{name}": tensor for name, tensor in model.to_hf_weights().items()}

@@ -1,8 +1,11 @@
-"""What the scripts refuse that make data, and the one that zips a submission."""
+"""What the scripts refuse that make data or a zip, and weights that would be misread."""
 
 import shutil
 
+import torch
+from factories import save_classifier_folder, save_sentiment_checkpoint
 from row import Row, written
+from safetensors.torch import load_file, save_file
 
 PAIRS = "id\tsentence1\tsentence2\nx\ta\tb\n"
 
@@ -14,7 +17,42 @@ def unequal_relations(folder):
             written(f"{part}.{split}", text)(folder)
 
 
+def checkpoint(**change):
+    """x.pt, of classifier.py, with another head."""
+
+    def spoil(folder):
+        path = save_sentiment_checkpoint(folder / "x.pt", folder / "model", 2, 0.1)
+        saved = torch.load(path, weights_only=True)
+        saved["model"]["classifier.weight"] = torch.ones(2, 32).mul(float("nan")).to(**change)
+        torch.save(saved, path)
+
+    return spoil
+
+
+def classifier_folder(name, tensor=None):
+    """m, a folder of transformers, with another tensor of that name, or without it."""
+
+    def spoil(folder):
+        save_classifier_folder(folder / "m")
+        path = folder / "m" / "model.safetensors"
+        tensors = load_file(path)
+        tensors.pop(name)
+        save_file(tensors | ({} if tensor is None else {name: tensor}), path)
+
+    return spoil
+
+
+PREDICT = "classifier.py --predict a --checkpoint x.pt"
+NUMPY = "lessons.numpy_bert --model m --text a"
 ROWS = [
+    Row(PREDICT, "classifier.weight holds nan", checkpoint()),
+    Row(PREDICT, "classifier.weight is int8", checkpoint(dtype=torch.int8)),
+    Row(
+        NUMPY,
+        "m holds no BERT of the shape in config.json",
+        classifier_folder("bert.embeddings.LayerNorm.bias", torch.zeros(3)),
+    ),
+    Row(NUMPY, "m holds no BERT", classifier_folder("bert.encoder.layer.1.output.dense.bias")),
     Row("data.convert imdb . --out o", "neither imdb-train-*.csv nor train/neg and train/pos"),
     Row(
         "data.convert sst2 . --out o",
