@@ -171,6 +171,15 @@ def test_names_shapes_and_attributes():
     assert [getattr(attention, size) for size in sizes] == [4, 8, 32]
 
 
+def test_weights_are_initialised_as_bert_was():
+    torch.manual_seed(0)
+    for name, parameter in BertModel(tiny_config(initializer_range=0.3)).named_parameters():
+        if "bias" in name or "norm.weight" in name:
+            assert (parameter == ("weight" in name)).all(), name
+        else:
+            assert 0.25 < parameter.std() < 0.35, name
+
+
 def test_attention_takes_the_key_first():
     attention = BertSelfAttention(tiny_config()).eval()
     key, query, value = torch.randn(3, 2, 4, 5, 8)
