@@ -333,6 +333,9 @@ def test_seed_everything_repeats_all_three_generators():
     assert draw() == draw() == draw(11711)
     assert all(a != b for a, b in zip(draw(1), draw(2), strict=True))
     assert torch.are_deterministic_algorithms_enabled()
+    assert torch.is_deterministic_algorithms_warn_only_enabled()
+    assert torch.backends.cudnn.deterministic
+    assert not torch.utils.deterministic.fill_uninitialized_memory  # which is slow
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
