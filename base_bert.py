@@ -6,7 +6,6 @@ The correspondence between the two sets of parameter names is the literal table 
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -53,7 +52,8 @@ LAYER_NAMES = {
     "output.LayerNorm.bias": "out_layer_norm.bias",
 }
 POOLER = "pooler."  # checkpoints of pure language models have no pooler; all else is required
-CONFIG_FIELDS_OF_A_RUN = ("name_or_path", "option", "num_labels", "data_dir", "model")
+# Entries of a configuration that do not describe the model; torch_dtype is an older name of dtype
+FIELDS_OF_A_RUN = ("name_or_path", "option", "num_labels", "data_dir", "model", "torch_dtype")
 
 
 def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, str]]:
@@ -105,20 +105,13 @@ class BertPreTrainedModel(nn.Module):
         return get_parameter_dtype(self)
 
     @classmethod
-    def from_pretrained(
-        cls,
-        name_or_path: str | None,
-        *args: Any,
-        local_files_only: bool = False,
-        config: BertConfig | None = None,
-        **kwargs: Any,
-    ):
+    def from_pretrained(cls, name_or_path, *args, local_files_only=False, config=None, **kwargs):
         """A model with pretrained weights, in evaluation mode.
 
         Args:
-            name_or_path: a folder, or a model's name; see training.files.hub.find_model.
+            name_or_path: a folder, or a model's name, or None: see training.files.hub.find_model.
             local_files_only: never ask the hub.
-            config: use this configuration instead of the checkpoint's.
+            config: a BertConfig to use instead of the checkpoint's.
             args, kwargs: what ``cls.__init__`` takes goes to it, other keywords into the config.
 
         Raises:
@@ -132,42 +125,36 @@ class BertPreTrainedModel(nn.Module):
         vars(config).update(kwargs)
         model = cls(config, *args, **own)
         model.load_hf_weights(read_weights(folder), source=str(folder))
-        model.eval()
-        return model
+        return model.eval()
 
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
         """Copy tensors under Hugging Face's names into this model, checking every shape.
 
         A missing pooler keeps its initial values, with a warning; anything else that is missing is
-        an error, as is a tensor of another shape. What BERT has no place for is listed.
+        an error, as is a tensor of another shape. Tensors that BERT does not have are counted.
         """
         core = getattr(self, "bert", self)  # a subclass may hold its encoder as .bert
         parameters = dict(core.named_parameters())
-        tensors = {canonical_name(name): tensor for name, tensor in tensors.items()}
         names = dict(weight_names(len(core.bert_layers)))
+        tensors = {canonical_name(name): tensor for name, tensor in tensors.items()}
         missing = [name for name in names if name not in tensors]
         if required := [name for name in missing if not name.startswith(POOLER)]:
-            what = f"{source} lacks {len(required)} of BERT's tensors: {_shorten(required)}"
+            what = f"{source} lacks {len(required)} of BERT's tensors, such as {required[0]}"
             raise InputError(f"{what}; it is not a checkpoint of this architecture")
-        wrong = [
-            f"{name} is {tuple(tensors[name].shape)}, "
-            f"the config says {tuple(parameters[ours].shape)}"
-            for name, ours in names.items()
-            if name in tensors and tensors[name].shape != parameters[ours].shape
-        ]
-        if wrong:
-            raise InputError(f"{source}: wrong shape: {_shorten(wrong)}")
-        with torch.no_grad():
-            for theirs, ours in names.items():
-                if theirs in tensors:
-                    parameters[ours].copy_(tensors[theirs])
+        for name, tensor in tensors.items():
+            if name not in names:
+                continue
+            own = parameters[names[name]]
+            if tensor.shape != own.shape:
+                shapes = f"is {tuple(tensor.shape)}, the config says {tuple(own.shape)}"
+                raise InputError(f"{source}: wrong shape: {name} {shapes}; take another config")
+            with torch.no_grad():
+                own.copy_(tensor)
         if missing:
             print(f"weights: {source} has no pooler; it starts from random values")
-        unexpected = sorted(set(tensors) - set(names) - {"embeddings.position_ids"})
-        if unexpected:
-            parts = Counter(name.split(".")[0] for name in unexpected)  # of a head: cls, classifier
-            said = ", ".join(f"{part} ({count} tensors)" for part, count in parts.items())
-            print(f"weights: ignored, since BertModel does not have them: {said}")
+        if unexpected := tensors.keys() - names.keys() - {"embeddings.position_ids"}:
+            parts = ", ".join(sorted({name.split(".")[0] for name in unexpected}))
+            print(f"weights: {len(unexpected)} tensors are not BertModel's: ignored ({parts})")
 
     def to_hf_weights(self) -> dict[str, Tensor]:
         """The tensors under Hugging Face's names (without a prefix), contiguous, on the CPU."""
@@ -187,13 +174,8 @@ class BertPreTrainedModel(nn.Module):
             entries: further ones of config.json, or others in place of the model's own.
         """
         tensors = self.to_hf_weights()
-        values = {
-            key: value
-            for key, value in vars(self.config).items()
-            if key not in CONFIG_FIELDS_OF_A_RUN and not key.startswith("_")
-        }
-        values.update(model_type="bert", architectures=["BertModel"])
-        values.pop("torch_dtype", None)  # the older spelling of dtype
+        values = {k: v for k, v in vars(self.config).items() if k not in FIELDS_OF_A_RUN}
+        values |= {"model_type": "bert", "architectures": ["BertModel"]}
         values["dtype"] = str(self.dtype).removeprefix("torch.")
         if classifier is not None:
             labels = range(classifier.out_features)
@@ -207,11 +189,6 @@ class BertPreTrainedModel(nn.Module):
 
 
 def write_folder(folder: str | Path, config: Mapping[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Write config.json and model.safetensors; what is in them is the caller's business."""
+    """Write config.json and model.safetensors, atomically."""
     write_json(Path(folder) / "config.json", config)
     write_whole(Path(folder) / WEIGHT_FILES[0], save(tensors, metadata={"format": "pt"}))
-
-
-def _shorten(items: list[str], shown: int = 4) -> str:
-    rest = len(items) - shown
-    return ", ".join(items[:shown]) + (f" … and {rest} more" if rest > 0 else "")

@@ -10,6 +10,9 @@ from training.files.errors import InputError, values_of
 from training.files.hub import find_model
 from training.files.texts import read_json
 
+# Entries of a config.json that may not say anything else; a decoder's tokens do not see later ones
+REQUIRED = {"model_type": "bert", "position_embedding_type": "absolute", "is_decoder": False}
+
 
 @dataclass(init=False)
 class BertConfig:
@@ -56,13 +59,9 @@ class BertConfig:
     def from_json(cls, path: str | Path) -> BertConfig:
         """Read a Hugging Face ``config.json``; InputError if it is not one of a BERT."""
         values = read_json(path)
-        what, remedy = f"{path} is not the configuration of a BERT", "take another model"
-        with values_of(what, f"{remedy}, such as bert-base-uncased"):
-            for name, ours in (
-                ("model_type", "bert"),
-                ("position_embedding_type", "absolute"),
-                ("is_decoder", False),  # whose tokens do not see those after them
-            ):
+        remedy = "take another model, such as bert-base-uncased"
+        with values_of(f"{path} is not the configuration of a BERT", remedy):
+            for name, ours in REQUIRED.items():
                 if values.get(name, ours) != ours:
                     raise ValueError(f"its {name} is {values[name]!r}, not {ours!r}")
             return cls(**(values | {"name_or_path": str(Path(path).parent)}))
@@ -78,11 +77,11 @@ class BertConfig:
         return cls(**(vars(config) | values))
 
     def check_classes(self, classes: int) -> None:
-        """InputError where a head's outputs are not the logits of classes, one of which is true."""
+        """InputError where a head's outputs are not logits of classes, of which a text has one."""
         problem = "regression" if classes < 2 else getattr(self, "problem_type", None)
-        for name in getattr(self, "architectures", None) or ():
-            if name.endswith(("ForTokenClassification", "ForMultipleChoice")):
-                problem = name  # whose linear layer has the same name
+        names = getattr(self, "architectures", None) or ["BertForSequenceClassification"]
+        if names[0].endswith(("ForTokenClassification", "ForMultipleChoice")):
+            problem = names[0]  # whose linear layer has the same name
         if problem not in (None, "single_label_classification"):
             what = f"the head in {self.name_or_path} is for {problem}, not for one class of a text"
             raise InputError(f"{what}; take another model, or train a head on it")

@@ -47,18 +47,15 @@ def load_data(filename: str | Path, flag: str = "train", num_labels: int | None 
     return (rows, num_labels or int(labels.max()) + 1) if flag == "train" else rows
 
 
-def load_pairs(
-    filename: str | Path, flag: str, label: str, classes: int | None = None
-) -> list[tuple]:
+def load_pairs(filename: str | Path, flag: str, label: str, classes: int = 2) -> list[tuple]:
     """Rows of a file of sentence pairs: (sentence1, sentence2, label, id), for 'test' no label.
 
     A row without a label or with an empty sentence, of which the Quora files have two, is left out
     with a line that names it.
 
     Args:
-        label: the column of the labels.
-        classes: how many; 0 for floats from 0 to 5. If not given, ``is_duplicate`` has two and
-            any other column floats.
+        label: the column of the labels; ``similarity`` has floats from 0 to 5, others classes.
+        classes: how many of them.
     """
     path, pair = Path(filename), ["sentence1", "sentence2"]
     table = read_table(path, ("id", *pair), None if flag == "test" else label)
@@ -66,46 +63,41 @@ def load_pairs(
     empty = (table[pair] == "").any(axis=1)
     if flag == "test":
         refuse(path, table, empty, "has an empty sentence", "every test row needs a prediction")
-        return list(zip(*(table[column] for column in (*pair, "id")), strict=True))
+        return list(table[[*pair, "id"]].itertuples(index=False, name=None))
     empty |= table["label"].str.strip() == ""
     for number, key in table["id"][empty].items():
-        row = f"{path.name}, row {number + 1} (id {key})"
-        print(f"data: {row} left out: an empty sentence or label")
+        print(f"data: {path.name}, row {number + 1} (id {key}) lacks a text or label; left out")
     table = table[~empty]
     if table.empty:
         raise InputError(f"{path}: no row has two sentences and a label; is it the right file?")
-    if classes is None:
-        classes = 2 if label == "is_duplicate" else 0
-    table["label"] = class_labels(path, table, classes) if classes else similarities(path, table)
-    return list(zip(*(table[column].tolist() for column in (*pair, "label", "id")), strict=True))
+    if label == "similarity":
+        labels = similarities(path, table)
+    else:
+        labels = class_labels(path, table, classes)
+    rows = (table["sentence1"], table["sentence2"], labels.tolist(), table["id"])
+    return list(zip(*rows, strict=True))
 
 
-def load_multitask_data(
-    sentiment_filename: str | Path,
-    paraphrase_filename: str | Path,
-    similarity_filename: str | Path,
-    split: str = "train",
-) -> tuple[list[tuple], dict[int, int], list[tuple], list[tuple]]:
+def load_multitask_data(sst_file, para_file, sts_file, split: str = "train") -> tuple:
     """Rows of the three tasks: (sentiment, {label: index}, paraphrase, similarity).
 
     With split 'test' rows have no label, and {label: index} is empty.
     """
-    sentiment = load_data(sentiment_filename, "test" if split == "test" else "rows")
-    num_labels = {} if split == "test" else {i: i for i in range(max(r[1] for r in sentiment) + 1)}
-    paraphrase = load_pairs(paraphrase_filename, split, "is_duplicate")
-    similarity = load_pairs(similarity_filename, split, "similarity")
-    names = (sentiment_filename, paraphrase_filename, similarity_filename)
-    for rows, name in zip((sentiment, paraphrase, similarity), names, strict=True):
-        print(f"Loaded {len(rows)} {split} examples from {name}")
-    return sentiment, num_labels, paraphrase, similarity
+    sst = load_data(sst_file, "test" if split == "test" else "rows")
+    num_labels = {} if split == "test" else {i: i for i in range(max(row[1] for row in sst) + 1)}
+    para = load_pairs(para_file, split, "is_duplicate")
+    sts = load_pairs(sts_file, split, "similarity")
+    for rows, file in ((sst, sst_file), (para, para_file), (sts, sts_file)):
+        print(f"Loaded {len(rows)} {split} examples from {file}")
+    return sst, num_labels, para, sts
 
 
 def load_multitask_test_data() -> tuple[list[tuple], list[tuple], list[tuple]]:
     """The three tasks' test rows, without labels: (sentiment, paraphrase, similarity)."""
     folder = data_folder()
     files = [folder / f"{stem}-test-student.csv" for stem in COURSE_STEMS.values()]
-    sentiment, _, paraphrase, similarity = load_multitask_data(*files, split="test")
-    return sentiment, paraphrase, similarity
+    sst, _, para, sts = load_multitask_data(*files, split="test")
+    return sst, para, sts
 
 
 def preprocess_string(text: str) -> str:
@@ -138,10 +130,7 @@ class TextDataset(Dataset):
         self.max_length = min(MODEL_MAX_LENGTH, positions)
         self._encoded: dict[str, list[int]] = {}
         self._cut: set[str] = set()
-        texts = [text for row in dataset for text in row[: self.texts_per_row]]
-        for text in texts:
-            self.encode(text)
-        self.report_cut(texts)
+        self.report_cut([text for row in dataset for text in row[: self.texts_per_row]])
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -161,17 +150,19 @@ class TextDataset(Dataset):
         return self._encoded[text]
 
     def report_cut(self, texts: Sequence[str]) -> None:
-        """Print how many of these encoded texts were cut, if any."""
+        """Tokenize texts, and print how many of them had to be cut, if any."""
+        for text in texts:
+            self.encode(text)
         if too_long := sum(text in self._cut for text in texts):
             print(f"data: {too_long} of {len(texts)} texts were cut at {self.max_length} tokens")
 
-    def pieces(self) -> list[list[int]]:
-        """Word pieces of each row's texts, [CLS] and [SEP] included."""
+    def tokens(self) -> list[list[int]]:
+        """The number of tokens of each row's texts, [CLS] and [SEP] included."""
         return [[len(self.encode(text)) for text in row[: self.texts_per_row]] for row in self]
 
     def lengths(self) -> list[int]:
-        """The length of each row's input in word pieces: of a pair the longer text's."""
-        return [max(row) for row in self.pieces()]
+        """The length of each row's input in tokens: of a pair the longer text's."""
+        return [max(row) for row in self.tokens()]
 
     def pad(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Ids and mask of a batch of texts: (B, L) int64 each, L the longest of them."""

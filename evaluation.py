@@ -72,15 +72,11 @@ def classify(
 
     Returns:
         Lists in the order of the batches: y_pred, y_true (empty without labels), probabilities
-        (one list a sentence), confidence (the largest of them), sents, sent_ids.
+        (one list per sentence), sents, sent_ids.
     """
     logits, rows = outputs_of(logits_of, batches, SINGLE, device)  # (N, number of classes)
-    probabilities = logits.softmax(dim=-1)
-    return rows | {
-        "y_pred": logits.argmax(dim=-1).tolist(),
-        "probabilities": probabilities.tolist(),
-        "confidence": probabilities.amax(dim=-1).tolist(),
-    }
+    probabilities = logits.softmax(dim=-1).tolist()
+    return rows | {"y_pred": logits.argmax(dim=-1).tolist(), "probabilities": probabilities}
 
 
 def score_pairs(
@@ -100,24 +96,18 @@ def detect_pairs(
 ) -> dict[str, list]:
     """Predict 1 (yes) or 0 for each sentence pair, from the logit of "yes".
 
-    The arguments are score_pairs'; the result also holds probabilities (of "yes", a float a pair)
-    and confidence (of the prediction).
+    The arguments are those of score_pairs; the result also holds the probabilities of "yes".
     """
     logits, rows = outputs_of(logit_of, batches, PAIR, device)
     probabilities = logits.flatten().double().sigmoid().tolist()
-    return rows | {
-        "y_pred": [int(p > 0.5) for p in probabilities],
-        "probabilities": probabilities,
-        "confidence": [max(p, 1 - p) for p in probabilities],
-    }
+    return rows | {"y_pred": [int(p > 0.5) for p in probabilities], "probabilities": probabilities}
 
 
 def say_classes(logits: Tensor, config: Any = None) -> str:
     """The class of one text and the probabilities of all, by the model's names; logits (1, C)."""
-    probabilities = logits.float().softmax(dim=-1).squeeze(0)
-    best, names = int(probabilities.argmax()), trained_names(config, len(probabilities))
-    pairs = zip(names, probabilities.tolist(), strict=True)
-    listed = "  ".join(f"{name}: {p:.3f}" for name, p in pairs)
+    probabilities = logits.float().softmax(dim=-1).squeeze(0).tolist()
+    best, names = int(logits.argmax()), trained_names(config, len(probabilities))
+    listed = "  ".join(f"{name}: {p:.3f}" for name, p in zip(names, probabilities, strict=True))
     return f"class {best}{'' if names[best] == str(best) else f', {names[best]}'}   [{listed}]"
 
 
@@ -125,18 +115,17 @@ def say_classes(logits: Tensor, config: Any = None) -> str:
 # Metrics
 
 
-def accuracy_and_f1(y_true: Sequence[int], y_pred: Sequence[int]) -> tuple[float, float]:
-    """Accuracy and macro-averaged F1 (a class that never occurs in either does not count)."""
-    from sklearn import metrics  # here, because importing it takes two seconds
-
-    f1 = metrics.f1_score(y_true, y_pred, average="macro", zero_division=0)
-    return float(metrics.accuracy_score(y_true, y_pred)), float(f1)
-
-
 def metrics_of(predictions: Mapping[str, list]) -> tuple:
-    """The result of classify → (accuracy, macro F1, y_pred, y_true, sents, sent_ids)."""
-    scores = accuracy_and_f1(predictions["y_true"], predictions["y_pred"])
-    return *scores, *(predictions[key] for key in ("y_pred", "y_true", "sents", "sent_ids"))
+    """The result of classify → (accuracy, macro F1, y_pred, y_true, sents, sent_ids).
+
+    A class that neither the labels nor the predictions have does not count for F1.
+    """
+    from sklearn.metrics import f1_score  # here, because importing it takes two seconds
+
+    y_pred, y_true = predictions["y_pred"], predictions["y_true"]
+    f1 = float(f1_score(y_true, y_pred, average="macro", zero_division=0))
+    rest = (predictions["sents"], predictions["sent_ids"])
+    return accuracy(y_true, y_pred), f1, y_pred, y_true, *rest
 
 
 def accuracy(y_true: Sequence[int], y_pred: Sequence[int]) -> float:
@@ -185,12 +174,9 @@ def predict_three(sst_loader, para_loader, sts_loader, model: nn.Module, device)
     ]
 
 
-def model_eval_multitask(
-    sentiment_dataloader, paraphrase_dataloader, sts_dataloader, model: nn.Module, device
-) -> tuple:
+def model_eval_multitask(sst_loader, para_loader, sts_loader, model: nn.Module, device) -> tuple:
     """→ (paraphrase accuracy, predictions, ids, the same of sentiment, Pearson's r, …)."""
-    loaders = (sentiment_dataloader, paraphrase_dataloader, sts_dataloader)
-    para, sst, sts = predict_three(*loaders, model, device)
+    para, sst, sts = predict_three(sst_loader, para_loader, sts_loader, model, device)
     results = []
     for what, metric, task in (
         ("Paraphrase detection accuracy", accuracy, para),
@@ -204,11 +190,10 @@ def model_eval_multitask(
 
 
 def model_eval_test_multitask(
-    sentiment_dataloader, paraphrase_dataloader, sts_dataloader, model: nn.Module, device
+    sst_loader, para_loader, sts_loader, model: nn.Module, device
 ) -> tuple:
     """→ (paraphrase predictions, ids, sentiment predictions, ids, similarities, ids)."""
-    loaders = (sentiment_dataloader, paraphrase_dataloader, sts_dataloader)
-    tasks = predict_three(*loaders, model, device)
+    tasks = predict_three(sst_loader, para_loader, sts_loader, model, device)
     return tuple(x for task in tasks for x in (task["y_pred"], task["sent_ids"]))
 
 
@@ -272,13 +257,11 @@ def write_in_order(
 def main() -> None:
     """Compare runs."""
     parser = OneLineParser(prog="evaluation.py", description="Compare runs.")
-    parser.add_argument(
-        "--compare", nargs="+", required=True, metavar="RUN", help="what its files begin with"
-    )
+    what = "what its files begin with"
+    parser.add_argument("--compare", nargs="+", required=True, metavar="RUN", help=what)
     parser.add_argument("--out", default="predictions/compare.html", help="the page")
     args = parser.parse_args()
-    # imported only here: no other script needs the tables and pictures of several runs
-    from training.reports.compare import compare
+    from training.reports.compare import compare  # no other script needs tables of several runs
 
     compare(args.compare, args.out)
 

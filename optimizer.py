@@ -38,22 +38,14 @@ class AdamW(Optimizer):
         weight_decay: float = 0.0,
         correct_bias: bool = True,
     ):
-        if not lr >= 0:  # which nan is not either
-            raise ValueError(f"lr is {lr}, it must be at least 0")
+        for name, value in (("lr", lr), ("eps", eps), ("weight_decay", weight_decay)):
+            if not value >= 0:  # which nan is not either
+                raise ValueError(f"{name} is {value}, it must be at least 0")
         for i, beta in enumerate(betas, start=1):
             if not 0 <= beta < 1:
                 raise ValueError(f"beta {i} is {beta}, it must be at least 0 and below 1")
-        if not eps >= 0:
-            raise ValueError(f"eps is {eps}, it must be at least 0")
-        if not weight_decay >= 0:
-            raise ValueError(f"weight_decay is {weight_decay}, it must be at least 0")
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "correct_bias": correct_bias,
-        }
+        defaults = {"lr": lr, "betas": betas, "eps": eps}
+        defaults |= {"weight_decay": weight_decay, "correct_bias": correct_bias}
         super().__init__(params, defaults)
 
     @torch.no_grad()

@@ -19,7 +19,6 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,11 +47,15 @@ PART_1_FILES = {
     for option in ("pretrain", "finetune")
     for split in ("dev", "test")
 }
+# A handout may lack part 2 or 3
+HAS_PART_2 = (Path(__file__).parent / "checks" / "part2").is_dir()
+PARTS = [1] + [2] * HAS_PART_2 + [3] * bool(PART_3_CODE)
 # Files and folders of the handout that are not handed in
 GIVEN = {"base_bert.py", "config.py", "datasets.py", "evaluation.py", "tokenizer.py", "utils.py"}
 GIVEN |= {"sanity_check.py", "optimizer_test.py", "prepare_submit.py"}
 GIVEN |= {"checks", "lessons", "pretraining", "training"}
 FIXED_DATE = (2020, 1, 1, 0, 0, 0)  # the same files give the same zip, byte for byte
+COMMENT = b"a submission of part %d"  # a zip's, so that no part replaces another one's
 
 
 @dataclass(frozen=True)
@@ -67,19 +70,9 @@ class Prediction:
     classes: int | None  # None: any finite number will do
     required: bool = True
 
-    def rows(self) -> list[tuple]:
-        """The rows it predicts: (text …, label, id), without label in the test split."""
-        if self.label == "sentiment":
-            rows = load_data(self.data_file, self.split)
-        else:
-            rows = load_pairs(self.data_file, self.split, self.label)
-        return [(*row[:-1], row[-1].lower()) for row in rows]  # as read_predictions gives the ids
-
 
 def part_2() -> ModuleType:
-    """What part 2 hands in; that comes with its handout."""
-    if not (Path(__file__).parent / "checks" / "part2").is_dir():
-        raise InputError("--part 2 comes with the handout of part 2")
+    """What part 2 hands in; a handout of part 1 alone does not have this file."""
     return importlib.import_module("checks.part2.submission")
 
 
@@ -98,19 +91,13 @@ def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
         return []
     if part == 2:
         return [Prediction(*row) for row in part_2().predictions(data_dir)]
-    data = data_folder(data_dir)
-    return [
-        Prediction(
-            path,
-            data / f"ids-{name}-{'test-student' if split == 'test' else split}.csv",
-            split,
-            "Predicted_Sentiment",
-            "sentiment",
-            classes,
-            required=name == "sst",
-        )
-        for path, (name, split, classes) in PART_1_FILES.items()
-    ]
+    wanted = []
+    for path, (name, split, classes) in PART_1_FILES.items():
+        ending = "test-student" if split == "test" else split
+        data = data_folder(data_dir) / f"ids-{name}-{ending}.csv"
+        row = (path, data, split, "Predicted_Sentiment", "sentiment", classes, name == "sst")
+        wanted.append(Prediction(*row))
+    return wanted
 
 
 def check_code(path: Path) -> list[str]:
@@ -148,19 +135,19 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
     if not path.is_file():
         return [f"{path} is missing"] if wanted.required else [], ""
     try:
-        predicted, rows = read_predictions(path, wanted.column), wanted.rows()
+        predicted = read_predictions(path, wanted.column)
+        if wanted.label == "sentiment":
+            rows = load_data(wanted.data_file, wanted.split)
+        else:
+            rows = load_pairs(wanted.data_file, wanted.split, wanted.label)
     except InputError as error:
         return [str(error)], ""
-    ids = [row[-1] for row in rows]
+    ids = [row[-1].lower() for row in rows]  # as read_predictions gives them
     faults = mismatches(predicted, ids, str(wanted.data_file), wanted.classes, str(path))
     if faults:
         return faults, ""
     values = [predicted[key] for key in ids]
-    counts = Counter(values)
-    spread = f" from {min(values):g} to {max(values):g}"
-    if wanted.classes:
-        spread = ", classes " + " ".join(f"{i}:{counts[i]}" for i in range(wanted.classes))
-    summary = f"{len(values):5d} predictions{spread}"
+    summary = f"{len(values):5d} predictions from {min(values):g} to {max(values):g}"
     if wanted.split == "dev":
         name, metric = ("accuracy", accuracy) if wanted.classes else ("Pearson", pearson)
         summary += f", {name} {metric([row[-2] for row in rows], values):.3f}"
@@ -170,18 +157,12 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
 def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
     """Zip files under their paths in the repository."""
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.comment = comment_of(part)
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.comment = COMMENT % part
         for file in files:
-            info = zipfile.ZipInfo(name_in_zip(file), FIXED_DATE)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, file.read_bytes())
+            info = zipfile.ZipInfo(file.as_posix(), FIXED_DATE)
+            archive.writestr(info, file.read_bytes(), zipfile.ZIP_DEFLATED)
     write_whole(target, content.getvalue())
-
-
-def comment_of(part: int) -> bytes:
-    """What a zip's comment says, so that no part replaces another one's zip."""
-    return f"a submission of part {part}".encode()
 
 
 def zip_path(name: str | None, part: int) -> Path:
@@ -194,30 +175,19 @@ def zip_path(name: str | None, part: int) -> Path:
     path = Path(f"{front}{ZIP_NAME}")
     try:
         with zipfile.ZipFile(path) as archive:
-            is_ours = archive.comment == comment_of(part)
+            is_ours = archive.comment == COMMENT % part
     except (OSError, zipfile.BadZipFile):
         is_ours = not path.exists()
     return path if is_ours else Path(f"{front}part{part}_{ZIP_NAME}")
 
 
-def name_in_zip(file: Path) -> str:
-    """Its path in the current folder; of a file from elsewhere the name alone."""
-    is_elsewhere = file.is_absolute() or ".." in file.parts
-    return file.name if is_elsewhere else file.as_posix()
-
-
 def get_args() -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(prog="prepare_submit.py", description="Check and zip a submission.")
-    parts = (1, 2, 3) if PART_3_CODE else (1, 2)
-    parser.add_argument("--part", type=int, choices=parts, default=1, help="of the course")
+    parser.add_argument("--part", type=int, choices=PARTS, default=1, help="of the course")
     parser.add_argument("--name", help="ID_GROUP, goes in front of the zip's name")
     parser.add_argument("--data_dir", help="folder of the data files predicted on")
-    parser.add_argument("--ai_card", help="part 2: the AI-usage card, if there are several PDFs")
-    args = parser.parse_args()
-    if args.ai_card and args.part != 2:
-        parser.error("--ai_card belongs to --part 2")
-    return args
+    return parser.parse_args()
 
 
 def main() -> None:
@@ -230,7 +200,7 @@ def main() -> None:
     if args.part == 2:
         faults += part_2().check_readme(Path("README.md"))
         try:
-            cards = [part_2().find_ai_card(args.ai_card)]
+            cards = [part_2().find_ai_card()]
         except InputError as error:
             faults.append(str(error))
     summaries = {}
@@ -244,7 +214,7 @@ def main() -> None:
     build_zip(files, target, args.part)
     print(f"{target} ({target.stat().st_size:,} bytes), which the grader will see as:")
     for path in files:
-        print(f"  {name_in_zip(path):45s} {summaries.get(path.as_posix(), '')}")
+        print(f"  {path.as_posix():45s} {summaries.get(path.as_posix(), '')}")
     if not is_right:
         print("WRONG: some functions in this zip fail their checks, see above. Correct them and")
         print("zip again; without time for it, hand it in: each function is graded alone.")

@@ -95,11 +95,7 @@ _minbert_virtual_environment() {
         "$_minbert_candidate cannot make a virtual environment (on Debian and Ubuntu: apt install python3-venv); fix that and run this again"
 }
 
-# By uv where it is there, which takes a fraction of the time; by pip where it is not, or fails.
 _minbert_pip() {
-    if command -v uv >/dev/null 2>&1 && uv pip install --python "$_minbert_python" "$@"; then
-        return 0
-    fi
     "$_minbert_python" -m pip install --disable-pip-version-check "$@"
 }
 

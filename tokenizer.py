@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 MODEL_MAX_LENGTH = 512  # what ``truncation=True`` alone cuts at
 _GLUED = (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")  # decoded without a space before
 MAX_WORD_LENGTH = 100  # characters; a longer word becomes [UNK]
-MAX_REMEMBERED_WORDS = 200_000  # a bound on memory, some 40 MB; then it forgets and starts afresh
+MAX_REMEMBERED_WORDS = 200_000  # a bound on memory, some 40 MB
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 # What str.split() takes for white space but BERT deletes as control characters.
@@ -39,67 +38,6 @@ _CJK = re.compile(  # Chinese characters; BERT makes each of them a word
     "([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df"
     "\U0002a700-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f])"
 )
-
-
-# ---------------------------------------------------------------------------------------------
-# WordPiece
-
-
-class WordPieces(dict):
-    """word → tuple of ids, computed on the first request and remembered from then on.
-
-    Args:
-        pieces: the vocabulary, in the order of its ids.
-        lower_case: lower-case and strip accents, as the uncased models want.
-    """
-
-    def __init__(self, pieces: Sequence[str], lower_case: bool):
-        super().__init__()
-        self.pieces = list(pieces)
-        self.vocab = {piece: i for i, piece in enumerate(self.pieces)}
-        self.lower_case = lower_case
-        if missing := [token for token in SPECIAL_TOKENS if token not in self.vocab]:
-            raise InputError(f"the vocabulary lacks {', '.join(missing)}; it is not one of a BERT")
-
-    def __missing__(self, word: str) -> tuple[int, ...]:
-        ids = tuple(self.split_raw_word(word))
-        if len(self) >= MAX_REMEMBERED_WORDS:
-            self.clear()
-        if len(word) <= MAX_WORD_LENGTH:
-            self[word] = ids
-        return ids
-
-    def text_to_ids(self, text: str) -> list[int]:
-        """Ids of a text, without [CLS] and [SEP]."""
-        text = _SPLIT_BUT_DELETED.sub("\0", text)  # NUL is deleted as well, but later
-        return list(chain.from_iterable(map(self.__getitem__, text.split())))
-
-    def split_raw_word(self, text: str) -> list[int]:
-        """Ids of a stretch of text without white space; [MASK] and the like stay whole."""
-        ids = []
-        # text, special token, text, special token, …, text
-        for part in _SPECIAL.split(text) if "[" in text else (text,):
-            if part in SPECIAL_TOKENS:
-                ids.append(self.vocab[part])
-            else:
-                for word in split_at_punctuation(normalise(part, self.lower_case)):
-                    ids += self.wordpiece(word)
-        return ids
-
-    def wordpiece(self, word: str) -> list[int]:
-        """Greedy longest match first; pieces after the first begin with ## (Wu et al. 2016)."""
-        if len(word) > MAX_WORD_LENGTH:
-            return [self.vocab["[UNK]"]]
-        ids, rest, prefix, vocab = [], word, 0, self.vocab  # prefix: length of the ## in front
-        while len(rest) > prefix:
-            for end in range(len(rest), prefix, -1):
-                if rest[:end] in vocab:
-                    break
-            else:
-                return [vocab["[UNK]"]]
-            ids.append(vocab[rest[:end]])
-            rest, prefix = "##" + rest[end:], 2
-        return ids
 
 
 # ---------------------------------------------------------------------------------------------
@@ -188,11 +126,13 @@ class BertTokenizer:
     model_max_length = MODEL_MAX_LENGTH
 
     def __init__(self, vocab: Sequence[str], lower_case: bool = True):
-        self.lower_case = lower_case
-        self.word_pieces = WordPieces(vocab, lower_case)
-        self.pieces = self.word_pieces.pieces
-        self.vocab = self.word_pieces.vocab  # piece → id
+        self.pieces = list(vocab)
+        self.vocab = {piece: i for i, piece in enumerate(self.pieces)}
         self.vocab_size = len(self.pieces)
+        self.lower_case = lower_case
+        self.remembered: dict[str, list[int]] = {}  # ids of words that were split before
+        if missing := [token for token in SPECIAL_TOKENS if token not in self.vocab]:
+            raise InputError(f"the vocabulary lacks {', '.join(missing)}; it is not one of a BERT")
         self.all_special_ids = [self.vocab[token] for token in SPECIAL_TOKENS]
         self.pad_token_id, self.unk_token_id, self.cls_token_id = self.all_special_ids[:3]
         self.sep_token_id, self.mask_token_id = self.all_special_ids[3:]
@@ -218,7 +158,41 @@ class BertTokenizer:
 
     def text_to_ids(self, text: str) -> list[int]:
         """Ids of a text, without [CLS] and [SEP]."""
-        return self.word_pieces.text_to_ids(text)
+        ids: list[int] = []
+        text = _SPLIT_BUT_DELETED.sub("\0", text)  # NUL is deleted as well, but later
+        for word in text.split():
+            known = self.remembered.get(word)
+            ids += self.split_raw_word(word) if known is None else known
+        return ids
+
+    def split_raw_word(self, text: str) -> list[int]:
+        """Ids of a stretch of text without white space; [MASK] and the like stay whole."""
+        ids = []
+        # text, special token, text, special token, …, text
+        for part in _SPECIAL.split(text) if "[" in text else (text,):
+            if part in SPECIAL_TOKENS:
+                ids.append(self.vocab[part])
+            else:
+                for word in split_at_punctuation(normalise(part, self.lower_case)):
+                    ids += self.wordpiece(word)
+        if len(text) <= MAX_WORD_LENGTH and len(self.remembered) < MAX_REMEMBERED_WORDS:
+            self.remembered[text] = ids
+        return ids
+
+    def wordpiece(self, word: str) -> list[int]:
+        """Greedy longest match first; pieces after the first begin with ## (Wu et al. 2016)."""
+        if len(word) > MAX_WORD_LENGTH:
+            return [self.unk_token_id]
+        ids, rest, prefix = [], word, 0  # prefix: length of the ## in front
+        while len(rest) > prefix:
+            for end in range(len(rest), prefix, -1):
+                if rest[:end] in self.vocab:
+                    break
+            else:
+                return [self.unk_token_id]
+            ids.append(self.vocab[rest[:end]])
+            rest, prefix = "##" + rest[end:], 2
+        return ids
 
     def tokenize(self, text: str) -> list[str]:
         """The word pieces of a text."""

@@ -97,13 +97,13 @@ def imdb(folder: Path, args: Namespace) -> Tables:
         tables = tables or [(folder, one_a_file(folder, half))]
         rows = pd.concat([as_sentiment(*table) for table in tables])
         halves[half] = rows.sort_values("id")  # the split depends on the order
-    joins, test = train_test_split(
-        halves["test"], test_size=0.5, random_state=args.seed, stratify=halves["test"]["sentiment"]
-    )
-    both = pd.concat([halves["train"], joins])
-    train, dev = train_test_split(
-        both, test_size=0.1, random_state=args.seed, stratify=both["sentiment"]
-    )
+
+    def split(rows: pd.DataFrame, size: float) -> list[pd.DataFrame]:
+        classes = rows["sentiment"]
+        return train_test_split(rows, test_size=size, random_state=args.seed, stratify=classes)
+
+    joins, test = split(halves["test"], 0.5)
+    train, dev = split(pd.concat([halves["train"], joins]), 0.1)
     tables = {"train": train, "dev": dev, "test": test}
     return {name: table.reset_index(drop=True) for name, table in tables.items()}
 
@@ -116,9 +116,7 @@ def one_a_file(folder: Path, half: str) -> pd.DataFrame:
         for path in (folder / half / kind).glob("*_*.txt")
     ]
     if len({label for _, label, _ in rows}) < 2:
-        raise InputError(
-            f"{folder} has no imdb-{half}-*.csv, nor texts in {half}/neg and {half}/pos"
-        )
+        raise InputError(f"{folder} has neither imdb-{half}-*.csv nor {half}/neg and {half}/pos")
     return pd.DataFrame(rows, columns=["id", "label", "text"])
 
 

@@ -49,7 +49,7 @@ def read_set(name: str, args: Any, split: str) -> TextDataset:
 def input_lengths(rows: TextDataset, joins_pairs: bool) -> list[int]:
     """Tokens of each row's input: of a pair the longer text, or both, which share a [CLS]."""
     if joins_pairs and rows.texts_per_row == 2:
-        return [min(first + second - 1, rows.max_length) for first, second in rows.pieces()]
+        return [min(first + second - 1, rows.max_length) for first, second in rows.tokens()]
     return rows.lengths()
 
 

@@ -23,7 +23,7 @@ from scipy.special import erf
 from tqdm import tqdm
 
 from config import BertConfig
-from tokenizer import WordPieces, read_vocabulary
+from tokenizer import BertTokenizer, read_vocabulary
 from training.cli.flags import OneLineParser
 from training.files.course_files import trained_names
 from training.files.errors import InputError, reader_left, values_of
@@ -210,7 +210,7 @@ class Model(NamedTuple):
     folder: Path
     config: BertConfig
     weights: dict[str, np.ndarray]
-    words: WordPieces
+    words: BertTokenizer
 
 
 def load(name: str | None) -> Model:
@@ -223,7 +223,7 @@ def load(name: str | None) -> Model:
     ids = np.zeros((1, 1), int)
     with values_of(f"{folder} holds no BERT of the shape in config.json", "write it again"):
         forward(weights, config, ids, ids + 1)
-    return Model(folder, config, weights, WordPieces(*read_vocabulary(folder)))
+    return Model(folder, config, weights, BertTokenizer(*read_vocabulary(folder)))
 
 
 def print_step(name: str, value: np.ndarray, role: str) -> None:
@@ -232,7 +232,7 @@ def print_step(name: str, value: np.ndarray, role: str) -> None:
     print(f"{name:<20} {value.shape!s:<18} {first:<26} {role}")
 
 
-def encode(texts: Sequence[str], words: WordPieces, config: BertConfig) -> list[list[int]]:
+def encode(texts: Sequence[str], words: BertTokenizer, config: BertConfig) -> list[list[int]]:
     """The ids of [CLS] text [SEP] for each text, cut to what the model has positions for."""
     limit = min(MAX_TOKENS, config.max_position_embeddings)
     rows = [words.text_to_ids(text) for text in texts]

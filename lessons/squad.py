@@ -47,7 +47,7 @@ def align(tokenizer: BertTokenizer, text: str) -> Tokens:
     ids, bounds, at = [], [], 0
     for word in split_at_punctuation(plain):
         at = plain.index(word, at)  # only white space lies before it
-        word_ids = tokenizer.word_pieces.wordpiece(word)
+        word_ids = tokenizer.wordpiece(word)
         # ## is not in the text
         lengths = [len(tokenizer.pieces[i]) - 2 * (n > 0) for n, i in enumerate(word_ids)]
         if word_ids == [tokenizer.unk_token_id]:

@@ -200,3 +200,36 @@ def stir(model: nn.Module, spread: float = 0.1) -> nn.Module:
         for parameter in model.parameters():
             parameter.add_(spread * torch.randn_like(parameter))
     return model.eval()
+
+
+# Pieces of a vocabulary, and texts for it, that tokenizers trip over
+ODD_WORDS = """the a movie was good bad un ##want ##ed ##able runn ##ing he said do not n't 's 've
+    'm 're cafe resume uber naive istanbul ##i σοφος σοφοσ 中 文 日 ☃ 😀 ##😀 ß ss … — “ ” $ + ^ ` ~
+    | < > = [ ] # : ; ( ) / \\ ##' ##. mask sep cls ... 'tis""".split()
+
+ODD_TEXTS = [
+    "",
+    " ",
+    "The movie was good.",
+    "  unwanted\t\tmovies\n\nrunning \r ",
+    "I can't, won't; don't!  (it's \"bad\")...",
+    "Café résumé ÜBER naïve Ångström a\u0301e\u0323\u0308",
+    "中文movie日本語のテスト 한국어 ㄱ",
+    "\U00020000\U0002a700\uf900\u3400x\u9fff\U0002ceb0",
+    "good😀movie 👩‍👩‍👧 ☃️ 🇩🇪",
+    "a\x00b\x01c\x7fd\x80e\ufffdf\ufeffg\u00adh",
+    "a\x0bb\x0cc\x1cd\x1de\x1ef\x1fg",
+    "a\u0085b\u2028c\u2029d\u00a0e\u200bf\u3000g\u1680h\u202fi\u180ej\u2060k",
+    "[MASK] the [SEP] [CLS] [PAD] [UNK]",
+    "the[MASK]movie[SEP]. x[CLS][CLS]y [mask] [ MASK ] [[MASK]] [MASK",
+    "[MA\x0bSK] [MA\u00adSK] [MÁSK] [MA\x85SK] ［MASK］",
+    "a" * 99 + " " + "a" * 100 + " " + "a" * 101 + " " + "good" * 100,
+    "á" * 100 + " " + "a\u0301" * 60 + " " + "中" * 120 + " " + "!" * 120 + "a" * 100 + ".",
+    "ΣΟΦΟΣ σοφος ΌΣΟΣ",
+    "İstanbul ISTANBUL ıIiİ I\u0307",
+    "ß ẞ STRASSE Ǆ ǅ ﬁ ﬀ ½ ² Ⅷ ⓐ",
+    "$5 + 3 = 8^2 ~ `x` | <br /> a_b #tag @me 100% \\n",
+    "“quoted” ‘single’ — – … ‽ · • № ™ ° § ¶ ¿¡",
+    "नमस्ते हिन्दी বাংলা ไทย עִבְרִית العَرَبِيَّة",
+    "\ue000\U000f0000\u0378\U000e0001",
+]

@@ -10,7 +10,6 @@ products, not pow(), and matrix products are sums, so every machine writes the s
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,9 @@ from checks.part1.adamw_cases import CASES, ORDERS, REFERENCE, Case, gradient, s
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.writing import atomic_write
+
+DEFAULTS = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-6}
+DEFAULTS |= {"weight_decay": 0.0, "correct_bias": True}
 
 
 class Parameter:
@@ -31,23 +33,16 @@ class Parameter:
         self.v = np.zeros_like(self.theta)
         self.powers = [1.0, 1.0]
 
-    def step(
-        self,
-        grad: np.ndarray,
-        order: str,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-6,
-        weight_decay: float = 0.0,
-        correct_bias: bool = True,
-    ) -> None:
+    def step(self, grad: np.ndarray, order: str, **settings) -> None:
         """Kingma & Ba 2015, algorithm 1 and the remark under it; Loshchilov & Hutter 2019."""
-        beta1, beta2 = betas
+        setting = DEFAULTS | settings
+        lr, eps, weight_decay = setting["lr"], setting["eps"], setting["weight_decay"]
+        beta1, beta2 = setting["betas"]
         self.powers = [self.powers[0] * beta1, self.powers[1] * beta2]
         self.m = beta1 * self.m + (1 - beta1) * grad
         self.v = beta2 * self.v + (1 - beta2) * grad**2
         rate = lr
-        if correct_bias:
+        if setting["correct_bias"]:
             rate = lr * np.sqrt(1 - self.powers[1]) / (1 - self.powers[0])
         update = rate * self.m / (np.sqrt(self.v) + eps)
         if order == "before":
@@ -104,7 +99,7 @@ def main() -> None:
     """Write the file."""
     parser = OneLineParser(description="Write the references of optimizer_test.py.")
     parser.add_argument("--out", type=Path, default=REFERENCE, help="(default: %(default)s)")
-    args: argparse.Namespace = parser.parse_args()
+    args = parser.parse_args()
     with atomic_write(args.out, "wb") as file:
         np.save(file, make_reference(), allow_pickle=False)
     print(f"{args.out}: {len(CASES)} cases and the published protocol")

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from running import assert_refused, load_script, succeeded
+from running import succeeded
 
+from data import convert as script
 from datasets import load_data, load_pairs
 
 
 @pytest.fixture
 def convert(run_script_here):
     """A function that runs the script with a command line."""
-    script = load_script("data/convert.py")
     return lambda *arguments: run_script_here(script, *arguments)
 
 
@@ -63,9 +63,6 @@ def test_the_reviews_as_their_authors_pack_them(convert, reviews, tmp_path):
     for name in SPLITS:
         first, second = (tmp_path / out / f"{name}.csv" for out in "ab")
         assert first.read_bytes() == second.read_bytes()
-    (packed / "test" / "pos").rename(packed / "test" / "positive")
-    done = convert("imdb", packed, "--out", tmp_path / "c")
-    assert_refused(done, "texts in test/neg and test/pos", code=1)
 
 
 SPLITS = {"train": 108, "dev": 12, "test": 40}
@@ -98,31 +95,6 @@ def test_few_labels_are_a_sample(convert, tmp_path):
     first = (tmp_path / "few/train-10.csv").read_bytes()
     succeeded(convert("few", whole, "--rows", 10, "--out", tmp_path / "few", "--seed", 1))
     assert (tmp_path / "few/train-10.csv").read_bytes() != first
-    done = convert("few", whole, "--rows", 61, "--out", tmp_path / "more")
-    assert_refused(done, "train.csv has 60 rows; give as --rows how many", code=1)
-
-
-FAULTS = [  # a file, its text, the kind and further flags, what is said
-    (
-        "train.tsv",
-        "sentence\tlabel\nfine\t2\n",
-        "sst2",
-        "has the label '2', not an integer from 0 to 1",
-    ),
-    ("snli_1.0_dev.jsonl", '{"sentence1": null}', "snli", "snli_1.0_dev.jsonl"),
-    ("q.csv", "id,sentence,label\na,x,1\n", "few --rows 1", "lacks the column id"),
-]
-
-
-@pytest.mark.parametrize(("name", "text", "kind", "says"), FAULTS)
-def test_what_is_wrong_is_one_line(convert, tmp_path, name, text, kind, says):
-    (tmp_path / "in").mkdir()
-    for file in (name, name.replace("dev", "test")):
-        (tmp_path / "in" / file).write_text(text)
-    kind, *flags = kind.split()
-    source = tmp_path / "in" / ("" if kind in ("sst2", "snli") else name)
-    assert_refused(convert(kind, source, "--out", tmp_path / "out", *flags), says)
-    assert not (tmp_path / "out").exists()
 
 
 LABELS = ["neutral", "-", "entailment", "contradiction"]
@@ -141,37 +113,23 @@ def test_relations(convert, tmp_path):
     rows = load_pairs(tmp_path / "nli-train.csv", "train", "relation", 3)
     assert [row[2:] for row in rows] == [(1, "dev-0"), (2, "dev-1"), (0, "dev-2")]
     assert rows[1][0] == "s1 dev 2 ."
-    with (folder / "s2.test").open("a") as file:
-        file.write("one more\n")
-    message = "s1, s2 and labels.test differ in length"
-    assert_refused(convert("snli", folder, "--out", tmp_path), message, code=1)
 
 
 def test_relations_as_their_authors_pack_them(convert, tmp_path):
-    for name in (
-        "snli_1.0_train",
-        "snli_1.0_dev",
-        "multinli_1.0_train",
-        "multinli_1.0_dev_matched",
-    ):
-        rows = [
-            {"gold_label": label, "sentence1": f'"{i} a', "sentence2": name}
-            for i, label in enumerate(LABELS)
-        ]
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (tmp_path / f"{name}.jsonl").write_text(text, "utf-8-sig")
-    for kind, second in (("snli", "snli_1 .0_dev"), ("multinli", "multinli_1 .0_dev_matched")):
+    for kind, dev in (("snli", "snli_1.0_dev"), ("multinli", "multinli_1.0_dev_matched")):
+        for split in (dev, f"{kind}_1.0_train"):
+            pairs = [{"sentence1": f'"{i} a', "sentence2": split} for i in range(4)]
+            rows = [pair | {"gold_label": label} for pair, label in zip(pairs, LABELS, strict=True)]
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            (tmp_path / f"{split}.jsonl").write_text(text, "utf-8-sig")
         succeeded(convert(kind, tmp_path, "--out", tmp_path / kind))
         pairs = load_pairs(tmp_path / kind / "nli-dev.csv", "train", "relation", 3)
+        second = dev.replace(".", " .")
         assert pairs == [
             ('"0 a', second, 1, "dev-0"),
             ('"2 a', second, 2, "dev-1"),
             ('"3 a', second, 0, "dev-2"),
         ]
-    (tmp_path / "snli_1.0_dev.jsonl").write_text("{")
-    assert_refused(
-        convert("snli", tmp_path, "--out", tmp_path), "dev.jsonl, line 1 is not valid JSON", code=1
-    )
 
 
 def test_texts_alone(convert, tmp_path):
@@ -198,13 +156,9 @@ def test_quora_is_cut_so_that_no_question_is_in_both(tmp_path, convert):
     train, dev = ({question for row in part for question in row[:2]} for part in parts)
     assert not train & dev
     assert 20 <= len(parts[1]) <= 40
-    names = {"sentence1": "question1", "sentence2": "question2"}
-    own = rows.rename(columns=names).assign(qid1="7", qid2="8", is_duplicate="1")
+    names = {"sentence1": "question1", "sentence2": "question2"}  # as Quora's own file has them
+    own = rows.rename(columns=names).assign(qid1="7", is_duplicate="1")
     own.to_csv(tmp_path / "own.tsv", sep="\t", index=False)
     succeeded(convert("quora", tmp_path / "own.tsv", "--out", tmp_path / "own"))
-    for split in ("train", "dev"):
-        name = f"quora-small-{split}.csv"
-        theirs = load_pairs(tmp_path / "own" / name, split, "is_duplicate")
-        assert theirs == load_pairs(tmp_path / name, split, "is_duplicate")
-    rows.drop(columns="is_duplicate").to_csv(tmp_path / "bad.csv", sep="\t")
-    assert_refused(convert("quora", tmp_path / "bad.csv", "--out", tmp_path), "is_duplicate")
+    theirs = load_pairs(tmp_path / "own" / "quora-small-dev.csv", "dev", "is_duplicate")
+    assert theirs == parts[1]

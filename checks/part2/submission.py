@@ -46,22 +46,12 @@ def check_readme(path: Path) -> list[str]:
     return []
 
 
-def find_ai_card(given: str | None) -> Path:
-    """The AI-usage card: ``given``, or the one PDF of the current folder.
-
-    Raises:
-        InputError: no such file, no PDF, or several to choose from.
-    """
-    remedy = "hand in the AI-usage card as a PDF, named by --ai_card PATH"
-    here = sorted(path for path in Path(".").iterdir() if path.is_file())
-    cards = [Path(given)] if given else [path for path in here if path.suffix.lower() == ".pdf"]
-    if not cards:
-        raise InputError(f"no PDF in this folder; {remedy}")
-    if len(cards) > 1:
-        raise InputError(f"several PDFs ({', '.join(map(str, cards))}); {remedy}")
-    if not cards[0].is_file():
-        raise InputError(f"{cards[0]} is missing; {remedy}")
-    with cards[0].open("rb") as file:
-        if file.read(5) != b"%PDF-":
-            raise InputError(f"{cards[0]} is not a PDF, despite its name; {remedy}")
+def find_ai_card() -> Path:
+    """The AI-usage card: the one PDF of the current folder; InputError where there is not one."""
+    cards = sorted(path for path in Path(".").glob("*.*") if path.suffix.lower() == ".pdf")
+    if len(cards) != 1:
+        what = f"{len(cards)} PDFs in this folder" if cards else "no PDF in this folder"
+        raise InputError(f"{what}; put the AI-usage card there, as the only PDF")
+    if not cards[0].is_file() or not cards[0].read_bytes().startswith(b"%PDF-"):
+        raise InputError(f"{cards[0]} is not a PDF, despite its name; hand in the card as a PDF")
     return cards[0]

@@ -11,7 +11,6 @@ from running import assert_same_tensors, one_line_error
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from base_bert import read_weights
 from bert import BertModel
 
 SAFETENSORS, BIN = "model.safetensors", "pytorch_model.bin"
@@ -35,7 +34,8 @@ def checkpoint(folder, model: BertModel, tensors=None, file: str = SAFETENSORS):
     return folder
 
 
-def assert_same_parameters(loaded: nn.Module, model: nn.Module):
+def assert_loads_as(model: nn.Module, folder) -> None:
+    loaded = BertModel.from_pretrained(folder)
     assert_same_tensors(loaded.state_dict(), model.state_dict())
 
 
@@ -51,12 +51,11 @@ def refused(folder, *facts: str) -> None:
 
 def old_names(tensors):
     """TensorFlow's gamma and beta, as the first converted checkpoints had them."""
-    return {
-        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
-            "LayerNorm.bias", "LayerNorm.beta"
-        ): tensor
-        for name, tensor in tensors.items()
-    }
+    renamed = {}
+    for name, tensor in tensors.items():
+        name = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+        renamed[name.replace("LayerNorm.bias", "LayerNorm.beta")] = tensor
+    return renamed
 
 
 # DistributedDataParallel, torch.compile, a task's model, sentence-transformers
@@ -70,8 +69,7 @@ def test_files_prefixes_and_old_names(tmp_path, model, capsys, file, prefix, ren
     tensors = rename(model.to_hf_weights())
     assert any("gamma" in name for name in tensors) == (rename is old_names)
     folder = checkpoint(tmp_path, model, {prefix + k: v for k, v in tensors.items()}, file)
-    loaded = BertModel.from_pretrained(str(folder))
-    assert_same_parameters(loaded, model)
+    assert_loads_as(model, str(folder))
     assert "weights:" not in capsys.readouterr().out  # nothing missing, nothing left aside
 
 
@@ -100,21 +98,16 @@ def test_shards_saved_by_transformers_are_read(tmp_path):
     shard = min(tmp_path.glob("model-*.safetensors"))
     shard.unlink()
     refused(tmp_path, str(shard))
-    for broken in ("{", '{"weight_map": [1]}'):
-        index.write_text(broken, encoding="utf-8")
-        refused(tmp_path, str(index))
+    index.write_text('{"weight_map": [1]}', encoding="utf-8")
+    refused(tmp_path, str(index))
 
 
-def test_shards_of_pickles_are_read(tmp_path, model):
+def test_an_index_of_pickles_is_read(tmp_path, model):
     folder = checkpoint(tmp_path, model, file=BIN)
-    (folder / BIN).unlink()
-    shards = {name: f"pytorch_model-{i % 2}.bin" for i, name in enumerate(model.to_hf_weights())}
-    for shard in set(shards.values()):
-        tensors = {name: t for name, t in model.to_hf_weights().items() if shards[name] == shard}
-        torch.save(tensors, folder / shard)
-    text = json.dumps({"weight_map": shards})
-    (folder / f"{BIN}.index.json").write_text("\ufeff" + text, encoding="utf-8")
-    assert_same_parameters(BertModel.from_pretrained(folder), model)
+    (folder / BIN).rename(folder / "part-1.bin")
+    index = {"weight_map": dict.fromkeys(model.to_hf_weights(), "part-1.bin")}
+    (folder / f"{BIN}.index.json").write_text(json.dumps(index), encoding="utf-8")
+    assert_loads_as(model, folder)
 
 
 def test_heads_are_left_aside_in_one_line(tmp_path, model, capsys):
@@ -122,10 +115,10 @@ def test_heads_are_left_aside_in_one_line(tmp_path, model, capsys):
     tensors = {f"bert.{name}": tensor for name, tensor in model.to_hf_weights().items()}
     tensors["bert.embeddings.position_ids"] = torch.arange(64)[None]  # known, not worth a word
     tensors |= {f"cls.{name}": torch.zeros(2) for name in heads}
-    loaded = BertModel.from_pretrained(checkpoint(tmp_path, model, tensors))
-    assert_same_parameters(loaded, model)
+    assert_loads_as(model, checkpoint(tmp_path, model, tensors))
     (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("weights:")]
-    assert line.endswith("does not have them: cls (3 tensors)")
+    assert "3 tensors" in line
+    assert line.endswith("(cls)")
 
 
 def test_a_missing_pooler_is_warned_of_and_the_rest_loaded(tmp_path, model, capsys):
@@ -135,70 +128,47 @@ def test_a_missing_pooler_is_warned_of_and_the_rest_loaded(tmp_path, model, caps
     assert "no pooler" in line
     assert loaded.pooler_dense.weight.std() > 0.01
     loaded.pooler_dense.load_state_dict(model.pooler_dense.state_dict())
-    assert_same_parameters(loaded, model)
+    assert_same_tensors(loaded.state_dict(), model.state_dict())
 
 
 # ---------------------------------------------------------------------------------------------
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("changed", "config"),
-    [
-        ({"encoder.layer.1.attention.self.key.bias": None}, {}),
-        (None, {}),
-        ({"pooler.dense.weight": torch.zeros(32, 31)}, {}),
-        ({}, {"vocab_size": 101}),
-    ],
-    ids=["one missing", "all missing", "wrong shape", "other config"],
-)
-def test_tensors_that_do_not_fit(tmp_path, model, message, changed, config):
-    tensors = {"other.weight": torch.zeros(2)}
-    if changed is not None:
-        tensors = model.to_hf_weights() | changed
-        tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    folder = checkpoint(tmp_path, model, tensors)
-    values = json.loads((folder / "config.json").read_text(encoding="utf-8")) | config
-    (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
-    with one_line_error(str(folder)) as caught:
-        BertModel.from_pretrained(folder)
-    message(str(caught.value))
-
-
-@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.float8_e4m3fn], ids=str)
-@pytest.mark.parametrize(
-    "name", ["encoder.layer.0.output.dense.weight", "classifier.weight", "pooler.dense.bias"]
-)
-def test_quantized_weights_are_refused(tmp_path, model, dtype, name):
-    tensors = model.to_hf_weights() | {"classifier.weight": torch.ones(3, 32)}
-    tensors[name] = tensors[name].to(dtype)
-    refused(checkpoint(tmp_path, model, tensors), f"{name} is ", "quantized")
-
-
+LAST = "encoder.layer.1.output.LayerNorm.bias"
 QUERY = "encoder.layer.0.attention.self.query.weight"
-MISREAD = {
-    "holds nan": lambda tensors: tensors[QUERY].fill_(float("nan")),
-    "is complex64": lambda tensors: tensors.update({QUERY: tensors[QUERY].to(torch.complex64)}),
-}
 
 
-@pytest.mark.parametrize("fact", MISREAD)
-def test_weights_that_would_be_misread(tmp_path, model, fact):
+@pytest.mark.parametrize(
+    ("name", "change", "fact"),
+    [
+        (LAST, None, f"lacks 1 of BERT's tensors, such as {LAST}"),
+        (
+            "pooler.dense.weight",
+            lambda old: old[:, :31],
+            "pooler.dense.weight is (32, 31), the config says (32, 32)",
+        ),
+        (QUERY, lambda old: old.fill_(float("nan")), f"{QUERY} holds nan"),
+        (QUERY, lambda old: old.to(torch.complex64), f"{QUERY} is complex64"),
+        (QUERY, lambda old: old.to(torch.int8), f"{QUERY} is int8"),
+        ("pooler.dense.bias", lambda old: old.to(torch.float8_e4m3fn), "is float8_e4m3fn"),
+        ("classifier.weight", lambda _: torch.ones(3, 32, dtype=torch.uint8), "is uint8"),
+    ],
+)
+def test_tensors_that_do_not_fit(tmp_path, model, name, change, fact):
     tensors = model.to_hf_weights()
-    MISREAD[fact](tensors)
+    old = tensors.pop(name, None)
+    tensors |= {} if change is None else {name: change(old)}
     refused(checkpoint(tmp_path, model, tensors, file=BIN), str(tmp_path), fact)
 
 
-@pytest.mark.parametrize("file", [SAFETENSORS, BIN, "legacy"])
-@pytest.mark.parametrize("kept", [0, 100, -1])
-def test_a_truncated_file(tmp_path, model, file, kept):
-    folder = checkpoint(tmp_path, model, file=BIN if file == "legacy" else file)
-    path = folder / (BIN if file == "legacy" else file)
-    if file == "legacy":  # .bin before torch 1.6: a bare pickle, then the numbers
-        torch.save(model.to_hf_weights(), path, _use_new_zipfile_serialization=False)
-    BertModel.from_pretrained(folder)  # whole, it is read
-    path.write_bytes(path.read_bytes()[:kept])
-    refused(folder, str(path))
+@pytest.mark.parametrize("file", [SAFETENSORS, BIN])
+def test_a_truncated_file(tmp_path, model, file):
+    folder = checkpoint(tmp_path, model, file=file)
+    (folder / file).write_bytes((folder / file).read_bytes()[:-1])
+    refused(folder, str(folder / file))
+    (folder / file).unlink()
+    refused(folder, str(folder), SAFETENSORS, BIN)
 
 
 @pytest.mark.parametrize("bare", [True, False], ids=["pickle", "torch.save"])
@@ -212,17 +182,6 @@ def test_a_malicious_pickle_is_not_executed(tmp_path, model, bare):
         torch.save(payload, folder / BIN)
     refused(folder, str(folder / BIN), "holds more than tensors")
     assert not trace.exists()
-    with (folder / BIN).open("rb") as file:  # the trap does work where nobody looks
-        torch.load(file, weights_only=False) if not bare else pickle.load(file)
-    assert trace.is_dir()
-
-
-def test_a_bin_that_holds_other_things(tmp_path, model):
-    folder = checkpoint(tmp_path, model, file=BIN)
-    (folder / BIN).write_text("<html>404</html>", encoding="utf-8")
-    refused(folder, str(folder / BIN))
-    (folder / BIN).unlink()
-    refused(folder, str(folder), SAFETENSORS, BIN)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -252,9 +211,8 @@ def test_transformers_loads_what_we_save(tmp_path, model, precision):
     for name in ("last_hidden_state", "pooler_output"):
         torch.testing.assert_close(mine[name], reference[name], atol=1e-6, rtol=0)
     loaded = BertModel.from_pretrained(tmp_path).to(precision)
-    assert_same_parameters(loaded, model.float().to(precision))
-    names = dict(theirs.named_parameters()).keys()
-    assert load_file(tmp_path / SAFETENSORS).keys() == names == read_weights(tmp_path).keys()
+    assert_same_tensors(loaded.state_dict(), model.float().to(precision).state_dict())
+    assert load_file(tmp_path / SAFETENSORS).keys() == dict(theirs.named_parameters()).keys()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -280,16 +238,13 @@ class WithKeywords(BertModel):
 
     def __init__(self, config, positional=None, *, labels=2, scale=1.0):
         super().__init__(config)
-        self.head = nn.Linear(config.hidden_size, labels)
-        self.positional, self.scale = positional, scale
+        self.own = (positional, labels, scale)
 
 
 def test_a_subclass_s_keywords_go_to_its_init(tmp_path, model):
     folder = checkpoint(tmp_path, model)
     loaded = WithKeywords.from_pretrained(folder, "first", labels=7, option="finetune")
     assert isinstance(loaded, WithKeywords)
-    assert loaded.head.out_features == 7
-    assert (loaded.positional, loaded.scale) == ("first", 1.0)
+    assert loaded.own == ("first", 7, 1.0)
     assert loaded.config.option == "finetune"
     assert not hasattr(loaded.config, "labels")
-    assert torch.equal(loaded.word_embedding.weight, model.word_embedding.weight)

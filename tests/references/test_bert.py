@@ -8,24 +8,17 @@ import pytest
 import torch
 import transformers
 from factories import ROOT, tiny_config
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 
-from base_bert import BertPreTrainedModel, weight_names
-from bert import BertLayer, BertModel, BertSelfAttention
+from base_bert import weight_names
+from bert import BertModel, BertSelfAttention
 from config import BertConfig
 from tokenizer import BertTokenizer
 
 CONFIGS = {
     "narrow heads": {"num_attention_heads": 12, "hidden_size": 24, "intermediate_size": 17},
     "deep": {"num_hidden_layers": 5, "vocab_size": 41, "max_position_embeddings": 23},
-    "three segments, another eps": {
-        "type_vocab_size": 3,
-        "layer_norm_eps": 1e-5,
-        "pad_token_id": 7,
-        "initializer_range": 0.3,
-    },
+    "other": {"type_vocab_size": 3, "layer_norm_eps": 1e-5, "pad_token_id": 7},
 }
 
 
@@ -97,20 +90,14 @@ def test_outputs_and_all_gradients_are_those_of_transformers(values, precision, 
         assert mine is not None, f"{our_name} got no gradient"
         # in float32 a sum that almost cancels is as exact as its terms are large, on any machine
         rounding = 1e-7 + 1e-4 * reference.abs().max().item()
-        torch.testing.assert_close(
-            mine,
-            reference,
-            rtol=0,
-            atol=rounding if precision == torch.float32 else 1e-10,
-            msg=lambda text, name=our_name: f"{name}: {text}",
-        )
+        near = rounding if precision == torch.float32 else 1e-10
+        torch.testing.assert_close(mine, reference, rtol=0, atol=near)
 
 
 SENTENCES = [
     "A quiet, generous film that trusts its audience.",
     "No.",
     "The second half drags (badly!), and the jokes were old in 1987; still, I didn't hate it.",
-    "Where can I learn to cook Thai food in Zürich?",
 ]
 
 
@@ -121,41 +108,27 @@ def test_a_pretrained_model_gives_what_transformers_gives(offline_model, precisi
     theirs = transformers.BertModel.from_pretrained(
         offline_model, attn_implementation="eager", dtype=precision
     ).eval()
-    single = tokenizer(SENTENCES, padding=True, truncation=True, return_tensors="pt")
-    pairs = tokenizer(SENTENCES, SENTENCES[::-1], padding=True, return_tensors="pt")
-    # What stands at padding amplifies float32's rounding in this model, in transformers' and in
-    # ours alike: each is some 5e-5 away from its own float64 there, and 4e-6 at tokens.
+    batch = tokenizer(SENTENCES, SENTENCES[::-1], padding=True, return_tensors="pt")
+    # At padding this model amplifies float32's rounding, in transformers' and in ours alike: each
+    # is some 5e-5 away from its own float64 there, and 4e-6 at tokens.
     exact = precision == torch.float64
-    tolerance = 1e-10 if exact else 1e-5
-    assert pairs["token_type_ids"].any()
-    names = ("input_ids", "attention_mask", "token_type_ids")
-    for batch in (
-        {name: pairs[name] for name in names},
-        {name: single[name] for name in names[:2]},
-    ):
-        assert_same_outputs(ours, theirs, batch, tolerance, at_padding=exact)
+    assert_same_outputs(ours, theirs, batch, 1e-10 if exact else 1e-5, at_padding=exact)
 
 
 # ---------------------------------------------------------------------------------------------
 # Properties
 
 
-@settings(max_examples=15, deadline=None)
-@given(
-    ids=st.lists(st.integers(1, 99), min_size=1, max_size=12),
-    padding=st.integers(0, 12),
-    filler=st.integers(0, 99),
-)
-def test_padding_changes_nothing(ids, padding, filler):
+@pytest.mark.parametrize("filler", [0, 7])
+def test_padding_changes_nothing(filler):
     torch.manual_seed(0)
     model = BertModel(tiny_config()).double().eval()
-    alone = torch.tensor([ids])
-    padded = torch.tensor([ids + [filler] * padding])
-    mask = torch.tensor([[1] * len(ids) + [0] * padding])
+    alone = torch.tensor([[2, 30, 31, 3]])
+    padded = nn.functional.pad(alone, (0, 5), value=filler)
+    mask = nn.functional.pad(torch.ones_like(alone), (0, 5))
     with torch.no_grad():
-        short = model(alone, torch.ones_like(alone))
-        long = model(padded, mask)
-    visible = long["last_hidden_state"][:, : len(ids)]
+        short, long = model(alone, torch.ones_like(alone)), model(padded, mask)
+    visible = long["last_hidden_state"][:, :4]
     torch.testing.assert_close(visible, short["last_hidden_state"], atol=1e-12, rtol=0)
     torch.testing.assert_close(long["pooler_output"], short["pooler_output"], atol=1e-12, rtol=0)
 
@@ -182,24 +155,13 @@ def test_every_dropout_is_used():
 def test_names_shapes_and_attributes():
     config = tiny_config()
     model = BertModel(config)
-    layer = model.bert_layers[0]
-    attention = layer.self_attention
-    assert isinstance(model, BertPreTrainedModel)
-    assert isinstance(layer, BertLayer)
-    for module, names in (
-        (
-            model,
-            "word_embedding pos_embedding tk_type_embedding embed_layer_norm embed_dropout "
-            "bert_layers pooler_dense pooler_af",
-        ),
-        (
-            layer,
-            "self_attention attention_dense attention_layer_norm attention_dropout interm_dense "
-            "interm_af out_dense out_layer_norm out_dropout",
-        ),
-        (attention, "query key value dropout"),
-    ):
-        assert {name for name, _ in module.named_children()} == set(names.split())
+    attention = model.bert_layers[0].self_attention
+    names = """word_embedding pos_embedding tk_type_embedding embed_layer_norm embed_dropout
+        bert_layers pooler_dense pooler_af self_attention attention_dense attention_layer_norm
+        attention_dropout interm_dense interm_af out_dense out_layer_norm out_dropout
+        query key value dropout"""
+    children = {name.rpartition(".")[2] for name, _ in model.named_modules()} - {"", "0", "1"}
+    assert children == {*names.split()}
     assert model.word_embedding.padding_idx == config.pad_token_id
     assert not model.word_embedding.weight[config.pad_token_id].any()
     assert (model.config, model.name_or_path) == (config, config.name_or_path)
@@ -207,6 +169,15 @@ def test_names_shapes_and_attributes():
     assert model.half().dtype == torch.float16
     sizes = ("num_attention_heads", "attention_head_size", "all_head_size")
     assert [getattr(attention, size) for size in sizes] == [4, 8, 32]
+
+
+def test_weights_are_initialised_as_bert_was():
+    torch.manual_seed(0)
+    for name, parameter in BertModel(tiny_config(initializer_range=0.3)).named_parameters():
+        if "bias" in name or "norm.weight" in name:
+            assert (parameter == ("weight" in name)).all(), name
+        else:
+            assert 0.25 < parameter.std() < 0.35, name
 
 
 def test_attention_takes_the_key_first():
