@@ -2,7 +2,6 @@
 
     python lessons/grammar.py --model books               2,300 pairs of Zorro, which ship
     python lessons/grammar.py --pairs zorro --each 500    from all of it, in $MINBERT_DATA/grammar
-    python lessons/grammar.py --pairs blimp --each 30     BLiMP, from the same folder
     python lessons/grammar.py --pairs mine.txt --show 5
 
 A minimal pair is two sentences that differ in one point of grammar. A file of pairs has a sentence
@@ -15,7 +14,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -33,13 +31,12 @@ from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
-from training.files.errors import InputError, values_of
+from training.files.errors import InputError
 from training.files.hub import OWN_MODEL, find_model
-from training.files.texts import parse_json, read_text
+from training.files.texts import read_text
 from training.loop.progress import progress_bar
 
 SAMPLE = ROOT / "data" / "grammar" / "zorro-sample"
-SUITES = {"zorro": "zorro", "blimp": "blimp/BLiMP.zip"}  # in $MINBERT_DATA/grammar
 COUNTS = "unigrams.txt"  # in a model's folder: how often each token is in its text
 ROWS = 128  # that are computed together
 SEED = 11711  # of what --each draws
@@ -56,13 +53,11 @@ class Pair(NamedTuple):
 
 
 def read_pairs(name: str | None) -> list[Pair]:
-    """The pairs of a suite, of a folder or of a file; those that ship if no name is given."""
+    """The pairs of all of Zorro, of a folder or of a file; those that ship if no name is given."""
     path = Path(name) if name else SAMPLE
-    if name in SUITES:
-        path = Path(os.environ.get("MINBERT_DATA") or ROOT / "data") / "grammar" / SUITES[name]
-    if path.suffix == ".zip":
-        pairs = read_blimp(path)
-    elif path.is_dir():  # of files PHENOMENON-PARADIGM.txt
+    if name == "zorro":
+        path = Path(os.environ.get("MINBERT_DATA") or ROOT / "data") / "grammar" / "zorro"
+    if path.is_dir():  # of files PHENOMENON-PARADIGM.txt
         files = [(file, file.stem.rpartition("-")[0] or file.stem) for file in path.glob("*.txt")]
         pairs = [pair for file, about in sorted(files) for pair in read_file(file, about)]
     else:
@@ -81,23 +76,6 @@ def read_file(path: Path, phenomenon: str) -> list[Pair]:
         raise InputError(f"{path}: {what}; write a sentence a line: {remedy}")
     pairs = zip(lines[::2], lines[1::2], strict=True)
     return [Pair(phenomenon, path.stem, bad, good) for bad, good in pairs]
-
-
-def read_blimp(path: Path) -> list[Pair]:
-    """The pairs of BLiMP.zip, which has a JSON object a line."""
-    pairs = []
-    try:
-        with values_of(f"{path} is not BLiMP.zip"), zipfile.ZipFile(path) as archive:
-            # other files are what macOS adds to a zip
-            names = [name for name in archive.namelist() if name.startswith("data/")]
-            for name in sorted(name for name in names if name.endswith(".jsonl")):
-                for line in archive.read(name).decode().splitlines():
-                    row = parse_json(line, f"{path}: a line of {name}")
-                    texts = row["sentence_bad"].strip(), row["sentence_good"].strip()
-                    pairs.append(Pair(row["linguistics_term"], row["UID"], *texts))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); set MINBERT_DATA") from error
-    return pairs
 
 
 def draw(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
@@ -245,7 +223,7 @@ def main() -> None:
     parser = OneLineParser(prog="grammar.py", description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name or folder")
-    add("--pairs", help="zorro, blimp, or a file or folder of pairs")
+    add("--pairs", help="zorro, or a file or folder of pairs")
     add("--each", type=positive_int, help="draw at most that many pairs of each paradigm")
     add("--show", type=positive_int, help="print that many of the worst pairs")
     add("--no_masks", action="store_true", help="score as BabyBERTa does: one pass, nothing hidden")
