@@ -5,9 +5,9 @@
         --context 'Ada Lovelace was born in London.' --checkpoint predictions/squad
     python lessons/question_answering.py --evaluate FILE --checkpoint predictions/squad
 
-Files are SQuAD's (version 1.1) JSON; without --train those of $MINBERT_DATA/squad. A context that
-is too long is read in windows that overlap. The best epoch on dev is kept in the folder --out,
-which ``transformers`` loads too. The idea, and what to try: docs/question-answering.md.
+Files are SQuAD's (version 1.1) JSON. A context that is too long is read in windows that overlap.
+The best epoch on dev is kept in the folder --out, which ``transformers`` loads too. The idea, and
+what to try: docs/question-answering.md.
 
 squad.py reads the files, finds each token's characters in the text, makes windows and scores
 answers; heads.py has flags, folders and the head's weights.
@@ -33,14 +33,13 @@ from lessons.heads import BertWithHead, HeadFlags, Trained, new_run, restore, ru
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import OneLineParser, flag, positive_int, standard_input
+from training.cli.flags import OneLineParser, flag, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
 from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
 from training.loop.progress import progress_bar
 
-FILES = ("squad/train-v1.1.json", "squad/dev-v1.1.json")  # of $MINBERT_DATA
 LONGEST, BEST = 30, 20  # tokens of an answer; spans considered of a window
 KEYS = ("token_ids", "attention_mask", "token_type_ids", "labels")
 # The columns of the table (headings and keys) and the curves of the page (keys and names)
@@ -199,8 +198,7 @@ def predict(args: AnswerFlags) -> None:
     """Print the three best answers and their probabilities."""
     if args.context is None:
         raise InputError("--predict needs --context, the text that holds the answer")
-    context = "\n".join(standard_input()) if args.context == "-" else args.context
-    (best,) = answer_with(args, [Question("", args.predict, context, [])])
+    (best,) = answer_with(args, [Question("", args.predict, args.context, [])])
     for text, chance in best[:3]:
         print(f"    {chance:.3f}  {' '.join(text.split())}")
 
@@ -213,14 +211,12 @@ class AnswerFlags(HeadFlags):
     epochs: int = flag(2, type=positive_int, help="passes over the training data")
     batch_size: int = flag(16, type=positive_int, help="rows per update")
     length: int = flag(384, type=positive_int, help="most tokens per row")
-    train: str | None = flag(None, path="reads", help="SQuAD's JSON ($MINBERT_DATA/squad)")
+    train: str | None = flag(None, path="reads", help="SQuAD's JSON")
     dev: str | None = flag(None, path="reads", help="the same, to choose the epoch")
     predict: str | None = flag(
         None, may_change=True, metavar="QUESTION", help="a question about --context"
     )
-    context: str | None = flag(
-        None, may_change=True, metavar="TEXT", help="the text, or - for standard input"
-    )
+    context: str | None = flag(None, may_change=True, metavar="TEXT", help="the text")
     stride: int | None = flag(
         None, type=positive_int, help="overlap of windows, in tokens (a third of --length)"
     )
@@ -231,7 +227,7 @@ def main() -> None:
     parser = OneLineParser(
         prog="lessons/question_answering.py", description="Answer questions from a context."
     )
-    run_lesson(parser, AnswerFlags(), FILES, train, evaluate, predict)
+    run_lesson(parser, AnswerFlags(), train, evaluate, predict)
 
 
 if __name__ == "__main__":
