@@ -12,7 +12,6 @@ writing, the script loads what it wrote and compares. docs/export.md explains th
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,25 +36,17 @@ from training.loop.checkpoints import save_model
 SENTENCES = ("a film to see twice .", "it is far from good", "", "unbelievable ! " * 20)
 
 
-def export_classifier(
-    checkpoint: str | Path, folder: str | Path, labels: Sequence[str] | None = None
-) -> None:
-    """Write the folder of a BertForSequenceClassification from a checkpoint of classifier.py.
-
-    ``labels`` are the names of the classes, in order; if not given, the checkpoint's own.
-    """
+def export_classifier(checkpoint: str, folder: str) -> None:
+    """Write the folder of a BertForSequenceClassification from a checkpoint of classifier.py."""
     model, config = load_model(checkpoint, torch.device("cpu"))
-    head = head_of(model)
-    labels = labels or getattr(config, "labels", None) or []
-    if labels and len(labels) != head.out_features:
-        raise InputError(f"{len(labels)} --labels for {head.out_features} classes; name them all")
     # Dropout before the head has a name of its own there, and differs from that inside BERT
     model.bert.config.classifier_dropout = config.hidden_dropout_prob
+    labels = getattr(config, "labels", None) or []
     names: dict[str, dict] = {}
     if labels:
         names["id2label"] = {str(i): label for i, label in enumerate(labels)}
         names["label2id"] = {label: i for i, label in enumerate(labels)}
-    model.bert.save_pretrained(folder, classifier=head, **names)
+    model.bert.save_pretrained(folder, classifier=head_of(model), **names)
     positions = model.bert.config.max_position_embeddings
     BertTokenizer.from_pretrained(config.model).save_pretrained(folder, positions)
 
@@ -107,32 +98,32 @@ def outputs(name: str, with_head: bool) -> Tensor:
 
     Of a folder without its head it is the pooled vectors, (B, D).
     """
-    if name.endswith(CHECKPOINT):
+    is_checkpoint = name.endswith(CHECKPOINT)
+    if is_checkpoint:
         model, config = load_model(name, torch.device("cpu"))
-        bert, name = model.bert, config.model
+        bert, tokenizer = model.bert, BertTokenizer.from_pretrained(config.model)
     else:
-        bert = BertModel.from_pretrained(name)
-        head = read_head(find_model(name)) if with_head else nn.Identity()
-
-        def model(ids: Tensor, mask: Tensor) -> Tensor:
-            return head(bert(ids, mask)["pooler_output"])
-
-    limit = bert.config.max_position_embeddings
-    batch = BertTokenizer.from_pretrained(name)(
-        list(SENTENCES), padding=True, truncation=True, max_length=limit, return_tensors="pt"
+        bert, tokenizer = BertModel.from_pretrained(name), BertTokenizer.from_pretrained(name)
+    batch = tokenizer(
+        list(SENTENCES),
+        padding=True,
+        truncation=True,
+        max_length=bert.config.max_position_embeddings,
+        return_tensors="pt",
     )
-    return model(batch.input_ids, batch.attention_mask)
+    if is_checkpoint:  # through its own forward, which may be a student's
+        return model(batch.input_ids, batch.attention_mask)
+    head = read_head(find_model(name)) if with_head else nn.Identity()
+    return head(bert(batch.input_ids, batch.attention_mask)["pooler_output"])
 
 
-def convert(source: str, to: str, labels: Sequence[str] | None) -> None:
+def convert(source: str, to: str) -> None:
     """Convert in one of the three directions, chosen by the endings of the names, and compare."""
     outward, inward = source.endswith(CHECKPOINT), to.endswith(CHECKPOINT)
     if (outward and inward) or Path(to).resolve() == Path(source).resolve():
         raise InputError("--to has to be another place, and a folder if the source is a checkpoint")
-    if labels and not outward:
-        raise InputError("--labels goes with a checkpoint as the source; a folder has its names")
     if outward:
-        export_classifier(source, to, labels)
+        export_classifier(source, to)
     elif inward:
         import_classifier(source, to)
     else:
@@ -154,10 +145,8 @@ def main() -> None:
     )
     parser.add_argument("source", help="sst-classifier.pt, a folder, or a model's name")
     parser.add_argument("--to", required=True, help="a folder, or a checkpoint: NAME.pt")
-    parser.add_argument("--labels", help="the classes' names, comma-separated: bad,good")
     args = parser.parse_args()
-    labels = [name.strip() for name in args.labels.split(",")] if args.labels else None
-    convert(args.source, args.to, labels)
+    convert(args.source, args.to)
 
 
 if __name__ == "__main__":
