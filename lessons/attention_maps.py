@@ -16,11 +16,8 @@ import base64
 import hashlib
 import inspect
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 import torch

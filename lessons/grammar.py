@@ -19,9 +19,6 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -35,6 +32,8 @@ from training.files.errors import InputError
 from training.files.hub import OWN_MODEL, find_model
 from training.files.texts import read_text
 from training.loop.progress import progress_bar
+
+ROOT = Path(__file__).resolve().parent.parent
 
 SAMPLE = ROOT / "data" / "grammar" / "zorro-sample"
 COUNTS = "unigrams.txt"  # in a model's folder: how often each token is in its text
@@ -220,7 +219,7 @@ def print_worst(pairs: Sequence[Pair], above: np.ndarray, count: int) -> None:
 
 def main() -> None:
     """Examine one model."""
-    parser = OneLineParser(prog="grammar.py", description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name or folder")
     add("--pairs", help="zorro, or a file or folder of pairs")

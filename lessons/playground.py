@@ -13,14 +13,10 @@ from __future__ import annotations
 
 import base64
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
 
 import numpy as np
 import torch
@@ -42,6 +38,8 @@ from training.files.errors import InputError
 from training.files.hub import OWN_MODEL, find_model
 from training.files.writing import write_whole
 from training.reports.page import STYLE
+
+ROOT = Path(__file__).resolve().parent.parent
 
 HERE = Path(__file__).with_suffix("")
 CHECKPOINT = ".pt"  # the ending of a checkpoint of classifier.py; anything else is a folder
@@ -240,7 +238,7 @@ def page(loaded: Loaded, name: str, code: Mapping[str, Any] | None = None) -> st
 
 def main() -> None:
     """Load a model, write its page and print its size."""
-    parser = OneLineParser(prog="playground.py", description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name, folder or checkpoint of classifier.py")
     add("--out", default="playground.html", help="the page")

@@ -15,8 +15,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import torch
 from torch import Tensor, nn
 
@@ -272,7 +270,7 @@ def load(folder: str | Path) -> Variant:
 def main() -> None:
     """Print the table, or what a checkpoint holds."""
     parser = OneLineParser(
-        prog="lessons/variants.py", description="BERT next to RoBERTa, ALBERT and DistilBERT."
+        description="BERT next to RoBERTa, ALBERT and DistilBERT.",
     )
     parser.add_argument("--load", metavar="DIR", help="say what is in a checkpoint instead")
     args = parser.parse_args()
