@@ -1,7 +1,7 @@
 """What every head of every layer attends to: an interactive page.
 
-    python lessons/attention_maps.py --text "A film to see twice."
-    python lessons/attention_maps.py --text "It never drags." --model DIR --out drags.html
+    python -m lessons.attention_maps --text "A film to see twice."
+    python -m lessons.attention_maps --text "It never drags." --model DIR --out drags.html
 
 Writes one HTML file that needs no network: point at a token, or go there with the arrow keys, to
 see what each head attends to. attention() returns the context only, so it is called again with
@@ -133,9 +133,7 @@ def page(maps: np.ndarray, tokens: Sequence[str], text: str) -> str:
 
 def main() -> None:
     """Encode one sentence, or a pair, and write the page."""
-    parser = OneLineParser(
-        prog="lessons/attention_maps.py", description="Attention of every head, to look at."
-    )
+    parser = OneLineParser(description="Attention of every head, to look at.")
     add = parser.add_argument
     add("--text", required=True, help="the sentence")
     add("--pair", help="a second sentence, read together with it")

@@ -12,7 +12,6 @@ line trains the same student on the labels only. The best epoch is kept in --out
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 

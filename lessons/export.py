@@ -11,7 +11,6 @@ writing, the script loads what it wrote and compares. docs/export.md explains th
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 

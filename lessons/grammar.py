@@ -1,8 +1,8 @@
 """A grammar exam: does a BERT find the grammatical one of two sentences more probable?
 
-    python lessons/grammar.py --model books               2,300 pairs of Zorro, which ship
-    python lessons/grammar.py --pairs zorro --each 500    from all of it, in $MINBERT_DATA/grammar
-    python lessons/grammar.py --pairs mine.txt --show 5
+    python -m lessons.grammar --model books               2,300 pairs of Zorro, which ship
+    python -m lessons.grammar --pairs zorro --each 500    from all of it, in $MINBERT_DATA/grammar
+    python -m lessons.grammar --pairs mine.txt --show 5
 
 A minimal pair is two sentences that differ in one point of grammar. A file of pairs has a sentence
 a line: odd lines are ungrammatical, each even line is the grammatical partner of the line before.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path

@@ -1,7 +1,7 @@
 """What LoRA saves, in numbers that learn and in memory, at bert-base's size (Hu et al. 2022).
 
-    python lessons/lora.py
-    python lessons/lora.py --rank 4 --batch_size 32 --length 128
+    python -m lessons.lora
+    python -m lessons.lora --rank 4 --batch_size 32 --length 128
 
 Lays out BERT with each way of fine-tuning a part of it, counts the numbers that learn and adds up
 what a training step keeps in memory. It computes nothing, and needs no weights. docs/lora.md
@@ -83,7 +83,7 @@ def print_table(config: BertConfig, rank: int, batch_size: int, length: int) -> 
 
 def main() -> None:
     """Print the table."""
-    parser = OneLineParser(prog="lessons/lora.py", description="What LoRA saves, at bert-base.")
+    parser = OneLineParser(description="What LoRA saves, at bert-base.")
     add = parser.add_argument
     add("--rank", type=positive_int, default=8)
     add("--batch_size", type=positive_int, default=16)

@@ -1,7 +1,7 @@
 """A working BERT in one HTML file: type, mask words, look inside; no server, no network.
 
-    python lessons/playground.py --model books --out playground.html
-    python lessons/playground.py --model sst-classifier.pt
+    python -m lessons.playground --model books --out playground.html
+    python -m lessons.playground --model sst-classifier.pt
 
 Takes any checkpoint of a BERT: a name, a folder, or a classifier that classifier.py has trained.
 The page has the parts that the model has: words for [MASK], or classes, or both. Its weights are

@@ -221,9 +221,7 @@ class AnswerFlags(HeadFlags):
 
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
-    parser = OneLineParser(
-        prog="lessons/question_answering.py", description="Answer questions from a context."
-    )
+    parser = OneLineParser(description="Answer questions from a context.")
     run_lesson(parser, AnswerFlags(), train, evaluate, predict)
 
 

@@ -1,7 +1,7 @@
 """RoBERTa, ALBERT and DistilBERT as small changes to our BERT, next to each other in a table.
 
-    python lessons/variants.py                     parameters at bert-base's size
-    python lessons/variants.py --load DIR          what is in a checkpoint of one of the three
+    python -m lessons.variants                     parameters at bert-base's size
+    python -m lessons.variants --load DIR          what is in a checkpoint of one of the three
 
 Each is a subclass that changes a few lines of BertModel, and reads and writes the checkpoints of
 Hugging Face's models of that name, whose outputs it repeats. docs/variants.md explains them;
@@ -10,7 +10,6 @@ lessons/distil.py trains a DistilBERT.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar

@@ -17,7 +17,7 @@ from IPython.display import HTML, display
 TEXT = "The film never quite finds its feet, but sings at the end."
 page = Path("predictions/attention.html")
 page.unlink(missing_ok=True)
-# !python lessons/attention_maps.py --text "{TEXT}" --out {page}
+# !python -m lessons.attention_maps --text "{TEXT}" --out {page}
 if not page.is_file():
     raise Stop("no page: is bert.py written? python sanity_check.py says what is missing")
 source = html.escape(page.read_text(encoding="utf-8"))
