@@ -1,7 +1,6 @@
 """RoBERTa, ALBERT and DistilBERT as small changes to our BERT, next to each other in a table.
 
-    python -m lessons.variants                     parameters at bert-base's size
-    python -m lessons.variants --load DIR          what is in a checkpoint of one of the three
+    python -m lessons.variants
 
 Each is a subclass that changes a few lines of BertModel, and reads and writes the checkpoints of
 Hugging Face's models of that name, whose outputs it repeats. docs/variants.md explains them;
@@ -223,11 +222,6 @@ class DistilBertModel(Variant):
         return {"last_hidden_state": encoded, "pooler_output": encoded[:, 0]}
 
 
-VARIANTS: dict[str, type[Variant]] = {
-    variant.MODEL_TYPE: variant for variant in (RobertaModel, AlbertModel, DistilBertModel)
-}
-
-
 def configurations() -> dict[str, tuple[type[BertModel], BertConfig]]:
     """BERT and its variants at bert-base's size, with the vocabularies they were published with."""
     roberta = {"vocab_size": 50265, "pad_token_id": 1, "max_position_embeddings": 514}
@@ -248,39 +242,14 @@ def count(model: BertModel) -> tuple[int, int]:
     return sum(sizes.values()), sum(n for name, n in sizes.items() if name.startswith(embeddings))
 
 
-def print_table() -> None:
+def main() -> None:
     """Print parameters, counted on the "meta" device, where tensors have shapes and no numbers."""
+    OneLineParser(description="BERT next to RoBERTa, ALBERT and DistilBERT.").parse_args()
     print(f"{'model':12}{'parameters':>12}{'embeddings':>12}{'the rest':>12}")
     for name, (kind, config) in configurations().items():
         with torch.device("meta"):
             total, embeddings = count(kind(config))
         print(f"{name:12}{total:12,}{embeddings:12,}{total - embeddings:12,}")
-
-
-def load(folder: str | Path) -> Variant:
-    """A RoBERTa, ALBERT or DistilBERT from a checkpoint folder, whichever it says it is."""
-    folder = find_model(folder)
-    kind = read_json(folder / "config.json").get("model_type")
-    if kind not in VARIANTS:
-        raise InputError(f"{folder} is not a checkpoint of {', '.join(VARIANTS)}; choose another")
-    return VARIANTS[kind].from_pretrained(folder)
-
-
-def main() -> None:
-    """Print the table, or what a checkpoint holds."""
-    parser = OneLineParser(
-        description="BERT next to RoBERTa, ALBERT and DistilBERT.",
-    )
-    parser.add_argument("--load", metavar="DIR", help="say what is in a checkpoint instead")
-    args = parser.parse_args()
-    if not args.load:
-        return print_table()
-    model = load(args.load)
-    total, embeddings = count(model)
-    print(
-        f"{type(model).__name__}: {len(model.bert_layers)} layers, hidden size "
-        f"{model.config.hidden_size}, {total:,} parameters, {embeddings:,} of them in embeddings"
-    )
 
 
 if __name__ == "__main__":
