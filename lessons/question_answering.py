@@ -77,24 +77,18 @@ def span_loss(first: Tensor, last: Tensor, labels: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def answer(
-    trained: Trained, dataset: Windows, batch_size: int, longest: int = LONGEST, count: int = BEST
-) -> list[list[tuple[str, float]]]:
+def answer(trained: Trained, dataset: Windows, batch_size: int) -> list[list[tuple[str, float]]]:
     """For every question its best answers, and the softmax of their scores, best first.
 
     A span in two windows counts once, with its better score. A question whose context has no word
     gets the answer "".
-
-    Args:
-        longest: tokens of an answer.
-        count: how many spans of a window, and answers, are considered.
     """
     model, device = trained.model.eval(), trained.device
     scores: list[dict[tuple[int, int], float]] = [{} for _ in dataset.questions]
     for batch in progress_bar(evaluation_loader(dataset, batch_size), "eval"):
         with trained.autocast():
             logits = model(*(batch[key].to(device) for key in KEYS[:3]))  # (B, L), (B, L)
-        spans = best_spans(*logits, batch["answerable"].to(device), longest, count)
+        spans = best_spans(*logits, batch["answerable"].to(device), LONGEST, BEST)
         for i, *spans_of_row in zip(batch["rows"], *(x.tolist() for x in spans), strict=True):
             row = dataset.rows[i]
             tokens = dataset.contexts[dataset.questions[row.question].context]
@@ -105,16 +99,14 @@ def answer(
                     span = int(tokens.starts[first + shift]), int(tokens.ends[last + shift])
                     best[span] = max(value, best.get(span, -np.inf))
     return [
-        best_texts(question.context, spans, count)
+        best_texts(question.context, spans)
         for question, spans in zip(dataset.questions, scores, strict=True)
     ]
 
 
-def best_texts(
-    context: str, scores: dict[tuple[int, int], float], count: int
-) -> list[tuple[str, float]]:
+def best_texts(context: str, scores: dict[tuple[int, int], float]) -> list[tuple[str, float]]:
     """The texts of the best spans, and the softmax of their scores."""
-    best = sorted(scores, key=lambda span: (-scores[span], span))[:count]
+    best = sorted(scores, key=lambda span: (-scores[span], span))[:BEST]
     if not best:
         return [("", 1.0)]
     chances = torch.tensor([scores[span] for span in best]).softmax(dim=0).tolist()
