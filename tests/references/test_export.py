@@ -4,46 +4,43 @@ import pytest
 import torch
 import transformers
 from factories import save_sentiment_checkpoint, tiny_config, tiny_vocabulary
-from running import assert_refused, assert_same_tensors, succeeded
-from safetensors.torch import load_file, save_file
+from running import assert_same_tensors, succeeded
+from safetensors.torch import load_file
 
-import classifier
 from bert import BertModel
-from lessons import export, numpy_bert, quantize
+from classifier import load_model
+from lessons import export
 from tokenizer import BertTokenizer
-from training.loop.checkpoints import load_checkpoint
+from training.loop.checkpoints import load_checkpoint, save_checkpoint
 
-TEXTS = [
-    "a warm film",
-    "dull , dull , and not very long",
-    "",
-    "ünïcödé — 漢字 [MASK] 12",
-    "a " * 600,
-]
+LABELS = ["bad", "so-so", "good"]
+TEXTS = ["a warm film", "dull , dull , not long", "", "ünïcödé — 漢字 [MASK] 12", "a " * 600]
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tiny_model_folder, tmp_path_factory):
     """A checkpoint of classifier.py with weights that are not the pretrained ones."""
     path = tmp_path_factory.mktemp("trained") / "sst-classifier.pt"
-    return save_sentiment_checkpoint(path, tiny_model_folder, labels=3, dropout=0.25)
-
-
-def our_logits(path):
-    model, config = classifier.load_model(path, torch.device("cpu"))
-    batch = encoded(BertTokenizer.from_pretrained(config.model))
-    with torch.no_grad():
-        return model(batch["input_ids"], batch["attention_mask"])
+    save_sentiment_checkpoint(path, tiny_model_folder, labels=3, dropout=0.25)
+    saved = load_checkpoint(path)
+    saved["config"]["labels"] = LABELS
+    save_checkpoint(path, saved)
+    return path
 
 
 def encoded(tokenizer):
     return tokenizer(TEXTS, padding=True, truncation=True, max_length=512, return_tensors="pt")
 
 
-def test_a_classifier_goes_out(checkpoint, run_script_here, tmp_path):
-    result = succeeded(
-        run_script_here(export, checkpoint, "--to", "out", "--labels", "bad, so-so,good")
-    )
+def our_logits(path):
+    model, config = load_model(path, torch.device("cpu"))
+    batch = encoded(BertTokenizer.from_pretrained(config.model))
+    with torch.no_grad():
+        return model(batch["input_ids"], batch["attention_mask"])
+
+
+def test_a_classifier_goes_out_and_comes_back_bit_for_bit(checkpoint, run_script_here, tmp_path):
+    result = succeeded(run_script_here(export, checkpoint, "--to", "out"))
     assert "largest difference 0.0e+00" in result.out
     theirs, notes = transformers.AutoModelForSequenceClassification.from_pretrained(
         tmp_path / "out", output_loading_info=True
@@ -51,31 +48,26 @@ def test_a_classifier_goes_out(checkpoint, run_script_here, tmp_path):
     assert type(theirs) is transformers.BertForSequenceClassification
     assert not any(notes[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     names = dict(theirs.named_parameters()).keys()
-    assert load_file(tmp_path / "out" / "model.safetensors").keys() == names
+    assert load_file(tmp_path / "out/model.safetensors").keys() == names
     batch = encoded(transformers.AutoTokenizer.from_pretrained(tmp_path / "out"))
     with torch.no_grad():
         logits = theirs.eval()(batch["input_ids"], batch["attention_mask"]).logits
     torch.testing.assert_close(logits, our_logits(checkpoint), atol=1e-6, rtol=0)
     assert logits.std(dim=0).min() > 1e-3  # the texts differ, so that equal logits say something
-    assert theirs.config.id2label == {0: "bad", 1: "so-so", 2: "good"}
-    assert theirs.config.label2id == {"bad": 0, "so-so": 1, "good": 2}
+    assert theirs.config.id2label == dict(enumerate(LABELS))
+    assert theirs.config.label2id == {label: i for i, label in enumerate(LABELS)}
     assert theirs.config.classifier_dropout == theirs.dropout.p == 0.25
     assert theirs.config.hidden_dropout_prob == 0.1
     assert_same_tensors(  # the head left aside
         BertModel.from_pretrained(tmp_path / "out").to_hf_weights(), theirs.bert.state_dict()
     )
 
-
-def test_a_classifier_comes_back_bit_for_bit(checkpoint, run_script_here, tmp_path):
-    line = (checkpoint, "--to", "out", "--labels", "bad,so-so,good")
-    succeeded(run_script_here(export, *line))
     result = succeeded(run_script_here(export, "out", "--to", "again.pt"))
     assert "largest difference 0.0e+00" in result.out
     first, again = load_checkpoint(checkpoint), load_checkpoint(tmp_path / "again.pt")
     assert_same_tensors(again["model"], first["model"])
     assert torch.equal(our_logits(tmp_path / "again.pt"), our_logits(checkpoint))
-    given = {"labels": ["bad", "so-so", "good"], "model": str(tmp_path / "out")}
-    assert again["config"] == first["config"] | given
+    assert again["config"] == first["config"] | {"model": str(tmp_path / "out")}
 
 
 def test_a_classifier_that_transformers_saved_comes_in(
@@ -122,42 +114,3 @@ def test_an_encoder_goes_through_a_folder(run_script_here, tmp_path, lower_case)
         assert others == [first, first], text
     assert tokenizers[2].lower_case is lower_case
     assert tokenizers[0].model_max_length == config.max_position_embeddings == 64
-
-
-@pytest.mark.parametrize(("classes", "problem"), [(1, None), (3, "multi_label_classification")])
-@pytest.mark.parametrize("reader", [export, numpy_bert, quantize])
-def test_a_head_that_is_no_softmax(run_script_here, tmp_path, reader, classes, problem):
-    values = tiny_config(vocab_size=len(tiny_vocabulary())).to_dict()
-    config = transformers.BertConfig(**values, num_labels=classes, problem_type=problem)
-    transformers.BertForSequenceClassification(config).save_pretrained(tmp_path / "head")
-    BertTokenizer(tiny_vocabulary()).save_pretrained(tmp_path / "head")
-    line = ("head", "--to", "x.pt") if reader is export else ("--model", "head")
-    more = ("--text", "a film") if reader is numpy_bert else ()
-    result = run_script_here(reader, *line, *more)
-    assert_refused(result, f"is for {problem or 'regression'}, not for one class of a text")
-    assert not (tmp_path / "x.pt").exists()
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("CHECKPOINT --to x.pt", "--to has to be another place"),
-        ("CHECKPOINT --to out --labels a,b", "2 --labels for 3 classes"),
-        ("MODEL --to out --labels a,b", "--labels goes with a checkpoint"),
-        ("MODEL --to MODEL", "--to has to be another place"),
-        ("WIDE --to x.pt", "(3, 7) does not fit hidden size 32"),
-        ("MODEL --to x.pt", "a BERT without a classifier, which classifier.py --model"),
-        ("missing.pt --to out", "no checkpoint at missing.pt"),
-        ("taken --to out", "no model folder at"),
-    ],
-)
-def test_bad_input(checkpoint, tiny_model_folder, run_script_here, tmp_path, line, said):
-    (tmp_path / "taken").write_text("x")
-    if "WIDE" in line:
-        run_script_here(export, checkpoint, "--to", "WIDE")
-        file = tmp_path / "WIDE" / "model.safetensors"
-        save_file(load_file(file) | {"classifier.weight": torch.zeros(3, 7)}, file)
-    before = sorted(p.name for p in tmp_path.iterdir())
-    words = line.replace("CHECKPOINT", str(checkpoint)).replace("MODEL", str(tiny_model_folder))
-    assert_refused(run_script_here(export, *words.split()), said)
-    assert sorted(p.name for p in tmp_path.iterdir()) == before
