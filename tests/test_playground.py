@@ -188,29 +188,6 @@ def test_every_character_falls_into_words_as_ours(tmp_path):
         assert [(t, f) for t, f, w in zip(texts, found, wanted, strict=True) if f != w] == []
 
 
-IN_TURN = """(() => {
-  const bytes = new Uint8Array(Buffer.from(given.weights, "base64"));
-  bert = new Bert(unpack(bytes.buffer, given.table), given.config);
-  return given.ids.slice(1, -1).map((id, i) => {
-    const hidden = given.ids.map((other, place) => place === i + 1 ? given.mask : other);
-    return Math.log(wordsAt(bert.forward(hidden), [i + 1])[0][id]);
-  });
-})()"""
-
-
-@needs_node
-def test_a_sentence_has_the_score_of_the_grammar_exam(tmp_path, words):
-    ids = tuple(words.tokenizer("the old captain looked at the sea")["input_ids"])
-    mask = words.tokenizer.mask_token_id
-    logs = in_node(
-        tmp_path, ["bert", "worker"], IN_TURN, packed(words) | {"ids": ids, "mask": mask}
-    )
-    with torch.no_grad():
-        expected = grammar.log_probabilities(rounded(words).masked, torch.tensor([ids]), mask)
-    np.testing.assert_allclose(logs, expected[0], atol=1e-4)
-    assert np.ptp(logs) > 0.5
-
-
 @needs_node
 @pytest.mark.parametrize(
     ("first", "second", "rows"),

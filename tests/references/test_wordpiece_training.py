@@ -1,6 +1,5 @@
 """Vocabularies: the definition, counted from scratch in every step, and the tokenizers library."""
 
-import random
 from collections import Counter
 from fractions import Fraction
 from itertools import pairwise
@@ -70,31 +69,6 @@ def test_every_merge_is_the_one_the_definition_makes(method, words, extra, least
     assert [merge[:4] for merge in merges] == wanted
     assert set(pieces) == vocabulary
     assert len(pieces) == len(vocabulary) <= size
-
-
-def test_bytes_as_the_tokenizers_library_learns_them():
-    chance = random.Random(4)
-    words = {
-        " " + "".join(chance.choices("abcdefgé", k=chance.randint(2, 8))): chance.randint(1, 300)
-        for _ in range(300)
-    }
-    pieces, merges = learn(words, 400, "bytes")
-    theirs = tokenizers.Tokenizer(tokenizers.models.BPE())
-    theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=len(pieces),
-        show_progress=False,
-        special_tokens=list(byte_pairs.SPECIAL_TOKENS),
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-    )
-    theirs.train_from_iterator((word * n for word, n in words.items()), trainer)
-    ids = theirs.get_vocab()
-    # Among equal counts it chooses otherwise: compare up to the first of them
-    counts = [merge.count for merge in merges]
-    until = next(i for i, (one, next_one) in enumerate(pairwise(counts)) if one == next_one)
-    assert until > 30
-    end = 261 + until  # after the special tokens and all bytes
-    assert sorted(ids, key=ids.get)[261:end] == pieces[261:end]
 
 
 def test_what_was_learned_is_read_by_both_tokenizers(tmp_path):

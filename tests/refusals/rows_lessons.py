@@ -20,13 +20,14 @@ def trained(folder: Path) -> None:
     save_sentiment_checkpoint(folder / "a.pt", folder / "model", labels=5, dropout=0.1)
 
 
-def with_head(classes: int, folder: Path, width: int = 32, **values: str) -> None:
-    """Give the model a classifier, and entries of its configuration."""
+def with_head(classes: int, folder: Path, width: int = 32, table: str = "", **values: str) -> None:
+    """Give the model a classifier and entries of its configuration; write a table."""
     model = BertModel.from_pretrained(folder / "model")
     model.save_pretrained(folder / "model", nn.Linear(32, classes), **values)
     weights = load_file(folder / "model/model.safetensors")
     weights["classifier.weight"] = torch.zeros(classes, width)
     save_file(weights, folder / "model/model.safetensors")
+    written("f", table)(folder)
 
 
 def without_a_layer(folder: Path) -> None:
@@ -54,6 +55,7 @@ TAG = "lessons.token_classifier --train f --dev f --model model"
 ANSWER = "lessons.question_answering --train f --dev f --model model"
 GRAMMAR = "lessons.grammar --pairs f"
 NUMPY = "lessons.numpy_bert --model model"
+QUANTIZE = "lessons.quantize --model model --file f"
 ELSEWHERE = [{"answer_start": 2, "text": "cd"}]
 
 ROWS = [
@@ -113,17 +115,14 @@ ROWS = [
     ),
     Row(f"{NUMPY} --file f", "has no classifier", written("f", "id,text\n1,a\n")),
     Row(
-        "lessons.quantize --model model --file f",
+        QUANTIZE,
         "f has no column text or sentence (it has: id, words)",
-        lambda folder: (with_head(2, folder), written("f", "id,words\n1,a\n")(folder)),
+        partial(with_head, 2, table="id,words\n1,a\n"),
     ),
     Row(
-        "lessons.quantize --model model --file f",
+        QUANTIZE,
         "row 2 (id 2) has the label 'good', not an integer",
-        lambda folder: (
-            with_head(2, folder),
-            written("f", "id,text,label\n1,a,1\n2,b,good\n")(folder),
-        ),
+        partial(with_head, 2, table="id,text,label\n1,a,1\n2,b,good\n"),
     ),
     Row("lessons.quantize --model model --out f", "cannot write", written("f", "")),
     Row("lessons.playground --model none.pt", "no checkpoint at none.pt"),
