@@ -2,11 +2,10 @@ r"""Export to a Hugging Face folder and back, with identical logits.
 
     python -m lessons.export sst-classifier.pt --to sst-bert     a trained classifier → a folder
     python -m lessons.export sst-bert --to again.pt              and back, for classifier.py
-    python -m lessons.export bert-base-uncased --to my-bert      a pretrained BERT → a folder
 
 A folder holds config.json, model.safetensors, vocab.txt and tokenizer_config.json, and
-``transformers`` loads it: BertForSequenceClassification for a classifier, else BertModel. After
-writing, the script loads what it wrote and compares. docs/export.md explains the file formats.
+``transformers`` loads it as a BertForSequenceClassification. After writing, the script loads what
+it wrote and compares. docs/export.md explains the file formats.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bert import BertModel
 from classifier import BertSentimentClassifier, load_model
@@ -46,14 +45,6 @@ def export_classifier(checkpoint: str, folder: str) -> None:
     model.bert.save_pretrained(folder, classifier=head_of(model), **names)
     positions = model.bert.config.max_position_embeddings
     BertTokenizer.from_pretrained(config.model).save_pretrained(folder, positions)
-
-
-def export_encoder(name: str, folder: str | Path) -> None:
-    """Write the folder of a BertModel, with its tokenizer; a task's head is left out."""
-    model = BertModel.from_pretrained(name)
-    model.save_pretrained(folder)
-    positions = model.config.max_position_embeddings
-    BertTokenizer.from_pretrained(name).save_pretrained(folder, positions)
 
 
 def import_classifier(folder: str | Path, checkpoint: str | Path) -> None:
@@ -90,11 +81,8 @@ def import_classifier(folder: str | Path, checkpoint: str | Path) -> None:
 
 
 @torch.no_grad()
-def outputs(name: str, with_head: bool) -> Tensor:
-    """What a checkpoint or a folder computes for SENTENCES: logits (B, K).
-
-    Of a folder without its head it is the pooled vectors, (B, D).
-    """
+def logits_of(name: str) -> Tensor:
+    """What a checkpoint or a folder computes for SENTENCES: (B, K)."""
     is_checkpoint = name.endswith(CHECKPOINT)
     if is_checkpoint:
         model, config = load_model(name, torch.device("cpu"))
@@ -110,25 +98,19 @@ def outputs(name: str, with_head: bool) -> Tensor:
     )
     if is_checkpoint:  # through its own forward, which may be a student's
         return model(batch.input_ids, batch.attention_mask)
-    head = read_head(find_model(name)) if with_head else nn.Identity()
-    return head(bert(batch.input_ids, batch.attention_mask)["pooler_output"])
+    return read_head(find_model(name))(bert(batch.input_ids, batch.attention_mask)["pooler_output"])
 
 
 def convert(source: str, to: str) -> None:
-    """Convert in one of the three directions, chosen by the endings of the names, and compare."""
-    outward, inward = source.endswith(CHECKPOINT), to.endswith(CHECKPOINT)
-    if (outward and inward) or Path(to).resolve() == Path(source).resolve():
-        raise InputError("--to has to be another place, and a folder if the source is a checkpoint")
-    if outward:
+    """Convert in one of the two directions, chosen by the endings of the names, and compare."""
+    if source.endswith(CHECKPOINT) == to.endswith(CHECKPOINT):
+        raise InputError(f"{source} and {to}: give a checkpoint ({CHECKPOINT}) and a folder")
+    if source.endswith(CHECKPOINT):
         export_classifier(source, to)
-    elif inward:
-        import_classifier(source, to)
     else:
-        export_encoder(source, to)
-    before, after = (outputs(name, outward or inward) for name in (source, to))
-    difference = (before - after).abs().max().item()
-    what = "logits" if outward or inward else "pooled outputs"
-    print(f"{what} before and after: largest difference {difference:.1e}")
+        import_classifier(source, to)
+    difference = (logits_of(source) - logits_of(to)).abs().max().item()
+    print(f"logits before and after: largest difference {difference:.1e}")
     if not difference < 1e-5:  # more than rounding
         raise InputError("the copy and the original give different numbers; please report this")
     print(f"wrote {to}")

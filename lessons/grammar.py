@@ -109,33 +109,30 @@ def encode(tokenizer: BertTokenizer, pairs: Sequence[Pair], most: int) -> list[t
     return [(ids_of(pair.bad), ids_of(pair.good)) for pair in pairs]
 
 
-def log_probabilities(model: PretrainingModel, ids: Tensor, mask: int | None) -> Tensor:
+def log_probabilities(model: PretrainingModel, ids: Tensor, mask: int) -> Tensor:
     """The log p(token | the rest of its sentence) of S sentences of one length, in nats.
 
-    With the id of [MASK], each token but [CLS] and [SEP] is hidden in turn: (S, L) → (S, L - 2).
-    With None nothing is hidden, and the model sees what it is asked for: (S, L) → (S, L).
+    Each token but [CLS] and [SEP] is hidden in turn, by the id of [MASK]: (S, L) → (S, L - 2).
     """
     count, length = ids.shape
-    places = torch.arange(length) if mask is None else torch.arange(1, length - 1)
-    rows = ids if mask is None else ids.repeat_interleave(len(places), dim=0)  # (R, L)
-    starts = length * torch.arange(len(rows)).view(count, -1)  # (S, 1), or one a place: (S, L - 2)
-    positions = (starts + places).flatten()  # (M,) in the flattened (R · L)
-    if mask is not None:
-        rows = rows.flatten().index_fill(0, positions, mask).view(-1, length)
-    logits, _ = model(rows, torch.ones_like(rows), positions=positions)  # (M, V)
-    targets = ids[:, places].flatten()  # (M,)
-    chosen = logits.log_softmax(dim=-1).gather(1, targets[:, None])  # (M, 1)
+    inside = torch.arange(1, length - 1)  # (L - 2,)
+    rows = ids.repeat_interleave(len(inside), dim=0)  # (R, L), R = S · (L - 2)
+    starts = length * torch.arange(len(rows)).view(count, -1)  # (S, L - 2)
+    positions = (starts + inside).flatten()  # (R,) in the flattened (R · L)
+    rows = rows.flatten().index_fill(0, positions, mask).view(-1, length)
+    logits, _ = model(rows, torch.ones_like(rows), positions=positions)  # (R, V)
+    targets = ids[:, inside].flatten()  # (R,)
+    chosen = logits.log_softmax(dim=-1).gather(1, targets[:, None])  # (R, 1)
     return chosen.view(count, -1)
 
 
 @torch.no_grad()
 def sentence_scores(
-    model: PretrainingModel, sentences: Iterable[Ids], mask: int | None
+    model: PretrainingModel, sentences: Iterable[Ids], mask: int
 ) -> dict[Ids, float]:
-    """The score of each sentence; one that occurs twice is computed once.
+    """The pseudo-log-likelihood of each sentence, the sum over its tokens (Salazar et al. 2020).
 
-    With masks it is the pseudo-log-likelihood, the sum over the tokens (Salazar et al. 2020).
-    Without, it is BabyBERTa's: one pass, and the mean over all tokens (Huebner et al. 2021).
+    A sentence that occurs twice is computed once.
     """
     by_length: dict[int, list[Ids]] = {}
     for sentence in dict.fromkeys(sentences):
@@ -147,8 +144,7 @@ def sentence_scores(
     scores: dict[Ids, float] = {}
     for chunk in progress_bar(chunks, "exam"):
         values = log_probabilities(model, torch.tensor(chunk), mask).double()  # a row a sentence
-        values = values.mean(dim=1) if mask is None else values.sum(dim=1)  # (S,)
-        scores |= zip(chunk, values.tolist(), strict=True)
+        scores |= zip(chunk, values.sum(dim=1).tolist(), strict=True)
     return scores
 
 
@@ -224,7 +220,6 @@ def main() -> None:
     add("--pairs", help="zorro, or a file or folder of pairs")
     add("--each", type=positive_int, help="draw at most that many pairs of each paradigm")
     add("--show", type=positive_int, help="print that many of the worst pairs")
-    add("--no_masks", action="store_true", help="score as BabyBERTa does: one pass, nothing hidden")
     args = parser.parse_args()
     pairs = read_pairs(args.pairs)
     pairs = draw(pairs, args.each, SEED) if args.each else pairs
@@ -233,10 +228,8 @@ def main() -> None:
     sentences = [*chain.from_iterable(encoded)]
     counts = known_counts(args.model, tokenizer)
     baseline = differences(encoded, unigram_scores(counts, sentences)) if counts else None
-    mask = None if args.no_masks else tokenizer.mask_token_id
-    above = differences(encoded, sentence_scores(model, sentences, mask))
-    way = "no masks" if args.no_masks else "one mask at a time"
-    print(f"{args.model}, {len(pairs):,} pairs, {way}")
+    above = differences(encoded, sentence_scores(model, sentences, tokenizer.mask_token_id))
+    print(f"{args.model}, {len(pairs):,} pairs, one mask at a time")
     print_table(pairs, above, baseline)
     if args.show:
         print_worst(pairs, above, args.show)

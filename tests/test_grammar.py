@@ -22,11 +22,9 @@ def books():
 
 
 @torch.no_grad()
-def score_by_transformers(model, tokenizer, text: str, masks: bool) -> float:
+def score_by_transformers(model, tokenizer, text: str) -> float:
     """One sentence and one mask at a time."""
     ids = tokenizer(text, return_tensors="pt").input_ids
-    if not masks:
-        return -float(torch.nn.functional.cross_entropy(model(ids).logits[0], ids[0]))
     total = 0.0
     for place in range(1, ids.shape[1] - 1):
         hidden = ids.clone()
@@ -35,8 +33,7 @@ def score_by_transformers(model, tokenizer, text: str, masks: bool) -> float:
     return total
 
 
-@pytest.mark.parametrize("masks", [True, False])
-def test_ten_pairs_have_the_scores_of_transformers(books, masks):
+def test_ten_pairs_have_the_scores_of_transformers(books):
     model, tokenizer = books
     folder = MODELS / OWN_MODEL
     theirs = transformers.BertForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
@@ -44,11 +41,10 @@ def test_ten_pairs_have_the_scores_of_transformers(books, masks):
     pairs = grammar.draw(grammar.read_pairs(None), 1, seed=3)[::2][:10]
     encoded = grammar.encode(tokenizer, pairs, 128)
     sentences = [ids for both in encoded for ids in both]
-    mask = tokenizer.mask_token_id if masks else None
-    scores = grammar.sentence_scores(model, sentences, mask)
+    scores = grammar.sentence_scores(model, sentences, tokenizer.mask_token_id)
     for pair, (bad, good) in zip(pairs, encoded, strict=True):
         for text, ids in ((pair.bad, bad), (pair.good, good)):
-            expected = score_by_transformers(theirs, their_tokenizer, text, masks)
+            expected = score_by_transformers(theirs, their_tokenizer, text)
             assert scores[ids] == pytest.approx(expected, abs=1e-3), text
     assert len({len(ids) for ids in sentences}) > 3  # several lengths, some with several sentences
 
@@ -59,8 +55,7 @@ def rows_of(out: str) -> dict[str, list[str]]:
     return {name: cells for name, *cells in lines}
 
 
-@pytest.mark.parametrize("flags", [(), ("--no_masks",)])
-def test_what_a_pair_counts(run_script_here, tmp_path, flags):
+def test_what_a_pair_counts(run_script_here, tmp_path):
     """Of a model that finds "dull" likely anywhere, and all other words equally unlikely."""
     vocabulary = [*tiny_vocabulary(), *WORDS]
     model = PretrainingModel(tiny_config(vocab_size=len(vocabulary)))
@@ -78,7 +73,7 @@ def test_what_a_pair_counts(run_script_here, tmp_path, flags):
     for name, lines in pairs.items():
         (tmp_path / f"mine/{name}-one.txt").write_text(lines)
     (tmp_path / "mine/wrong-two.txt").write_text(pairs["wrong"])
-    line = ("--model", "model", "--pairs", "mine", "--show", "3", *flags)
+    line = ("--model", "model", "--pairs", "mine", "--show", "3")
     done = succeeded(run_script_here(grammar, *line))
     cells = {name: row[:2] for name, row in rows_of(done.out).items()}
     assert cells == {

@@ -18,10 +18,13 @@ TEXTS = ["a warm film", "dull , dull , not long", "", "ünïcödé — 漢字 [M
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tiny_model_folder, tmp_path_factory):
+def checkpoint(tmp_path_factory):
     """A checkpoint of classifier.py with weights that are not the pretrained ones."""
-    path = tmp_path_factory.mktemp("trained") / "sst-classifier.pt"
-    save_sentiment_checkpoint(path, tiny_model_folder, labels=3, dropout=0.25)
+    folder = tmp_path_factory.mktemp("trained")
+    save_tiny_model(folder)
+    BertTokenizer(tiny_vocabulary(), lower_case=False).save_pretrained(folder)
+    path = folder / "sst-classifier.pt"
+    save_sentiment_checkpoint(path, folder, labels=3, dropout=0.25)
     saved = load_checkpoint(path)
     saved["config"]["labels"] = LABELS
     save_checkpoint(path, saved)
@@ -58,6 +61,9 @@ def test_a_classifier_goes_out_and_comes_back_bit_for_bit(checkpoint, run_script
     assert theirs.config.label2id == {label: i for i, label in enumerate(LABELS)}
     assert theirs.config.classifier_dropout == theirs.dropout.p == 0.25
     assert theirs.config.hidden_dropout_prob == 0.1
+    limits = (transformers.AutoTokenizer, "model_max_length"), (BertTokenizer, "lower_case")
+    saved = [getattr(kind.from_pretrained(tmp_path / "out"), name) for kind, name in limits]
+    assert saved == [512, False]
     assert_same_tensors(  # the head left aside
         BertModel.from_pretrained(tmp_path / "out").to_hf_weights(), theirs.bert.state_dict()
     )
@@ -85,17 +91,3 @@ def test_a_classifier_that_transformers_saved_comes_in(
     torch.testing.assert_close(our_logits(tmp_path / "ours.pt"), logits, atol=1e-6, rtol=0)
     # no classifier_dropout there: BERT's own, as transformers takes it
     assert load_checkpoint(tmp_path / "ours.pt")["config"]["hidden_dropout_prob"] == 0.1
-
-
-def test_an_encoder_goes_through_a_folder_with_its_tokenizer(run_script_here, tmp_path):
-    save_tiny_model(tmp_path / "first", max_position_embeddings=64)
-    BertTokenizer(tiny_vocabulary(), lower_case=False).save_pretrained(tmp_path / "first")
-    result = succeeded(run_script_here(export, "first", "--to", "second"))
-    assert "largest difference 0.0e+00" in result.out
-    first, second = (
-        load_file(tmp_path / name / "model.safetensors") for name in ("first", "second")
-    )
-    assert_same_tensors(second, first)
-    assert not BertTokenizer.from_pretrained(tmp_path / "second").lower_case
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "second")
-    assert theirs.model_max_length == 64

@@ -60,7 +60,7 @@ ELSEWHERE = [{"answer_start": 2, "text": "cd"}]
 
 ROWS = [
     Row("lessons.attention_maps --model model --text ' '", "holds no word"),
-    Row("lessons.export a.pt --to b.pt", "--to has to be another place", trained),
+    Row("lessons.export a.pt --to b.pt", "give a checkpoint (.pt) and a folder", trained),
     Row("lessons.export none.pt --to out", "no checkpoint at none.pt"),
     Row("lessons.export model --to x.pt", "a BERT without a classifier"),
     Row("lessons.export model --to x.pt", "is for regression", partial(with_head, 1)),
