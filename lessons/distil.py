@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from bert import BertModel
 from classifier import load_model, model_eval
 from datasets import SentenceClassificationDataset, load_data
-from extensions.loss.distillation import soft_loss
+from extensions.loss.distillation import direction_loss, soft_loss
 from lessons.heads import new_run, train_and_score
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
@@ -43,7 +43,6 @@ from training.loop import Run, autocast_for, clip, evaluation_loader, parts, pic
 from training.loop.batches import cpu_copy
 from training.loop.encoder_outputs import outputs_of
 
-WEIGHTS = (5.0, 2.0, 1.0)  # of the three losses, as in Sanh et al. 2019's code
 COLUMNS = {  # of the table: headings and keys
     "soft": "soft",
     "task": "task",
@@ -123,33 +122,6 @@ def teacher_outputs(
     return logits, of_bert[0]["last_hidden_state"]
 
 
-def distillation_losses(
-    logits: Tensor,
-    teacher_logits: Tensor,
-    hidden: Tensor,
-    teacher_hidden: Tensor,
-    labels: Tensor,
-    mask: Tensor,
-    temperature: float,
-) -> dict[str, Tensor]:
-    """The three losses of Sanh et al. 2019, section 2: soft and task summed over texts.
-
-    The direction, 1 − cosine of each token's two vectors, is summed over tokens.
-
-    Args:
-        logits, teacher_logits: (B, K).
-        hidden, teacher_hidden: of the last layers, (B, L, D).
-        labels: (B,)
-        mask: (B, L), 1 for a token, 0 for padding.
-    """
-    cosine = F.cosine_similarity(hidden.float(), teacher_hidden.float(), dim=-1)  # (B, L)
-    return {
-        "soft": soft_loss(logits, teacher_logits, temperature),
-        "task": F.cross_entropy(logits.float(), labels, reduction="sum"),
-        "direction": ((1 - cosine) * mask).sum(),
-    }
-
-
 def train(args: DistilFlags) -> None:
     """Train a student of args.teacher; the epoch with the best dev accuracy is kept in args.out."""
     device = pick_device(args.use_gpu)
@@ -178,8 +150,11 @@ def train(args: DistilFlags) -> None:
                     with autocast():
                         theirs, their_hidden = teacher_outputs(teacher, ids, mask)
                         logits, hidden = model.outputs(ids, mask)  # (B, K), (B, L, D)
-                    outputs = logits, theirs, hidden, their_hidden
-                    sums = distillation_losses(*outputs, labels, mask, args.temperature)
+                    sums = {
+                        "soft": soft_loss(logits, theirs, args.temperature),
+                        "task": F.cross_entropy(logits.float(), labels, reduction="sum"),
+                        "direction": direction_loss(hidden, their_hidden, mask),
+                    }
                     loss = weighted(sums, args.weights, *counts)
                     run.scale(loss).backward()
                     log(run, loss, sums, logits.argmax(dim=-1) == labels, mask)
@@ -236,7 +211,7 @@ class DistilFlags(TrainingFlags):
         None, type=positive_int, help="the student's layers (half of the teacher's)"
     )
     weights: list[float] = flag(
-        list(WEIGHTS),
+        [5.0, 2.0, 1.0],  # those of DistilBERT's code
         type=float,
         nargs=3,
         metavar=("SOFT", "TASK", "DIRECTION"),
