@@ -132,6 +132,18 @@ def test_a_configuration_that_is_not_this_model_s(tmp_path, entries, message):
         ModernBertConfig.from_json(path)
 
 
+def test_the_defaults_are_those_of_modernbert_base():
+    theirs, ours = transformers.ModernBertConfig(), ModernBertConfig()
+    names = "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size"
+    names += " max_position_embeddings norm_eps pad_token_id local_attention layer_types"
+    names += " attention_dropout embedding_dropout mlp_dropout"
+    assert [getattr(ours, name) for name in names.split()] == [
+        getattr(theirs, name) for name in names.split()
+    ]
+    thetas = [theirs.rope_parameters[kind]["rope_theta"] for kind in (LOCAL, GLOBAL)]
+    assert [ours.local_rope_theta, ours.global_rope_theta] == thetas
+
+
 def test_weights_of_another_shape_or_lacking():
     values = CONFIGURATIONS["a window smaller than the text"]
     tensors = dict(transformers_model(values).state_dict())
