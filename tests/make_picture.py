@@ -27,7 +27,7 @@ COLOURS = 64  # a quarter of the bytes, and no difference to be seen
 
 def playground_page() -> str:
     """The page of our own model: a sentence, and what is behind its [MASK]."""
-    return playground.page(playground.load(OWN_MODEL), OWN_MODEL)
+    return playground.page(playground.load(OWN_MODEL), OWN_MODEL, (), None)
 
 
 def maps_page() -> str:

@@ -5,15 +5,14 @@ moves is a copy, and its original is kept as the host's.
 pretraining/pretrain.py has its row in test_pretrain.py.
 """
 
-import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
 from factories import NO_DROPOUT, save_sentiment_checkpoint, save_tiny_model
 from running import draw_nothing, succeeded
+from test_heads import question_files, tagged_files
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import classifier
@@ -90,18 +89,6 @@ def copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return moved
 
 
-def write_examples(file: Path, tagged: bool) -> Path:
-    """A file of 40 tagged sentences, or of 40 questions."""
-    if tagged:
-        file.write_text("ada\tB-PER\nsaw\tO\nrome\tB-LOC\n\n" * 40)
-        return file
-    asked = {"question": "a", "answers": [{"text": "9", "answer_start": 4}]}
-    questions = [asked | {"id": str(i)} for i in range(40)]
-    paragraph = {"context": "b a 9 c", "qas": questions}
-    file.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
-    return file
-
-
 @pytest.fixture
 def line(request, tiny_model_folder, tiny_data, tmp_path) -> list[str]:
     """The command line of a script, without its further flags: one epoch on small files."""
@@ -115,8 +102,8 @@ def line(request, tiny_model_folder, tiny_data, tmp_path) -> list[str]:
         return ["--teacher", str(file), *data, *flags]
     flags += ["--model", str(tiny_model_folder)]
     if script in (token_classifier, question_answering):
-        file = str(write_examples(tmp_path / "f", tagged=script is token_classifier))
-        return ["--train", file, "--dev", file, "--length", "32", *flags]
+        files = tagged_files if script is token_classifier else question_files
+        return [*files(tmp_path), "--length", "32", *flags]
     return ["--data_dir", str(tiny_data), *flags]
 
 

@@ -3,11 +3,13 @@
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from factories import ROOT
 from running import one_line_error
 
+from lessons.attention_maps import plot_maps
 from training.files.course_files import CLASSES, class_names
 from training.reports.error_analysis import describe
 from training.reports.figures import picture, style
@@ -116,5 +118,6 @@ def test_mistakes_and_matrix_fit_a_phone(tmp_path, browser):
 
 
 @pytest.mark.parametrize("name", ["cost$5_vs_$10", "a$$b", r"o$\beta_$", r"q$\x$"])
-def test_dollars_in_a_name_are_no_formula(name):
+def test_dollars_in_a_name_are_no_formula(tmp_path, name):
     assert name in picture("epoch", "score", [([1, 2], [3, 4], style(0, label=name))])
+    plot_maps(tmp_path / "y.png", np.ones((1, 1, 2, 2)), [name, "b"])
