@@ -65,7 +65,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         screen: {"title": "Formula", "isRight": True, "lines": [{"text": formula, "here": True}]}
         for screen, formula in FORMULAS.items()
     }
-    page = playground.page(playground.load("books"), "books", (), None, shown)
+    page = playground.page(playground.load("books"), "books", shown)
     files.append(File.generated(config, PLAYGROUND, content=page))
     return files
 

@@ -1,13 +1,13 @@
-"""What every head of every layer attends to: a picture, and an interactive page.
+"""What every head of every layer attends to: an interactive page.
 
     python -m lessons.attention_maps --text "A film to see twice."
-    python -m lessons.attention_maps --text "It never drags." --model DIR --out predictions/drags
+    python -m lessons.attention_maps --text "It never drags." --model DIR --out drags.html
 
-Writes OUT.png, heads by layers, and OUT.html, one file that needs no network: point at a token, or
-go there with the arrow keys, to see what each head attends to. attention() returns the context
-only, so it is called again with values that tell which token they belong to: that works with any
-bert.py of the assignment, and shows what its attention really computes. Shapes: B batch, H heads,
-L tokens, D hidden size, W = D / H.
+Writes one HTML file that needs no network: point at a token, or go there with the arrow keys, to
+see what each head attends to. attention() returns the context only, so it is called again with
+values that tell which token they belong to: that works with any bert.py of the assignment, and
+shows what its attention really computes. Shapes: B batch, H heads, L tokens, D hidden size,
+W = D / H.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ import numpy as np
 import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from bert import BertModel
@@ -33,13 +31,12 @@ from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.files.writing import atomic_write, write_whole
+from training.files.writing import write_whole
 from training.loop.encoder_outputs import outputs_of
-from training.reports.figures import AS_TYPED
 from training.reports.page import STYLE
 from utils import get_extended_attention_mask
 
-MAX_TOKENS = 64  # pictures of longer texts show little
+MAX_TOKENS = 64  # pages of longer texts show little
 STEPS = 255  # the page keeps a probability as a byte
 
 
@@ -92,34 +89,6 @@ def probabilities(layer: nn.Module, query: Tensor, key: Tensor, mask: Tensor) ->
     return torch.cat(columns, dim=-1)[..., :length].transpose(1, 2)  # (B, H, L, L)
 
 
-def plot_maps(path: str | Path, maps: np.ndarray, tokens: Sequence[str]) -> None:
-    """A PNG with a row per layer and a column per head, and an L × L square in each.
-
-    Args:
-        maps: (layers, H, L, L)
-        tokens: the L labels, left of the left-most and below the lowest squares.
-    """
-    layers, heads, length = maps.shape[:3]
-    side = min(3, max(1.3, 0.11 * length))  # inches
-    font = min(5, 60 * side / length)  # points, so that the labels stay apart
-    with rc_context(AS_TYPED):
-        figure = Figure(figsize=(heads * side + 1, layers * side + 1), layout="constrained")
-        grid = figure.subplots(layers, heads, squeeze=False)
-        for (layer, head), axes in np.ndenumerate(grid):
-            axes.imshow(maps[layer, head], cmap="Blues", vmin=0, vmax=1)
-            axes.set_xticks(range(length) if layer == layers - 1 else [])
-            axes.set_yticks(range(length) if head == 0 else [])
-            if layer == 0:
-                axes.set_title(f"head {head + 1}", fontsize=8)
-            if layer == layers - 1:
-                axes.set_xticklabels(tokens, rotation=90, fontsize=font)
-            if head == 0:
-                axes.set_yticklabels(tokens, fontsize=font)
-                axes.set_ylabel(f"layer {layer + 1}", fontsize=8)
-        with atomic_write(path, "wb") as file:
-            figure.savefig(file, format="png", dpi=110)
-
-
 HERE = Path(__file__).resolve().with_suffix("")  # the page and its script
 SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")
 
@@ -163,13 +132,13 @@ def page(maps: np.ndarray, tokens: Sequence[str], text: str) -> str:
 
 
 def main() -> None:
-    """Encode one sentence, or a pair, and write picture and page."""
+    """Encode one sentence, or a pair, and write the page."""
     parser = OneLineParser(description="Attention of every head, to look at.")
     add = parser.add_argument
     add("--text", required=True, help="the sentence")
     add("--pair", help="a second sentence, read together with it")
     add("--model", help="name or folder of the BERT ($MINBERT_MODEL does the same)")
-    add("--out", default="predictions/attention", help="writes OUT.png and OUT.html")
+    add("--out", default="predictions/attention.html", help="the page")
     args = parser.parse_args()
     name = args.model or default_model()
     tokenizer, model = BertTokenizer.from_pretrained(name), BertModel.from_pretrained(name)
@@ -179,16 +148,15 @@ def main() -> None:
         raise InputError("--text holds no word; give it a sentence")
     most = min(MAX_TOKENS, model.config.max_position_embeddings)
     batch = tokenizer(args.text, args.pair, truncation=True, max_length=most, return_tensors="pt")
-    ids, mask, segments = batch.input_ids, batch.attention_mask, batch.token_type_ids
-    tokens = tokenizer.convert_ids_to_tokens(ids[0])
-    if len(tokens) == most:
+    if batch.input_ids.size(1) == most:
         print(f"cut to {most} tokens, if it was longer")
-    maps = attention_maps(model, ids, mask, segments if args.pair else None)[:, 0].numpy()
+    segments = batch.token_type_ids if args.pair else None
+    maps = attention_maps(model, batch.input_ids, batch.attention_mask, segments)[:, 0].numpy()
     shape = "layers × heads × tokens × tokens = " + " × ".join(map(str, maps.shape))
     print(f"{shape}; every row of probabilities sums to 1")
-    plot_maps(f"{args.out}.png", maps, tokens)
-    write_whole(f"{args.out}.html", page(maps, tokens, args.text))
-    print(f"wrote {args.out}.png and {args.out}.html: open the page in a browser")
+    tokens = tokenizer.convert_ids_to_tokens(batch.input_ids[0])
+    write_whole(args.out, page(maps, tokens, args.text))
+    print(f"wrote {args.out}: open it in a browser")
 
 
 if __name__ == "__main__":

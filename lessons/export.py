@@ -2,21 +2,19 @@ r"""Export to a Hugging Face folder and back, with identical logits.
 
     python -m lessons.export sst-classifier.pt --to sst-bert     a trained classifier → a folder
     python -m lessons.export sst-bert --to again.pt              and back, for classifier.py
-    python -m lessons.export bert-base-uncased --to my-bert      a pretrained BERT → a folder
 
 A folder holds config.json, model.safetensors, vocab.txt and tokenizer_config.json, and
-``transformers`` loads it: BertForSequenceClassification for a classifier, else BertModel. After
-writing, the script loads what it wrote and compares. docs/export.md explains the file formats.
+``transformers`` loads it as a BertForSequenceClassification. After writing, the script loads what
+it wrote and compares. docs/export.md explains the file formats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bert import BertModel
 from classifier import BertSentimentClassifier, load_model
@@ -34,35 +32,19 @@ from training.loop.checkpoints import save_model
 SENTENCES = ("a film to see twice .", "it is far from good", "", "unbelievable ! " * 20)
 
 
-def export_classifier(
-    checkpoint: str | Path, folder: str | Path, labels: Sequence[str] | None = None
-) -> None:
-    """Write the folder of a BertForSequenceClassification from a checkpoint of classifier.py.
-
-    ``labels`` are the names of the classes, in order; if not given, the checkpoint's own.
-    """
+def export_classifier(checkpoint: str, folder: str) -> None:
+    """Write the folder of a BertForSequenceClassification from a checkpoint of classifier.py."""
     model, config = load_model(checkpoint, torch.device("cpu"))
-    head = head_of(model)
-    labels = labels or getattr(config, "labels", None) or []
-    if labels and len(labels) != head.out_features:
-        raise InputError(f"{len(labels)} --labels for {head.out_features} classes; name them all")
     # Dropout before the head has a name of its own there, and differs from that inside BERT
     model.bert.config.classifier_dropout = config.hidden_dropout_prob
+    labels = getattr(config, "labels", None) or []
     names: dict[str, dict] = {}
     if labels:
         names["id2label"] = {str(i): label for i, label in enumerate(labels)}
         names["label2id"] = {label: i for i, label in enumerate(labels)}
-    model.bert.save_pretrained(folder, classifier=head, **names)
+    model.bert.save_pretrained(folder, classifier=head_of(model), **names)
     positions = model.bert.config.max_position_embeddings
     BertTokenizer.from_pretrained(config.model).save_pretrained(folder, positions)
-
-
-def export_encoder(name: str, folder: str | Path) -> None:
-    """Write the folder of a BertModel, with its tokenizer; a task's head is left out."""
-    model = BertModel.from_pretrained(name)
-    model.save_pretrained(folder)
-    positions = model.config.max_position_embeddings
-    BertTokenizer.from_pretrained(name).save_pretrained(folder, positions)
 
 
 def import_classifier(folder: str | Path, checkpoint: str | Path) -> None:
@@ -99,45 +81,36 @@ def import_classifier(folder: str | Path, checkpoint: str | Path) -> None:
 
 
 @torch.no_grad()
-def outputs(name: str, with_head: bool) -> Tensor:
-    """What a checkpoint or a folder computes for SENTENCES: logits (B, K).
-
-    Of a folder without its head it is the pooled vectors, (B, D).
-    """
-    if name.endswith(CHECKPOINT):
+def logits_of(name: str) -> Tensor:
+    """What a checkpoint or a folder computes for SENTENCES: (B, K)."""
+    is_checkpoint = name.endswith(CHECKPOINT)
+    if is_checkpoint:
         model, config = load_model(name, torch.device("cpu"))
-        bert, name = model.bert, config.model
+        bert, tokenizer = model.bert, BertTokenizer.from_pretrained(config.model)
     else:
-        bert = BertModel.from_pretrained(name)
-        head = read_head(find_model(name)) if with_head else nn.Identity()
-
-        def model(ids: Tensor, mask: Tensor) -> Tensor:
-            return head(bert(ids, mask)["pooler_output"])
-
-    limit = bert.config.max_position_embeddings
-    batch = BertTokenizer.from_pretrained(name)(
-        list(SENTENCES), padding=True, truncation=True, max_length=limit, return_tensors="pt"
+        bert, tokenizer = BertModel.from_pretrained(name), BertTokenizer.from_pretrained(name)
+    batch = tokenizer(
+        list(SENTENCES),
+        padding=True,
+        truncation=True,
+        max_length=bert.config.max_position_embeddings,
+        return_tensors="pt",
     )
-    return model(batch.input_ids, batch.attention_mask)
+    if is_checkpoint:  # through its own forward, which may be a student's
+        return model(batch.input_ids, batch.attention_mask)
+    return read_head(find_model(name))(bert(batch.input_ids, batch.attention_mask)["pooler_output"])
 
 
-def convert(source: str, to: str, labels: Sequence[str] | None) -> None:
-    """Convert in one of the three directions, chosen by the endings of the names, and compare."""
-    outward, inward = source.endswith(CHECKPOINT), to.endswith(CHECKPOINT)
-    if (outward and inward) or Path(to).resolve() == Path(source).resolve():
-        raise InputError("--to has to be another place, and a folder if the source is a checkpoint")
-    if labels and not outward:
-        raise InputError("--labels goes with a checkpoint as the source; a folder has its names")
-    if outward:
-        export_classifier(source, to, labels)
-    elif inward:
-        import_classifier(source, to)
+def convert(source: str, to: str) -> None:
+    """Convert in one of the two directions, chosen by the endings of the names, and compare."""
+    if source.endswith(CHECKPOINT) == to.endswith(CHECKPOINT):
+        raise InputError(f"{source} and {to}: give a checkpoint ({CHECKPOINT}) and a folder")
+    if source.endswith(CHECKPOINT):
+        export_classifier(source, to)
     else:
-        export_encoder(source, to)
-    before, after = (outputs(name, outward or inward) for name in (source, to))
-    difference = (before - after).abs().max().item()
-    what = "logits" if outward or inward else "pooled outputs"
-    print(f"{what} before and after: largest difference {difference:.1e}")
+        import_classifier(source, to)
+    difference = (logits_of(source) - logits_of(to)).abs().max().item()
+    print(f"logits before and after: largest difference {difference:.1e}")
     if not difference < 1e-5:  # more than rounding
         raise InputError("the copy and the original give different numbers; please report this")
     print(f"wrote {to}")
@@ -150,10 +123,8 @@ def main() -> None:
     )
     parser.add_argument("source", help="sst-classifier.pt, a folder, or a model's name")
     parser.add_argument("--to", required=True, help="a folder, or a checkpoint: NAME.pt")
-    parser.add_argument("--labels", help="the classes' names, comma-separated: bad,good")
     args = parser.parse_args()
-    labels = [name.strip() for name in args.labels.split(",")] if args.labels else None
-    convert(args.source, args.to, labels)
+    convert(args.source, args.to)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """What a BERT expects in place of [MASK]: the most probable tokens, with their probabilities.
 
     python -m lessons.fill_mask --text "The captain looked at the [MASK]."
-    python -m lessons.fill_mask < sentences.txt
-    python -m lessons.fill_mask                         asks for sentences
     python -m lessons.fill_mask --model bert-base-uncased --text "…"
 
 Takes any checkpoint with a head for masked words; without --model, models/books, which comes with
@@ -11,15 +9,13 @@ the course. docs/fill-mask.md says how that model was trained.
 
 from __future__ import annotations
 
-import sys
-
 import torch
 
 from base_bert import canonical_name, read_weights
 from config import BertConfig
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
-from training.cli.flags import OneLineParser, positive_int, standard_input
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import OWN_MODEL, find_model
@@ -82,15 +78,13 @@ def print_predictions(predictions: list[list[tuple[str, float]]]) -> None:
 def main() -> None:
     """Fill each text."""
     parser = OneLineParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--text", nargs="+", help="or lines of standard input")
+    parser.add_argument("--text", nargs="+", required=True, help="texts with [MASK]")
     parser.add_argument("--model", default=OWN_MODEL, help="name or folder")
     parser.add_argument("--top", type=positive_int, default=10, help="tokens for each [MASK]")
     args = parser.parse_args()
     model, tokenizer = load(args.model)
-    if not args.text and sys.stdin.isatty():
-        print(f"sentences with {tokenizer.mask_token}, then Ctrl-D:")
-    for text in args.text or standard_input():
-        if len(args.text or ()) != 1:
+    for text in args.text:
+        if len(args.text) > 1:
             print(text)
         print_predictions(fill_mask(model, tokenizer, text, args.top))
 

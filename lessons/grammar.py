@@ -2,7 +2,6 @@
 
     python -m lessons.grammar --model books               2,300 pairs of Zorro, which ship
     python -m lessons.grammar --pairs zorro --each 500    from all of it, in $MINBERT_DATA/grammar
-    python -m lessons.grammar --pairs blimp --each 30     BLiMP, from the same folder
     python -m lessons.grammar --pairs mine.txt --show 5
 
 A minimal pair is two sentences that differ in one point of grammar. A file of pairs has a sentence
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import math
 import os
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -29,15 +27,14 @@ from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
-from training.files.errors import InputError, values_of
+from training.files.errors import InputError
 from training.files.hub import OWN_MODEL, find_model
-from training.files.texts import parse_json, read_text
+from training.files.texts import read_text
 from training.loop.progress import progress_bar
 
 ROOT = Path(__file__).resolve().parent.parent
 
 SAMPLE = ROOT / "data" / "grammar" / "zorro-sample"
-SUITES = {"zorro": "zorro", "blimp": "blimp/BLiMP.zip"}  # in $MINBERT_DATA/grammar
 COUNTS = "unigrams.txt"  # in a model's folder: how often each token is in its text
 ROWS = 128  # that are computed together
 SEED = 11711  # of what --each draws
@@ -54,13 +51,11 @@ class Pair(NamedTuple):
 
 
 def read_pairs(name: str | None) -> list[Pair]:
-    """The pairs of a suite, of a folder or of a file; those that ship if no name is given."""
+    """The pairs of all of Zorro, of a folder or of a file; those that ship if no name is given."""
     path = Path(name) if name else SAMPLE
-    if name in SUITES:
-        path = Path(os.environ.get("MINBERT_DATA") or ROOT / "data") / "grammar" / SUITES[name]
-    if path.suffix == ".zip":
-        pairs = read_blimp(path)
-    elif path.is_dir():  # of files PHENOMENON-PARADIGM.txt
+    if name == "zorro":
+        path = Path(os.environ.get("MINBERT_DATA") or ROOT / "data") / "grammar" / "zorro"
+    if path.is_dir():  # of files PHENOMENON-PARADIGM.txt
         files = [(file, file.stem.rpartition("-")[0] or file.stem) for file in path.glob("*.txt")]
         pairs = [pair for file, about in sorted(files) for pair in read_file(file, about)]
     else:
@@ -79,23 +74,6 @@ def read_file(path: Path, phenomenon: str) -> list[Pair]:
         raise InputError(f"{path}: {what}; write a sentence a line: {remedy}")
     pairs = zip(lines[::2], lines[1::2], strict=True)
     return [Pair(phenomenon, path.stem, bad, good) for bad, good in pairs]
-
-
-def read_blimp(path: Path) -> list[Pair]:
-    """The pairs of BLiMP.zip, which has a JSON object a line."""
-    pairs = []
-    try:
-        with values_of(f"{path} is not BLiMP.zip"), zipfile.ZipFile(path) as archive:
-            # other files are what macOS adds to a zip
-            names = [name for name in archive.namelist() if name.startswith("data/")]
-            for name in sorted(name for name in names if name.endswith(".jsonl")):
-                for line in archive.read(name).decode().splitlines():
-                    row = parse_json(line, f"{path}: a line of {name}")
-                    texts = row["sentence_bad"].strip(), row["sentence_good"].strip()
-                    pairs.append(Pair(row["linguistics_term"], row["UID"], *texts))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); set MINBERT_DATA") from error
-    return pairs
 
 
 def draw(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
@@ -131,33 +109,30 @@ def encode(tokenizer: BertTokenizer, pairs: Sequence[Pair], most: int) -> list[t
     return [(ids_of(pair.bad), ids_of(pair.good)) for pair in pairs]
 
 
-def log_probabilities(model: PretrainingModel, ids: Tensor, mask: int | None) -> Tensor:
+def log_probabilities(model: PretrainingModel, ids: Tensor, mask: int) -> Tensor:
     """The log p(token | the rest of its sentence) of S sentences of one length, in nats.
 
-    With the id of [MASK], each token but [CLS] and [SEP] is hidden in turn: (S, L) → (S, L - 2).
-    With None nothing is hidden, and the model sees what it is asked for: (S, L) → (S, L).
+    Each token but [CLS] and [SEP] is hidden in turn, by the id of [MASK]: (S, L) → (S, L - 2).
     """
     count, length = ids.shape
-    places = torch.arange(length) if mask is None else torch.arange(1, length - 1)
-    rows = ids if mask is None else ids.repeat_interleave(len(places), dim=0)  # (R, L)
-    starts = length * torch.arange(len(rows)).view(count, -1)  # (S, 1), or one a place: (S, L - 2)
-    positions = (starts + places).flatten()  # (M,) in the flattened (R · L)
-    if mask is not None:
-        rows = rows.flatten().index_fill(0, positions, mask).view(-1, length)
-    logits, _ = model(rows, torch.ones_like(rows), positions=positions)  # (M, V)
-    targets = ids[:, places].flatten()  # (M,)
-    chosen = logits.log_softmax(dim=-1).gather(1, targets[:, None])  # (M, 1)
+    inside = torch.arange(1, length - 1)  # (L - 2,)
+    rows = ids.repeat_interleave(len(inside), dim=0)  # (R, L), R = S · (L - 2)
+    starts = length * torch.arange(len(rows)).view(count, -1)  # (S, L - 2)
+    positions = (starts + inside).flatten()  # (R,) in the flattened (R · L)
+    rows = rows.flatten().index_fill(0, positions, mask).view(-1, length)
+    logits, _ = model(rows, torch.ones_like(rows), positions=positions)  # (R, V)
+    targets = ids[:, inside].flatten()  # (R,)
+    chosen = logits.log_softmax(dim=-1).gather(1, targets[:, None])  # (R, 1)
     return chosen.view(count, -1)
 
 
 @torch.no_grad()
 def sentence_scores(
-    model: PretrainingModel, sentences: Iterable[Ids], mask: int | None
+    model: PretrainingModel, sentences: Iterable[Ids], mask: int
 ) -> dict[Ids, float]:
-    """The score of each sentence; one that occurs twice is computed once.
+    """The pseudo-log-likelihood of each sentence, the sum over its tokens (Salazar et al. 2020).
 
-    With masks it is the pseudo-log-likelihood, the sum over the tokens (Salazar et al. 2020).
-    Without, it is BabyBERTa's: one pass, and the mean over all tokens (Huebner et al. 2021).
+    A sentence that occurs twice is computed once.
     """
     by_length: dict[int, list[Ids]] = {}
     for sentence in dict.fromkeys(sentences):
@@ -169,8 +144,7 @@ def sentence_scores(
     scores: dict[Ids, float] = {}
     for chunk in progress_bar(chunks, "exam"):
         values = log_probabilities(model, torch.tensor(chunk), mask).double()  # a row a sentence
-        values = values.mean(dim=1) if mask is None else values.sum(dim=1)  # (S,)
-        scores |= zip(chunk, values.tolist(), strict=True)
+        scores |= zip(chunk, values.sum(dim=1).tolist(), strict=True)
     return scores
 
 
@@ -243,10 +217,9 @@ def main() -> None:
     parser = OneLineParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name or folder")
-    add("--pairs", help="zorro, blimp, or a file or folder of pairs")
+    add("--pairs", help="zorro, or a file or folder of pairs")
     add("--each", type=positive_int, help="draw at most that many pairs of each paradigm")
     add("--show", type=positive_int, help="print that many of the worst pairs")
-    add("--no_masks", action="store_true", help="score as BabyBERTa does: one pass, nothing hidden")
     args = parser.parse_args()
     pairs = read_pairs(args.pairs)
     pairs = draw(pairs, args.each, SEED) if args.each else pairs
@@ -255,10 +228,8 @@ def main() -> None:
     sentences = [*chain.from_iterable(encoded)]
     counts = known_counts(args.model, tokenizer)
     baseline = differences(encoded, unigram_scores(counts, sentences)) if counts else None
-    mask = None if args.no_masks else tokenizer.mask_token_id
-    above = differences(encoded, sentence_scores(model, sentences, mask))
-    way = "no masks" if args.no_masks else "one mask at a time"
-    print(f"{args.model}, {len(pairs):,} pairs, {way}")
+    above = differences(encoded, sentence_scores(model, sentences, tokenizer.mask_token_id))
+    print(f"{args.model}, {len(pairs):,} pairs, one mask at a time")
     print_table(pairs, above, baseline)
     if args.show:
         print_worst(pairs, above, args.show)

@@ -5,7 +5,6 @@ The model and its folder, the flags of the command line, and how a run begins an
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -190,29 +189,20 @@ def train_and_score(
 def run_lesson(
     parser: OneLineParser,
     args: HeadFlags,
-    files: Sequence[str],
     train: Callable[..., None],
     evaluate: Callable[..., None],
     predict: Callable[..., None],
 ) -> None:
-    """Read the flags; then predict or score with a trained model, or train and score one.
-
-    Args:
-        files: of $MINBERT_DATA, in place of --train, --dev and --test where these are not given.
-    """
+    """Read the flags; then predict or score with a trained model, or train and score one."""
     add_fields(parser, type(args))
     parser.parse_args(namespace=args)
     if bool(args.checkpoint) != (args.predict is not None or args.evaluate is not None):
         parser.error("--predict and --evaluate need --checkpoint, which is for them alone")
-    if bool(args.train) != bool(args.dev):
-        parser.error("--train and --dev go together")
     if args.predict is not None:
         predict(args)
     elif args.evaluate:
         evaluate(args)
-    else:
-        if not args.train:
-            folder = Path(os.environ.get("MINBERT_DATA", "data"))
-            for name, file in zip(("train", "dev", "test"), files, strict=False):
-                setattr(args, name, str(folder / file))
+    elif args.train and args.dev:
         train_and_score(args, train, evaluate)
+    else:
+        parser.error("give --train and --dev, or --checkpoint with --predict or --evaluate")

@@ -1,13 +1,11 @@
-r"""LoRA: from the full update of fine-tuning to one of low rank, in numbers (Hu et al. 2022).
+"""What LoRA saves, in numbers that learn and in memory, at bert-base's size (Hu et al. 2022).
 
-    python -m lessons.lora                                   what learns, and memory, at bert-base
+    python -m lessons.lora
     python -m lessons.lora --rank 4 --batch_size 32 --length 128
-    python -m lessons.lora --checkpoint sst-classifier.pt    what rank has a full update?
 
-The first lays out BERT with each way of fine-tuning a part of it, counts the numbers that learn and
-adds up what a training step keeps in memory; it computes nothing, and needs no weights. The last
-takes a classifier that classifier.py --option finetune trained, cuts what fine-tuning did to each
-matrix down to rank r, and measures the accuracy on dev that is left. docs/lora.md explains it.
+Lays out BERT with each way of fine-tuning a part of it, counts the numbers that learn and adds up
+what a training step keeps in memory. It computes nothing, and needs no weights. docs/lora.md
+explains it.
 """
 
 from __future__ import annotations
@@ -19,21 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from bert import BertModel
-from classifier import load_model, model_eval
 from config import BertConfig
-from datasets import SentenceClassificationDataset, load_data
-from extensions.parameters.lora import add_lora, linears
+from extensions.parameters.lora import add_lora
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
-from training.files.course_files import data_folder
-from training.files.errors import InputError
-from training.loop.batches import evaluation_loader
-from training.loop.progress import progress_bar
 
 NUMBER = 4  # bytes of a float32
 MEGABYTE = 2**20
 LINEAR = ("query", "key", "value", "attention_dense", "interm_dense", "out_dense")
-RANKS = (0, 1, 2, 4, 8, 16, 32, 64)
 
 
 def ways(rank: int) -> dict[str, Callable[[BertModel], object]]:
@@ -90,82 +81,14 @@ def print_table(config: BertConfig, rank: int, batch_size: int, length: int) -> 
         )
 
 
-class Update:
-    """What fine-tuning did to a matrix: ΔW = W_after − W_before = U S V.
-
-    Args:
-        before, after: (D_out, D_in).
-    """
-
-    def __init__(self, before: Tensor, after: Tensor):
-        self.before = before
-        u, self.sizes, self.v = torch.linalg.svd(after - before, full_matrices=False)
-        self.us = u * self.sizes  # (D_out, K), (K,), (K, D_in), K = min(D_out, D_in)
-
-    def at_rank(self, rank: int) -> Tensor:
-        """W_before and the nearest matrix of that rank to ΔW (Eckart & Young 1936)."""
-        return self.before + self.us[:, :rank] @ self.v[:rank]
-
-    def fraction(self, rank: int) -> float:
-        """The fraction of ‖ΔW‖² that this matrix keeps; 1 for an update of 0."""
-        squares = self.sizes.square()
-        return float(squares[:rank].sum() / squares.sum()) if squares.any() else 1.0
-
-
-def updates_of(before: BertModel, after: BertModel) -> dict[str, Update]:
-    """The update of every matrix of the encoder."""
-    first = dict(linears(before.bert_layers))
-    return {
-        name: Update(first[name].weight.detach(), linear.weight.detach())
-        for name, linear in progress_bar(linears(after.bert_layers), "singular values")
-    }
-
-
-@torch.no_grad()
-def cut(bert: BertModel, updates: dict[str, Update], rank: int) -> None:
-    """Give the encoder's matrices their updates at that rank; the rest stays fine-tuned."""
-    for name, linear in linears(bert.bert_layers):
-        linear.weight.copy_(updates[name].at_rank(rank))
-
-
-def study(checkpoint: str, dev: str) -> None:
-    """Print the fraction of the updates and the dev accuracy by rank, for a classifier."""
-    device = torch.device("cpu")
-    model, config = load_model(checkpoint, device)
-    if config.option != "finetune":
-        raise InputError(f"{checkpoint} was trained with --option pretrain: BERT never moved")
-    before = BertModel.from_pretrained(config.model)
-    rows = SentenceClassificationDataset(load_data(dev, "dev", config.num_labels), config)
-    loader = evaluation_loader(rows, 32)
-    full = model_eval(loader, model, device)[0]
-    updates = updates_of(before, model.bert)
-    kinds = sorted({name.rpartition(".")[2] for name in updates}, key=LINEAR.index)
-    print("fraction of ‖ΔW‖² at rank r, mean over the layers, and dev accuracy at that rank")
-    print("   r  " + "".join(f"{kind:>16}" for kind in kinds) + "   accuracy")
-    for rank in RANKS:
-        cut(model.bert, updates, rank)
-        accuracy = model_eval(loader, model, device)[0]
-        print(f"{rank:4d}  ", end="")
-        for kind in kinds:
-            fractions = [u.fraction(rank) for name, u in updates.items() if name.endswith(kind)]
-            print(f"{sum(fractions) / len(fractions):16.3f}", end="")
-        print(f"  {accuracy:9.3f}", flush=True)
-    print(f"full  {'':{16 * len(kinds)}}  {full:9.3f}")
-
-
 def main() -> None:
-    """Print one of the two tables."""
-    parser = OneLineParser(description="From full to low-rank updates.")
+    """Print the table."""
+    parser = OneLineParser(description="What LoRA saves, at bert-base.")
     add = parser.add_argument
     add("--rank", type=positive_int, default=8)
     add("--batch_size", type=positive_int, default=16)
     add("--length", type=positive_int, default=64, help="tokens of a text, at most 512")
-    add("--checkpoint", metavar="FILE", help="of classifier.py --option finetune")
-    add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
     args = parser.parse_args()
-    if args.checkpoint:
-        study(args.checkpoint, str(data_folder(args.data_dir) / "ids-sst-dev.csv"))
-        return
     if args.length > 512:
         parser.error("--length must be at most 512, BERT's positions")
     print_table(BertConfig(), args.rank, args.batch_size, args.length)

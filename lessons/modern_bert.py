@@ -25,7 +25,7 @@ from bert import BertSelfAttention
 from lessons.modern_config import LOCAL, ModernBertConfig, read_tokenizer
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.errors import InputError, first_line
+from training.files.errors import InputError
 from training.files.hub import find_model
 
 MASK, TOP = "[MASK]", 5  # words shown for each
@@ -238,17 +238,13 @@ def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, tuple[str, ...]]
 @torch.no_grad()
 def fill_masks(model: ModernBertModel, folder: Path, text: str) -> Iterator[str]:
     """The most probable tokens for each [MASK] of a text, a line each; InputError without one."""
-    path = folder / "tokenizer.json"
-    tokenizer = read_tokenizer(path, model.config.vocab_size, MASK)
-    try:
-        ids = torch.tensor([tokenizer.encode(text).ids])  # (1, L)
-    except Exception as error:  # tokenizers has no class of its own for it
-        why = first_line(error)
-        raise InputError(f"{path} cannot read the text ({why}); take another word") from None
-    places = (ids[0] == tokenizer.token_to_id(MASK)).nonzero().flatten()  # (M,)
-    if not len(places):
-        raise InputError(f'"{text[:40]}" has no {MASK}, the place to be filled')
-    logits = model(ids, torch.ones_like(ids))["logits"][0, places]  # (M, V)
+    tokenizer = read_tokenizer(folder / "tokenizer.json", model.config.vocab_size)
+    encoding = tokenizer.encode(text)
+    positions = [i for i, token in enumerate(encoding.tokens) if token == MASK]
+    if not positions:
+        raise InputError(f'"{text[:40]}" has no {MASK}; write one to fill')
+    ids = torch.tensor([encoding.ids])  # (1, L)
+    logits = model(ids, torch.ones_like(ids))["logits"][0, positions]  # (M, V)
     for chances, tokens in zip(*logits.softmax(dim=-1).topk(min(TOP, logits.size(1))), strict=True):
         words = zip(tokens.tolist(), chances.tolist(), strict=True)
         yield "  ".join(f"{tokenizer.decode([word])!r} {chance:.1%}" for word, chance in words)
@@ -268,18 +264,15 @@ def main() -> None:
     """Fill masks with a checkpoint, or show the shapes of a random model."""
     parser = OneLineParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", help="folder of a ModernBertForMaskedLM")
-    parser.add_argument("--text", help="with masks")
+    parser.add_argument("--text", default=f"The captain looked at the {MASK}.", help="with masks")
     args = parser.parse_args()
-    if args.text is not None and args.model is None:
-        parser.error("--text needs --model")
     if args.model is None:
         sizes = {"vocab_size": 99, "hidden_size": 24, "num_hidden_layers": 4, "pad_token_id": 0}
         sizes |= {"num_attention_heads": 4, "intermediate_size": 36, "local_attention": 4}
         return print_shapes(ModernBertModel(ModernBertConfig(**sizes)), length=10)
     config = ModernBertConfig.from_pretrained(args.model)
     model = ModernBertModel.from_pretrained(args.model, config=config)
-    text = f"The captain looked at the {MASK}." if args.text is None else args.text
-    print(*fill_masks(model, find_model(args.model), text), sep="\n")
+    print(*fill_masks(model, find_model(args.model), args.text), sep="\n")
 
 
 if __name__ == "__main__":

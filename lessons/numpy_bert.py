@@ -32,22 +32,14 @@ from training.files.tables import checked_ids, class_labels, parse_table
 from training.files.writing import write_whole
 
 Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one
-Activation = Callable[[np.ndarray], np.ndarray]
 Show = Callable[[str, np.ndarray, str], None]  # called with every step: its name, result and role
 MAX_TOKENS = 512  # longer texts are cut, as classifier.py does
+BATCH = 16  # texts that are computed together
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
     """GELU(x) = x · Φ(x), Φ the normal distribution function (Hendrycks & Gimpel 2016)."""
     return x * 0.5 * (1 + erf(x / math.sqrt(2)))
-
-
-def gelu_tanh(x: np.ndarray) -> np.ndarray:
-    """The approximation of GELU by a tanh; at most 5e-4 away, which adds up through the layers."""
-    return x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
-
-
-GELUS = {"exact": gelu, "tanh": gelu_tanh}
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
@@ -99,7 +91,6 @@ def layer(
     number: int,
     x: np.ndarray,
     mask: np.ndarray,
-    activation: Activation,
     show: Show,
 ) -> np.ndarray:
     """One encoder layer: (B, L, D) and a mask (B, L) of 1 and 0 → (B, L, D)."""
@@ -125,7 +116,7 @@ def layer(
     norm = f"{name}.attention.output.LayerNorm"
     x = layer_norm(x + attended, weights, norm, config.layer_norm_eps)
     show("add & norm", x, "what went in is kept: x + attention(x), normalised")
-    wide = activation(linear(x, weights, f"{name}.intermediate.dense"))  # (B, L, I)
+    wide = gelu(linear(x, weights, f"{name}.intermediate.dense"))  # (B, L, I)
     show("expand, GELU", wide, "each token alone, to I numbers; GELU bends")
     narrow = linear(wide, weights, f"{name}.output.dense")  # (B, L, D)
     show("contract", narrow, "back to D")
@@ -140,7 +131,6 @@ def forward(
     ids: np.ndarray,
     mask: np.ndarray,
     segments: np.ndarray | None = None,
-    activation: Activation = gelu,
     show: Show = silent,
 ) -> dict[str, np.ndarray]:
     """The whole of BERT, and a classifier's logits where the weights have one.
@@ -154,7 +144,7 @@ def forward(
     """
     x = embed(weights, config, ids, np.zeros_like(ids) if segments is None else segments, show)
     for number in range(config.num_hidden_layers):
-        x = layer(weights, config, number, x, mask, activation, silent if number else show)
+        x = layer(weights, config, number, x, mask, silent if number else show)
         if number:
             show(f"layer {number + 1}", x, "the same steps with its own weights")
     result = {"last_hidden_state": x}
@@ -242,28 +232,21 @@ def encode(texts: Sequence[str], words: BertTokenizer, config: BertConfig) -> li
 
 
 def predict(
-    rows: Sequence[list[int]],
-    logits_of: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    size: int = 16,
-    pad: int = 0,
+    weights: Weights, config: BertConfig, rows: Sequence[list[int]], what: str = "logits"
 ) -> np.ndarray:
-    """Logits (N, classes) of N rows of ids, in batches of rows of similar length.
-
-    Args:
-        logits_of: takes ids and mask of a batch, (B, L) each.
-    """
-    logits: list[np.ndarray | None] = [None] * len(rows)
+    """One of forward's results for N rows of ids, in batches of similar length: (N, classes)."""
+    results: list[np.ndarray | None] = [None] * len(rows)
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
-    for start in tqdm(range(0, len(rows), size), desc="predict", leave=False, disable=None):
-        batch = order[start : start + size]
-        ids = np.full((len(batch), len(rows[batch[0]])), pad, np.int64)
+    for start in tqdm(range(0, len(rows), BATCH), desc="predict", leave=False, disable=None):
+        batch = order[start : start + BATCH]
+        ids = np.full((len(batch), len(rows[batch[0]])), config.pad_token_id, np.int64)  # (B, L)
         mask = np.zeros_like(ids)
         for at, i in enumerate(batch):
             ids[at, : len(rows[i])] = rows[i]
             mask[at, : len(rows[i])] = 1
-        for i, row in zip(batch, logits_of(ids, mask), strict=True):
-            logits[i] = row
-    return np.stack(logits)
+        for i, row in zip(batch, forward(weights, config, ids, mask)[what], strict=True):
+            results[i] = row
+    return np.stack(results)
 
 
 def read_table(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:
@@ -287,18 +270,12 @@ def read_table(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:
 
 
 def report(labels: np.ndarray, predicted: np.ndarray) -> float:
-    """Print accuracy, confusion matrix and, of two classes, precision, recall and F1 of class 1."""
+    """Print accuracy and confusion matrix."""
     count = int(max(labels.max(), predicted.max())) + 1
     confusion = np.zeros((count, count), int)
     np.add.at(confusion, (labels, predicted), 1)  # rows: true class, columns: predicted
     accuracy = float((labels == predicted).mean())
-    line = f"accuracy {accuracy:.5f} ({confusion.trace()} of {len(labels)})"
-    if count == 2:
-        correct, claimed, true = confusion[1, 1], confusion[:, 1].sum(), confusion[1].sum()
-        precision, recall = correct / max(1, claimed), correct / max(1, true)
-        f1 = 2 * correct / max(1, claimed + true)
-        line += f"  precision {precision:.4f}  recall {recall:.4f}  F1 {f1:.4f}"
-    print(line)
+    print(f"accuracy {accuracy:.5f} ({confusion.trace()} of {len(labels)})")
     print("confusion (rows: true class):", confusion.tolist())
     return accuracy
 
@@ -310,7 +287,7 @@ def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
     print(f"wrote {path}")
 
 
-def explain(model: Model, text: str, activation: Activation) -> None:
+def explain(model: Model, text: str) -> None:
     """Print every step for one sentence, and the probability of each class."""
     _, config, weights, words = model
     (row,) = encode([text], words, config)
@@ -319,7 +296,7 @@ def explain(model: Model, text: str, activation: Activation) -> None:
     print(f"{'step':<20} {'shape':<18} {'first numbers':<26} role")
     ids = np.array([row])  # (1, L)
     mask = np.ones_like(ids)
-    result = forward(weights, config, ids, mask, activation=activation, show=print_step)
+    result = forward(weights, config, ids, mask, show=print_step)
     if "logits" not in result:
         print("no classifier in this folder: the encoder ends here")
         return
@@ -337,25 +314,18 @@ def main() -> None:
     either.add_argument("--text", help="show every step for this sentence")
     either.add_argument("--file", type=Path, help="predict this table")
     add("--out", type=Path, help="write id,Predicted_Sentiment here")
-    add("--gelu", choices=tuple(GELUS), default="exact", help="which formula (default: exact)")
     args = parser.parse_args()
     model = load(args.model)
     folder, config, weights, words = model
-    activation = GELUS[args.gelu]
     print(f"{sum(tensor.size for tensor in weights.values()):,} parameters from {folder}")
     if args.text is not None:
-        return explain(model, args.text, activation)
+        return explain(model, args.text)
     if "classifier.weight" not in weights:
         raise InputError(
             f"{folder} has no classifier; lessons/export.py writes one from a checkpoint"
         )
-
-    def logits_of(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        return forward(weights, config, ids, mask, activation=activation)["logits"]
-
     ids, texts, labels = read_table(args.file)
-    rows = encode(texts, words, config)
-    predicted = predict(rows, logits_of, pad=words.vocab["[PAD]"]).argmax(axis=-1)
+    predicted = predict(weights, config, encode(texts, words, config)).argmax(axis=-1)
     if labels is not None:
         report(labels, predicted)
     if args.out:
@@ -367,7 +337,8 @@ if __name__ == "__main__":
         main()
         sys.stdout.flush()
     except ValueError as error:  # InputError among them: bad input
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
     except BrokenPipeError:
         if not reader_left():
             raise

@@ -2,7 +2,6 @@
 
     python -m lessons.playground --model books --out playground.html
     python -m lessons.playground --model sst-classifier.pt
-    python -m lessons.playground --model sst-classifier.pt --dev data/practice/ids-sst-dev.csv
 
 Takes any checkpoint of a BERT: a name, a folder, or a classifier that classifier.py has trained.
 The page has the parts that the model has: words for [MASK], or classes, or both. Its weights are
@@ -28,7 +27,6 @@ import tokenizer
 from base_bert import canonical_name, read_weights
 from bert import BertModel
 from classifier import load_model
-from datasets import load_data
 from lessons.attention_maps import policy, templates
 from lessons.source_lines import code_by_screen, wrong_tasks
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
@@ -49,7 +47,6 @@ HEAD = ("classifier.weight", "classifier.bias")  # of Hugging Face's BertForSequ
 LEARNED = ROOT / "docs" / "figures" / "grammar-learned.svg"  # when `books` learned which grammar
 MAX_MB = 40  # of a page that phones open, and that fits into an e-mail
 MAX_TOKENS = 128  # of a sentence in the page
-MAX_POINTS = 300  # dev sentences in the page's pictures
 LARGEST = 127  # of int8: −128 is left out, so that the range is symmetric
 SENTENCES = (  # the word in braces is hidden at first, where the model has words for [MASK]
     "She opened the {door} and walked into the garden.",
@@ -91,7 +88,6 @@ class Loaded:
         masked: the same encoder with its head for masked words, where the model has one.
         head: its classifier, where it has one.
         labels: the names of its classes.
-        base: the model that it was fine-tuned from, if known.
         wrong: the tasks whose functions, of the student's, do not pass their checks.
     """
 
@@ -100,7 +96,6 @@ class Loaded:
     masked: PretrainingModel | None = None
     head: nn.Linear | None = None
     labels: Sequence[str] = ()
-    base: str | None = None
     wrong: Sequence[str] = ()
 
     @property
@@ -146,7 +141,7 @@ def load(name: str) -> Loaded:
         head = head_of(model)
         labels = class_labels(config, head)
         tokenizer = BertTokenizer.from_pretrained(config.model)
-        return Loaded(model.bert, tokenizer, head=head, labels=labels, base=config.model)
+        return Loaded(model.bert, tokenizer, head=head, labels=labels)
     folder = find_model(name)
     masked = None
     if MASKED_WORD_NAMES.keys() <= {canonical_name(key) for key in read_weights(folder)}:
@@ -196,32 +191,6 @@ def pack(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[dict[str, Any]]]:
     return b"".join(content for _, _, content in floats + integers), table
 
 
-@torch.no_grad()
-def cls_vectors(model: BertModel, tokenizer: BertTokenizer, texts: Sequence[str]) -> np.ndarray:
-    """The last [CLS] vector of each text: (N, D)."""
-    limit = min(MAX_TOKENS, model.config.max_position_embeddings)
-    vectors = []
-    for text in texts:
-        ids = tokenizer(text, truncation=True, max_length=limit, return_tensors="pt").input_ids
-        vectors.append(model(ids, torch.ones_like(ids))["last_hidden_state"][0, 0])
-    return torch.stack(vectors).numpy()
-
-
-def points_of(loaded: Loaded, dev: str) -> dict[str, Any]:
-    """Sentences of a dev file as points, before and after fine-tuning, and the projection."""
-    rows = load_data(dev, "dev", len(loaded.labels))
-    rows = rows[:: -(-len(rows) // MAX_POINTS)]
-    texts = [text for text, *_ in rows]
-    points: dict[str, Any] = {"texts": texts, "classes": [label for _, label, _ in rows]}
-    models = {"before": BertModel.from_pretrained(loaded.base)} if loaded.base else {}
-    for name, bert in (models | {"after": loaded.bert}).items():
-        vectors = cls_vectors(bert, loaded.tokenizer, texts)
-        mean = vectors.mean(axis=0)  # (D,)
-        directions = np.linalg.svd(vectors - mean, full_matrices=False)[2][:2]  # (2, D)
-        points[name] = np.round((vectors - mean) @ directions.T, 4).tolist()
-    return points | {"mean": mean.tolist(), "directions": directions.tolist()}
-
-
 IN_WORKER = ("bert", "worker")
 # The page explains with the same functions, bert.js, as the worker computes
 IN_PAGE = "bert tokenizer draw mask grammar inside attention classes page".split()
@@ -232,12 +201,7 @@ def scripts(*names: str) -> str:
     return "\n".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in names)
 
 
-Shown = Mapping[str, Any] | None  # by a part of the page, where it is there
-
-
-def page(
-    loaded: Loaded, name: str, labels: Sequence[str], points: Shown, code: Shown = None
-) -> str:
+def page(loaded: Loaded, name: str, code: Mapping[str, Any] | None = None) -> str:
     """The HTML page of a model, in one file; ``code`` is shown in place of the lines of bert.py."""
     content, table = pack(loaded.tensors)
     config = loaded.bert.config
@@ -252,8 +216,7 @@ def page(
         "unicode": {"letters": tokenizer.ADDED_LATER, "moved": tokenizer.MOVED},
         "table": table,
         "words": loaded.masked is not None,
-        "labels": labels,
-        "points": points,
+        "labels": loaded.labels,
         "pairs": PAIRS,
         "sentences": sentences(masked=loaded.masked is not None),
         "code": code or code_by_screen(loaded.wrong),
@@ -279,16 +242,13 @@ def main() -> None:
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name, folder or checkpoint of classifier.py")
     add("--out", default="playground.html", help="the page")
-    add("--dev", metavar="FILE", help="labelled sentences of a classifier, shown as points")
     args = parser.parse_args()
     loaded = load(args.model)
-    if args.dev and not loaded.labels:
-        raise InputError("--dev shows what a classifier does, and this model has none")
-    points = points_of(loaded, args.dev) if args.dev else None
-    loaded.wrong = wrong_tasks(("bert.py", "classifier.py") if loaded.base else ("bert.py",))
+    is_checkpoint = args.model.endswith(CHECKPOINT)
+    loaded.wrong = wrong_tasks(("bert.py", "classifier.py") if is_checkpoint else ("bert.py",))
     for task in loaded.wrong:
         print(f"{task} does not pass its check (sanity_check.py); the page does not use it")
-    text = page(loaded, Path(args.model).name, loaded.labels, points)
+    text = page(loaded, Path(args.model).name)
     write_whole(args.out, text)
     parts = ["words for [MASK]"] * bool(loaded.masked) + ["classes"] * bool(loaded.labels)
     print(f"it has {' and '.join(parts) or 'no head: vectors and attention only'}")

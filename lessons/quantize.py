@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from lessons import numpy_bert
-from lessons.playground import LARGEST, quantize_rows
+from lessons.playground import quantize_rows
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
@@ -34,16 +34,12 @@ class Int8Matrix:
 
     Of an embedding only the rows that are looked up are turned back into floats, of a linear layer
     nothing, since x Wᵀ = (x Qᵀ) · scale, the scales being those of the outputs.
-
-    Args:
-        quantize_input: round x as well, with a scale per token, as a chip with integer
-            arithmetic does.
     """
 
     __array_ufunc__ = None  # so that NumPy leaves x @ this to __rmatmul__
 
-    def __init__(self, values: np.ndarray, scale: np.ndarray, quantize_input: bool = False):
-        self.values, self.scale, self.quantize_input = values, scale, quantize_input
+    def __init__(self, values: np.ndarray, scale: np.ndarray):
+        self.values, self.scale = values, scale
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -61,11 +57,7 @@ class Int8Matrix:
 
     def __rmatmul__(self, x: np.ndarray) -> np.ndarray:
         """X Wᵀ: (…, C) → (…, R)."""
-        x_scale = 1.0
-        if self.quantize_input:
-            x_scale = np.abs(x).max(axis=-1, keepdims=True) / LARGEST  # (…, 1)
-            x = np.rint(x / x_scale)  # whole numbers; as floats, for which there is a fast product
-        return (x @ self.values.T.astype(np.float32)) * x_scale * self.scale
+        return (x @ self.values.T.astype(np.float32)) * self.scale
 
 
 def quantize(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -76,11 +68,11 @@ def quantize(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return small
 
 
-def usable(small: Mapping[str, np.ndarray], quantize_input: bool = False) -> dict[str, Any]:
+def usable(small: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The result of quantize, as numpy_bert.forward takes it."""
     weights: dict[str, Any] = {k: x for k, x in small.items() if not k.endswith(SCALE)}
     for name in (k for k, x in weights.items() if x.dtype == np.int8):
-        weights[name] = Int8Matrix(small[name], small[name + SCALE], quantize_input)
+        weights[name] = Int8Matrix(small[name], small[name + SCALE])
     return weights
 
 
@@ -127,7 +119,6 @@ def main() -> None:
     add("--model", required=True, help="Hugging Face folder with model.safetensors, or a name")
     add("--out", type=Path, help="write the int8 model into this folder")
     add("--file", type=Path, help="table of texts and classes to measure accuracy on")
-    add("--activations", action="store_true", help="measure with int8 inputs of products as well")
     args = parser.parse_args()
     folder, config, weights, words = numpy_bert.load(args.model)
     needed = "classifier" if args.file else "pooler.dense"
@@ -146,14 +137,9 @@ def main() -> None:
         print(f"{before / 1e6:.2f} MB → {size / 1e6:.2f} MB: {args.out / INT8_FILE}")
 
     what = "logits" if "classifier.weight" in weights else "pooler_output"
-
     outputs = {}
-    for name, tensors in (("float32", weights), ("int8", usable(small, args.activations))):
-
-        def output_of(ids: np.ndarray, mask: np.ndarray, tensors: Mapping = tensors) -> np.ndarray:
-            return numpy_bert.forward(tensors, config, ids, mask)[what]
-
-        outputs[name] = numpy_bert.predict(rows, output_of, pad=words.vocab["[PAD]"])
+    for name, tensors in (("float32", weights), ("int8", usable(small))):
+        outputs[name] = numpy_bert.predict(tensors, config, rows, what)
         if labels is not None:
             print(f"{name}: ", end="")
             numpy_bert.report(labels, outputs[name].argmax(axis=-1))

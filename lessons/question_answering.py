@@ -5,9 +5,9 @@
         --context 'Ada Lovelace was born in London.' --checkpoint predictions/squad
     python -m lessons.question_answering --evaluate FILE --checkpoint predictions/squad
 
-Files are SQuAD's (version 1.1) JSON; without --train those of $MINBERT_DATA/squad. A context that
-is too long is read in windows that overlap. The best epoch on dev is kept in the folder --out,
-which ``transformers`` loads too. The idea, and what to try: docs/question-answering.md.
+Files are SQuAD's (version 1.1) JSON. A context that is too long is read in windows that overlap.
+The best epoch on dev is kept in the folder --out, which ``transformers`` loads too. The idea, and
+what to try: docs/question-answering.md.
 
 squad.py reads the files, finds each token's characters in the text, makes windows and scores
 answers; heads.py has flags, folders and the head's weights.
@@ -30,14 +30,13 @@ from lessons.heads import BertWithHead, HeadFlags, Trained, new_run, restore, ru
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import OneLineParser, flag, positive_int, standard_input
+from training.cli.flags import OneLineParser, flag, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
 from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
 from training.loop.progress import progress_bar
 
-FILES = ("squad/train-v1.1.json", "squad/dev-v1.1.json")  # of $MINBERT_DATA
 LONGEST, BEST = 30, 20  # tokens of an answer; spans considered of a window
 KEYS = ("token_ids", "attention_mask", "token_type_ids", "labels")
 # The columns of the table (headings and keys) and the curves of the page (keys and names)
@@ -78,24 +77,18 @@ def span_loss(first: Tensor, last: Tensor, labels: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def answer(
-    trained: Trained, dataset: Windows, batch_size: int, longest: int = LONGEST, count: int = BEST
-) -> list[list[tuple[str, float]]]:
+def answer(trained: Trained, dataset: Windows, batch_size: int) -> list[list[tuple[str, float]]]:
     """For every question its best answers, and the softmax of their scores, best first.
 
     A span in two windows counts once, with its better score. A question whose context has no word
     gets the answer "".
-
-    Args:
-        longest: tokens of an answer.
-        count: how many spans of a window, and answers, are considered.
     """
     model, device = trained.model.eval(), trained.device
     scores: list[dict[tuple[int, int], float]] = [{} for _ in dataset.questions]
     for batch in progress_bar(evaluation_loader(dataset, batch_size), "eval"):
         with trained.autocast():
             logits = model(*(batch[key].to(device) for key in KEYS[:3]))  # (B, L), (B, L)
-        spans = best_spans(*logits, batch["answerable"].to(device), longest, count)
+        spans = best_spans(*logits, batch["answerable"].to(device), LONGEST, BEST)
         for i, *spans_of_row in zip(batch["rows"], *(x.tolist() for x in spans), strict=True):
             row = dataset.rows[i]
             tokens = dataset.contexts[dataset.questions[row.question].context]
@@ -106,16 +99,14 @@ def answer(
                     span = int(tokens.starts[first + shift]), int(tokens.ends[last + shift])
                     best[span] = max(value, best.get(span, -np.inf))
     return [
-        best_texts(question.context, spans, count)
+        best_texts(question.context, spans)
         for question, spans in zip(dataset.questions, scores, strict=True)
     ]
 
 
-def best_texts(
-    context: str, scores: dict[tuple[int, int], float], count: int
-) -> list[tuple[str, float]]:
+def best_texts(context: str, scores: dict[tuple[int, int], float]) -> list[tuple[str, float]]:
     """The texts of the best spans, and the softmax of their scores."""
-    best = sorted(scores, key=lambda span: (-scores[span], span))[:count]
+    best = sorted(scores, key=lambda span: (-scores[span], span))[:BEST]
     if not best:
         return [("", 1.0)]
     chances = torch.tensor([scores[span] for span in best]).softmax(dim=0).tolist()
@@ -196,8 +187,7 @@ def predict(args: AnswerFlags) -> None:
     """Print the three best answers and their probabilities."""
     if args.context is None:
         raise InputError("--predict needs --context, the text that holds the answer")
-    context = "\n".join(standard_input()) if args.context == "-" else args.context
-    (best,) = answer_with(args, [Question("", args.predict, context, [])])
+    (best,) = answer_with(args, [Question("", args.predict, args.context, [])])
     for text, chance in best[:3]:
         print(f"    {chance:.3f}  {' '.join(text.split())}")
 
@@ -210,14 +200,12 @@ class AnswerFlags(HeadFlags):
     epochs: int = flag(2, type=positive_int, help="passes over the training data")
     batch_size: int = flag(16, type=positive_int, help="rows per update")
     length: int = flag(384, type=positive_int, help="most tokens per row")
-    train: str | None = flag(None, path="reads", help="SQuAD's JSON ($MINBERT_DATA/squad)")
+    train: str | None = flag(None, path="reads", help="SQuAD's JSON")
     dev: str | None = flag(None, path="reads", help="the same, to choose the epoch")
     predict: str | None = flag(
         None, may_change=True, metavar="QUESTION", help="a question about --context"
     )
-    context: str | None = flag(
-        None, may_change=True, metavar="TEXT", help="the text, or - for standard input"
-    )
+    context: str | None = flag(None, may_change=True, metavar="TEXT", help="the text")
     stride: int | None = flag(
         None, type=positive_int, help="overlap of windows, in tokens (a third of --length)"
     )
@@ -226,7 +214,7 @@ class AnswerFlags(HeadFlags):
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
     parser = OneLineParser(description="Answer questions from a context.")
-    run_lesson(parser, AnswerFlags(), FILES, train, evaluate, predict)
+    run_lesson(parser, AnswerFlags(), train, evaluate, predict)
 
 
 if __name__ == "__main__":

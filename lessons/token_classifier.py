@@ -5,9 +5,8 @@
         --checkpoint predictions/ner
     python -m lessons.token_classifier --evaluate FILE --checkpoint predictions/ner
 
-Without --train the files are $MINBERT_DATA/ner/wikiann_en/train, dev and test. A line of a file is
-a word, a tab and its tag; an empty line ends a sentence. The best epoch on dev is kept in the
-folder --out, which ``transformers`` loads too. The idea, and what to try:
+A line of a file is a word, a tab and its tag; an empty line ends a sentence. The best epoch on dev
+is kept in the folder --out, which ``transformers`` loads too. The idea, and what to try:
 docs/token-classification.md.
 
 entities.py reads the files, gives each token its label and scores entities; heads.py has flags,
@@ -38,7 +37,7 @@ from lessons.entities import (
 from lessons.heads import BertWithHead, HeadFlags, Trained, new_run, restore, run_lesson
 from optimizer import AdamW
 from tokenizer import BertTokenizer, split_at_punctuation
-from training.cli.flags import OneLineParser, flag, positive_int, probability, standard_input
+from training.cli.flags import OneLineParser, flag, positive_int, probability
 from training.cli.scripts import run_script
 from training.files.writing import atomic_write, write_json
 from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
@@ -178,22 +177,16 @@ def evaluate(args: TokenFlags) -> None:
 
 
 def predict(args: TokenFlags) -> None:
-    """Print each text's entities: type, lowest probability of a word, words."""
-    texts = standard_input() if args.predict == "-" else [args.predict]
+    """Print a text's entities: type, lowest probability of a word, words."""
     trained = restore(args, TokenClassifier)
-    for text in texts:
-        words = split_at_punctuation(text)
-        if not words:
-            continue
-        sentence = Sentence(words, [OUTSIDE] * len(words))
-        dataset = TaggedWords([sentence], trained.tokenizer, trained.model.labels, args.length)
-        if dataset.unseen:
-            print(f"note: {dataset.unseen} words lie beyond --length and get the tag O")
-        (tags,), (chances,) = tag(trained, dataset, 1)
-        print(" ".join(words))
-        for kind, first, last in entities(tags):
-            name, lowest = " ".join(words[first : last + 1]), min(chances[first : last + 1])
-            print(f"    {kind:8} {lowest:.3f}  {name}", flush=True)
+    words = split_at_punctuation(args.predict)
+    sentence = Sentence(words, [OUTSIDE] * len(words))
+    dataset = TaggedWords([sentence], trained.tokenizer, trained.model.labels, args.length)
+    print_size(dataset)
+    (tags,), (chances,) = tag(trained, dataset, 1)
+    for kind, first, last in entities(tags):
+        name, lowest = " ".join(words[first : last + 1]), min(chances[first : last + 1])
+        print(f"    {kind:8} {lowest:.3f}  {name}")
 
 
 @dataclass
@@ -204,21 +197,10 @@ class TokenFlags(HeadFlags):
     epochs: int = flag(3, type=positive_int, help="passes over the training data")
     batch_size: int = flag(32, type=positive_int, help="rows per update")
     hidden_dropout_prob: float = flag(0.1, type=probability, help="dropout before the head")
-    train: str | None = flag(
-        None, path="reads", help="file of word<TAB>tag lines ($MINBERT_DATA/ner/wikiann_en/train)"
-    )
-    dev: str | None = flag(None, path="reads", help="the same, to choose the epoch (…/dev)")
-    test: str | None = flag(
-        None, path="reads", may_change=True, help="the same, scored at the end (…/test)"
-    )
-    predict: str | None = flag(
-        None,
-        may_change=True,
-        nargs="?",
-        const="-",
-        metavar="TEXT",
-        help="tag this text, or lines of standard input",
-    )
+    train: str | None = flag(None, path="reads", help="file of word<TAB>tag lines")
+    dev: str | None = flag(None, path="reads", help="the same, to choose the epoch")
+    test: str | None = flag(None, path="reads", may_change=True, help="the same, scored at the end")
+    predict: str | None = flag(None, may_change=True, metavar="TEXT", help="tag this text")
 
 
 def main() -> None:
@@ -226,8 +208,7 @@ def main() -> None:
     parser = OneLineParser(
         description="Tag words (names of persons, places …).",
     )
-    files = [f"ner/wikiann_en/{split}" for split in ("train", "dev", "test")]
-    run_lesson(parser, TokenFlags(), files, train, evaluate, predict)
+    run_lesson(parser, TokenFlags(), train, evaluate, predict)
 
 
 if __name__ == "__main__":

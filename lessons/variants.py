@@ -1,8 +1,6 @@
-r"""RoBERTa, ALBERT and DistilBERT as small changes to our BERT, next to each other in a table.
+"""RoBERTa, ALBERT and DistilBERT as small changes to our BERT, next to each other in a table.
 
-    python -m lessons.variants                     parameters and speed at bert-base's size
-    python -m lessons.variants --hidden 256 --layers 4 --length 64
-    python -m lessons.variants --load DIR          what is in a checkpoint of one of the three
+    python -m lessons.variants
 
 Each is a subclass that changes a few lines of BertModel, and reads and writes the checkpoints of
 Hugging Face's models of that name, whose outputs it repeats. docs/variants.md explains them;
@@ -11,26 +9,21 @@ lessons/distil.py trains a DistilBERT.
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from base_bert import LAYER_NAMES, MODEL_NAMES, read_weights, write_folder
 from bert import BertModel
 from config import BertConfig
-from training.cli.flags import OneLineParser, positive_int
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError, values_of
 from training.files.hub import find_model
 from training.files.texts import read_json
-
-REPEATS = 5  # passes to take the median of
 
 
 class Variant(BertModel):
@@ -229,29 +222,16 @@ class DistilBertModel(Variant):
         return {"last_hidden_state": encoded, "pooler_output": encoded[:, 0]}
 
 
-VARIANTS: dict[str, type[Variant]] = {
-    variant.MODEL_TYPE: variant for variant in (RobertaModel, AlbertModel, DistilBertModel)
-}
-
-
-def configurations(hidden: int, layers: int) -> dict[str, tuple[type[BertModel], BertConfig]]:
-    """BERT and its variants at one size, with the vocabularies that they were published with."""
-    size = {
-        "hidden_size": hidden,
-        "num_hidden_layers": layers,
-        "num_attention_heads": max(1, hidden // 64),
-        "intermediate_size": 4 * hidden,
-    }
+def configurations() -> dict[str, tuple[type[BertModel], BertConfig]]:
+    """BERT and its variants at bert-base's size, with the vocabularies they were published with."""
     roberta = {"vocab_size": 50265, "pad_token_id": 1, "max_position_embeddings": 514}
     roberta |= {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
-    albert = {"vocab_size": 30000, "embedding_size": min(128, hidden)}
-    albert |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    half = {"num_hidden_layers": max(1, layers // 2)}
+    albert = {"vocab_size": 30000, "embedding_size": 128}
     return {
-        "BERT": (BertModel, BertConfig(**size)),
-        "RoBERTa": (RobertaModel, BertConfig(**(size | roberta))),
-        "ALBERT": (AlbertModel, BertConfig(**(size | albert))),
-        "DistilBERT": (DistilBertModel, BertConfig(**(size | half))),
+        "BERT": (BertModel, BertConfig()),
+        "RoBERTa": (RobertaModel, BertConfig(**roberta)),
+        "ALBERT": (AlbertModel, BertConfig(**albert)),
+        "DistilBERT": (DistilBertModel, BertConfig(num_hidden_layers=6)),
     }
 
 
@@ -262,76 +242,14 @@ def count(model: BertModel) -> tuple[int, int]:
     return sum(sizes.values()), sum(n for name, n in sizes.items() if name.startswith(embeddings))
 
 
-def seconds_of(model: BertModel, batch: int, length: int, train: bool) -> float:
-    """Seconds of a pass over random tokens without padding, and of a backward pass if ``train``."""
-    ids = torch.randint(1000, 30000, (batch, length))  # (B, L)
-    begun = time.perf_counter()
-    with torch.set_grad_enabled(train):
-        pooled = model.train(train)(ids, torch.ones_like(ids))["pooler_output"]  # (B, D)
-        if train:
-            pooled.sum().backward()
-            model.zero_grad()
-    return time.perf_counter() - begun
-
-
-def show_table(hidden: int, layers: int, batch: int, length: int) -> None:
-    """Print parameters and median times; the models alternate, so that all share a slow moment."""
-    models = {name: kind(config) for name, (kind, config) in configurations(hidden, layers).items()}
-    times: dict[tuple[str, bool], list[float]] = {}
-    for turn in tqdm(range(REPEATS + 1), desc="measure", leave=False, disable=None):
-        for name, model in models.items():
-            for train in (False, True):
-                seconds = seconds_of(model, batch, length, train)
-                if turn:  # the first one warms up
-                    times.setdefault((name, train), []).append(seconds)
-    print(
-        f"hidden {hidden}, {layers} layers, {batch} × {length} tokens, "
-        f"median of {REPEATS}, {torch.get_num_threads()} thread(s)\n"
-        "model         parameters   embeddings   the rest   forward    × BERT   "
-        "and backward    × BERT"
-    )
-    median = {key: statistics.median(values) for key, values in times.items()}
-    for name, model in models.items():
-        total, embeddings = count(model)
-        columns = [f"{name:12s}{total:12,d}{embeddings:13,d}{total - embeddings:11,d}"]
-        for train, width in ((False, 7), (True, 12)):
-            seconds, bert = median[name, train], median["BERT", train]
-            columns.append(f"{1000 * seconds:{width}.0f} ms{seconds / bert:10.2f}")
-        print("".join(columns))
-
-
-def load(folder: str | Path) -> Variant:
-    """A RoBERTa, ALBERT or DistilBERT from a checkpoint folder, whichever it says it is."""
-    folder = find_model(folder)
-    kind = read_json(folder / "config.json").get("model_type")
-    if kind not in VARIANTS:
-        raise InputError(f"{folder} is not a checkpoint of {', '.join(VARIANTS)}; choose another")
-    return VARIANTS[kind].from_pretrained(folder)
-
-
 def main() -> None:
-    """Print the table, or what a checkpoint holds."""
-    parser = OneLineParser(
-        description="BERT next to RoBERTa, ALBERT and DistilBERT.",
-    )
-    add = parser.add_argument
-    add("--hidden", type=positive_int, default=768, help="hidden size D (default: 768)")
-    add("--layers", type=positive_int, default=12, help="layers; DistilBERT has half as many")
-    add("--batch_size", type=positive_int, default=8, help="texts per pass")
-    add("--length", type=positive_int, default=128, help="tokens per text, at most 512")
-    add("--load", metavar="DIR", help="say what is in a checkpoint instead")
-    args = parser.parse_args()
-    if args.length > 512 or (args.hidden > 64 and args.hidden % 64):
-        parser.error("--length must be at most 512, and --hidden a multiple of 64, a head's width")
-    if not args.load:
-        show_table(args.hidden, args.layers, args.batch_size, args.length)
-        return
-    model = load(args.load)
-    total, embeddings = count(model)
-    print(
-        f"{type(model).__name__}: {len(model.bert_layers)} layers, hidden size "
-        f"{model.config.hidden_size}, {total:,} parameters, {embeddings:,} of them in embeddings"
-    )
+    """Print parameters, counted on the "meta" device, where tensors have shapes and no numbers."""
+    OneLineParser(description="BERT next to RoBERTa, ALBERT and DistilBERT.").parse_args()
+    print(f"{'model':12}{'parameters':>12}{'embeddings':>12}{'the rest':>12}")
+    for name, (kind, config) in configurations().items():
+        with torch.device("meta"):
+            total, embeddings = count(kind(config))
+        print(f"{name:12}{total:12,}{embeddings:12,}{total - embeddings:12,}")
 
 
 if __name__ == "__main__":

@@ -10,19 +10,21 @@
 # first_cell.py
 
 # %%
-from IPython.display import Image, display
+import html
+
+from IPython.display import HTML, display
 
 TEXT = "The film never quite finds its feet, but sings at the end."
-picture = Path("predictions/attention.png")
-picture.unlink(missing_ok=True)
-# !python -m lessons.attention_maps --text "{TEXT}" --out predictions/attention
-if not picture.is_file():
-    raise Stop("no picture: is bert.py written? python sanity_check.py says what is missing")
-display(Image(picture))
+page = Path("predictions/attention.html")
+page.unlink(missing_ok=True)
+# !python -m lessons.attention_maps --text "{TEXT}" --out {page}
+if not page.is_file():
+    raise Stop("no page: is bert.py written? python sanity_check.py says what is missing")
+source = html.escape(page.read_text(encoding="utf-8"))
+display(HTML(f'<div><iframe srcdoc="{source}" width="100%" height="600"></iframe></div>'))
 
 # %% [markdown]
-# A row is a layer, a column a head; in each square line i is what token i attends to. The page
-# `predictions/attention.html` is for walking around in it.
+# Point at a token: the darker another token, the larger its attention weight for the chosen one.
 #
 # ## One head in numbers
 

@@ -1,6 +1,5 @@
 """Vocabularies: the definition, counted from scratch in every step, and the tokenizers library."""
 
-import random
 from collections import Counter
 from fractions import Fraction
 from itertools import pairwise
@@ -11,7 +10,7 @@ import transformers
 from factories import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import assert_refused, succeeded
+from running import succeeded
 
 from lessons import byte_pairs
 from lessons import wordpiece_training as lesson
@@ -54,10 +53,6 @@ def by_definition(words, size, method, least):
     return vocabulary, merges
 
 
-def as_tuples(merges):
-    return [(merge.first, merge.second, merge.piece, merge.count) for merge in merges]
-
-
 corpora = st.dictionaries(
     st.text(alphabet="abc", min_size=1, max_size=7), st.integers(1, 6), min_size=1, max_size=12
 )
@@ -71,49 +66,24 @@ def test_every_merge_is_the_one_the_definition_makes(method, words, extra, least
     size = len(SPECIAL_TOKENS) + characters + extra
     pieces, merges = learn(words, size, method, least)
     vocabulary, wanted = by_definition(words, size, method, least)
-    assert as_tuples(merges) == wanted
+    assert [merge[:4] for merge in merges] == wanted
     assert set(pieces) == vocabulary
     assert len(pieces) == len(vocabulary) <= size
 
 
-def test_bytes_as_the_tokenizers_library_learns_them():
-    chance = random.Random(4)
-    words = {
-        " " + "".join(chance.choices("abcdefgé", k=chance.randint(2, 8))): chance.randint(1, 300)
-        for _ in range(300)
-    }
-    pieces, merges = learn(words, 400, "bytes")
-    theirs = tokenizers.Tokenizer(tokenizers.models.BPE())
-    theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=len(pieces),
-        show_progress=False,
-        special_tokens=list(byte_pairs.SPECIAL_TOKENS),
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-    )
-    theirs.train_from_iterator((word * n for word, n in words.items()), trainer)
-    ids = theirs.get_vocab()
-    # Among equal counts it chooses otherwise: compare up to the first of them
-    counts = [merge.count for merge in merges]
-    until = next(i for i, (one, next_one) in enumerate(pairwise(counts)) if one == next_one)
-    assert until > 30
-    end = 261 + until  # after the special tokens and all bytes
-    assert sorted(ids, key=ids.get)[261:end] == pieces[261:end]
-
-
-@pytest.mark.parametrize("method", ["wordpiece", "bpe"])
-def test_what_was_learned_is_read_by_both_tokenizers(tmp_path, method):
+def test_what_was_learned_is_read_by_both_tokenizers(tmp_path):
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     words = count_words(text.splitlines())
-    pieces, _ = learn(words, 400, method, least=2)
+    pieces, _ = learn(words, 400, least=2)
     assert len(pieces) == len(set(pieces)) == 400
-    BertTokenizer(pieces).save_pretrained(tmp_path)
     ours = BertTokenizer(pieces)
+    ours.save_pretrained(tmp_path)
     theirs = transformers.BertTokenizer.from_pretrained(tmp_path)
     for line in [*text.splitlines(), "zebra — ☃"]:
         assert ours.tokenize(line) == theirs.tokenize(line)
-    assert quality(ours, words)[2] == 0.0  # it knows every character of every word
-    assert ours.tokenize("☃") == ["[UNK]"]
+    cut = len(ours.tokenize("aaaa"))
+    assert cut > 1
+    assert quality(ours, {"a": 3, "aaaa": 2, "☃": 5}) == ((3 + 2 * cut + 5) / 10, 0.3, 0.5)
 
 
 TEXTS = ("It's  GOOD—naïve, 漢字!\n", " we'll see 12½ films_x\t", "☃ 𝔘nicode é e\u0301 'S 's")
@@ -148,33 +118,11 @@ def test_bytes_are_cut_as_the_tokenizers_library_cuts_them(bytes_of_a_licence, m
     )
 
 
-def test_bytes_are_read_by_roberta(tmp_path, bytes_of_a_licence):
-    ours, _ = as_roberta(*bytes_of_a_licence)
-    ours.save_pretrained(tmp_path)
-    theirs = transformers.RobertaTokenizer.from_pretrained(tmp_path)
-    for text in (*TEXTS, (ROOT / "LICENSE").read_text(encoding="utf-8")):
-        assert theirs.tokenize(text) == ours.tokenize(text)
-    assert theirs.mask_token_id == ours.pieces.index("<mask>")
-
-
-def test_the_script_learns_bytes_from_the_practice_texts(run_script_here, tmp_path):
+def test_the_script_writes_bytes_that_roberta_reads(run_script_here, tmp_path):
     line = ["--size", "300", "--method", "bytes", "--encode", "A warm ☃", "--out", "v"]
     result = succeeded(run_script_here(lesson, *line))
-    ours = transformers.RobertaTokenizer.from_pretrained(tmp_path / "v")
-    assert len(ours) == 300
-    assert f"bytes      {' '.join(ours.tokenize('a warm ☃'))}" in result.out
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("--text empty.txt", "there are no words to learn from"),
-        ("--text ok.txt --size 260", "--size 260 is too small for 256 characters"),
-        ("--text ok.txt --out taken", "cannot write taken"),
-    ],
-)
-def test_bad_input(run_script_here, tmp_path, line, said):
-    (tmp_path / "empty.txt").write_text("\n \n")
-    (tmp_path / "ok.txt").write_text("abba\n")
-    (tmp_path / "taken").write_text("x")
-    assert_refused(run_script_here(lesson, *line.split()), said)
+    theirs = transformers.RobertaTokenizer.from_pretrained(tmp_path / "v")
+    assert len(theirs) == 300
+    assert theirs.mask_token_id == byte_pairs.SPECIAL_TOKENS.index("<mask>")
+    assert f"bytes      {' '.join(theirs.tokenize('a warm ☃'))}" in result.out
+    assert "55,064 words, 6,722 different ones" in result.out

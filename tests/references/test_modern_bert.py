@@ -11,17 +11,19 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+import tokenizers
 import torch
+import transformers
+from factories import ROOT
+from running import assert_refused, one_line_error, succeeded
 from safetensors.torch import load_file
 from torch import Tensor
 
 from checks.references import DATA_FILES, TABLES
-from lessons.modern_bert import ModernBertModel, fill_masks, weight_names
+from lessons import modern_bert
+from lessons.modern_bert import ModernBertModel, weight_names
 from lessons.modern_config import GLOBAL, LOCAL, ModernBertConfig
-from training.files.errors import InputError
 
-transformers = pytest.importorskip("transformers")
-ROOT = Path(__file__).resolve().parent.parent
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "cls_token_id": 1, "eos_token_id": 2}
 COMMON = SPECIAL | {"sep_token_id": 2, "initializer_range": 0.15}
 CONFIGURATIONS = {
@@ -113,83 +115,70 @@ def test_agrees_with_transformers(tmp_path, name, length, dtype):
     assert (own, wanted) == ({}, {})  # the table names every parameter of both
 
 
-def test_padding_changes_nothing(tmp_path):
-    values = CONFIGURATIONS["a window smaller than the text"]
-    torch.manual_seed(1)
-    model = ModernBertModel(ModernBertConfig(**SPECIAL | values)).eval()
-    ids, mask = batch(values["vocab_size"], 20)
-    before = model(ids, mask)["logits"][mask.bool()]
-    after = model(torch.where(mask > 0, ids, 7), mask)["logits"][mask.bool()]
-    assert torch.equal(before, after)
-    assert before.isfinite().all()
-
-
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"model_type": "bert"}, "its model_type is 'bert', not 'modernbert'"),
         ({"hidden_size": 45, "num_attention_heads": 9}, "is 5, an odd head width"),
         ({"rope_parameters": {LOCAL: {"rope_type": "yarn"}}}, "its rope_type is 'yarn'"),
         ({"rope_parameters": {GLOBAL: {"rope_theta": math.inf}}}, "not inf"),
+        ({"layer_types": [LOCAL], "num_hidden_layers": 2}, "for each of 2"),
+        ({"norm_bias": True}, "its norm_bias is True, not False"),
     ],
 )
-def test_a_configuration_that_is_none(tmp_path, entries, message):
-    transformers_model(CONFIGURATIONS["its kinds of layers are listed"]).save_pretrained(tmp_path)
+def test_a_configuration_that_is_not_this_model_s(tmp_path, entries, message):
     path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
-    with pytest.raises(InputError) as error:
-        ModernBertConfig.from_pretrained(str(tmp_path))
-    assert str(error.value).startswith(f"{path} is not the configuration of a ModernBERT (")
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
+    path.write_text(json.dumps({"model_type": "modernbert"} | entries))
+    with one_line_error(f"{path} is not the configuration of a ModernBERT (", message):
+        ModernBertConfig.from_json(path)
 
 
-def test_weights_of_another_shape_or_lacking(tmp_path):
-    theirs = transformers_model(CONFIGURATIONS["a window smaller than the text"])
-    tensors = dict(theirs.state_dict())
+def test_the_defaults_are_those_of_modernbert_base():
+    theirs, ours = transformers.ModernBertConfig(), ModernBertConfig()
+    names = "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size"
+    names += " max_position_embeddings norm_eps pad_token_id local_attention layer_types"
+    names += " attention_dropout embedding_dropout mlp_dropout"
+    assert [getattr(ours, name) for name in names.split()] == [
+        getattr(theirs, name) for name in names.split()
+    ]
+    thetas = [theirs.rope_parameters[kind]["rope_theta"] for kind in (LOCAL, GLOBAL)]
+    assert [ours.local_rope_theta, ours.global_rope_theta] == thetas
+
+
+def test_weights_of_another_shape_or_lacking():
     values = CONFIGURATIONS["a window smaller than the text"]
+    tensors = dict(transformers_model(values).state_dict())
     model = ModernBertModel(ModernBertConfig(**SPECIAL | values))
     name = "model.layers.1.attn.Wqkv.weight"
     lacking = {k: t for k, t in tensors.items() if k != "head.norm.weight"}
-    others = [tensors | {name: tensors[name][:, 1:]}, tensors | {name: tensors[name][:2]}]
-    for wrong in (lacking, *others):
-        with pytest.raises(InputError, match="HERE is not a ModernBertForMaskedLM of its config"):
+    for wrong in (lacking, tensors | {name: tensors[name][:, 1:]}):
+        with one_line_error("HERE is not a ModernBertForMaskedLM of its configuration's shape"):
             model.load_hf_weights(wrong, "HERE")
 
 
-def script(*arguments: str) -> subprocess.CompletedProcess:
-    """The lesson as a script."""
-    command = [sys.executable, str(ROOT / "lessons" / "modern_bert.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
-def test_script_shows_shapes():
-    lines = script().stdout.splitlines()
+def test_the_command_shows_shapes_or_fills_masks(run_script_here, tmp_path):
+    lines = succeeded(run_script_here(modern_bert)).out.splitlines()
     assert any("1.self_attention.query" in line and "(1, 10, 24)" in line for line in lines)
     assert any("2.feed_forward.interm_dense" in line and "(1, 10, 72)" in line for line in lines)
 
-
-def test_script_fills_masks(tmp_path):
-    tokenizers = pytest.importorskip("tokenizers")
     words = ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "it", "was", "good", "bad"]
     level = tokenizers.models.WordLevel({word: i for i, word in enumerate(words)}, "[PAD]")
     tokenizer = tokenizers.Tokenizer(level)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    theirs = transformers_model(
-        CONFIGURATIONS["its kinds of layers are listed"] | {"vocab_size": 8}
-    )
+    values = CONFIGURATIONS["its kinds of layers are listed"]
+    theirs = transformers_model(values | {"vocab_size": 8})
     theirs.save_pretrained(tmp_path)
-    assert "--text needs --model" in script("--text", "it was [MASK]").stderr
-    ours = our_model(tmp_path)
-    with pytest.raises(InputError, match=r"tokenizer.json cannot be read \(No such file"):
-        [*fill_masks(ours, tmp_path, "it was [MASK]")]
+    line = ("--model", tmp_path, "--text")
+    refused = run_script_here(modern_bert, *line, "it was [MASK]")
+    assert_refused(refused, "tokenizer.json cannot be read (No such file")
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    done = script("--model", str(tmp_path), "--text", "it was [MASK]")
+    done = succeeded(run_script_here(modern_bert, *line, "it was [MASK]"))
     logits = theirs(torch.tensor([[4, 5, 3]])).logits[0, 2]
-    best = words[logits.argmax()]
-    assert f"'{best}' {logits.softmax(0).max():.1%}" in done.stdout
-    with pytest.raises(InputError, match=r'"it was good" has no \[MASK\]'):
-        [*fill_masks(ours, tmp_path, "it was good")]
+    assert f"'{words[logits.argmax()]}' {logits.softmax(0).max():.1%}" in done.out
+    assert_refused(run_script_here(modern_bert, *line, "it was good"), "has no [MASK]")
+    tokenizer.add_tokens(["ugly"])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    refused = run_script_here(modern_bert, *line, "it was [MASK]")
+    assert_refused(refused, "has 9 tokens, the model 8")
 
 
 def test_the_checks_references_are_those_of_transformers(tmp_path):

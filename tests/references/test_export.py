@@ -1,0 +1,93 @@
+"""Out into Hugging Face's folders and back: the same logits, tokenizers and configurations."""
+
+import pytest
+import torch
+import transformers
+from factories import save_sentiment_checkpoint, save_tiny_model, tiny_vocabulary
+from running import assert_same_tensors, succeeded
+from safetensors.torch import load_file
+
+from bert import BertModel
+from classifier import load_model
+from lessons import export
+from tokenizer import BertTokenizer
+from training.loop.checkpoints import load_checkpoint, save_checkpoint
+
+LABELS = ["bad", "so-so", "good"]
+TEXTS = ["a warm film", "dull , dull , not long", "", "ünïcödé — 漢字 [MASK] 12", "a " * 600]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A checkpoint of classifier.py with weights that are not the pretrained ones."""
+    folder = tmp_path_factory.mktemp("trained")
+    save_tiny_model(folder)
+    BertTokenizer(tiny_vocabulary(), lower_case=False).save_pretrained(folder)
+    path = folder / "sst-classifier.pt"
+    save_sentiment_checkpoint(path, folder, labels=3, dropout=0.25)
+    saved = load_checkpoint(path)
+    saved["config"]["labels"] = LABELS
+    save_checkpoint(path, saved)
+    return path
+
+
+def encoded(tokenizer):
+    return tokenizer(TEXTS, padding=True, truncation=True, max_length=512, return_tensors="pt")
+
+
+def our_logits(path):
+    model, config = load_model(path, torch.device("cpu"))
+    batch = encoded(BertTokenizer.from_pretrained(config.model))
+    with torch.no_grad():
+        return model(batch["input_ids"], batch["attention_mask"])
+
+
+def test_a_classifier_goes_out_and_comes_back_bit_for_bit(checkpoint, run_script_here, tmp_path):
+    result = succeeded(run_script_here(export, checkpoint, "--to", "out"))
+    assert "largest difference 0.0e+00" in result.out
+    theirs, notes = transformers.AutoModelForSequenceClassification.from_pretrained(
+        tmp_path / "out", output_loading_info=True
+    )
+    assert type(theirs) is transformers.BertForSequenceClassification
+    assert not any(notes[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    names = dict(theirs.named_parameters()).keys()
+    assert load_file(tmp_path / "out/model.safetensors").keys() == names
+    batch = encoded(transformers.AutoTokenizer.from_pretrained(tmp_path / "out"))
+    with torch.no_grad():
+        logits = theirs.eval()(batch["input_ids"], batch["attention_mask"]).logits
+    torch.testing.assert_close(logits, our_logits(checkpoint), atol=1e-6, rtol=0)
+    assert logits.std(dim=0).min() > 1e-3  # the texts differ, so that equal logits say something
+    assert theirs.config.id2label == dict(enumerate(LABELS))
+    assert theirs.config.label2id == {label: i for i, label in enumerate(LABELS)}
+    assert theirs.config.classifier_dropout == theirs.dropout.p == 0.25
+    assert theirs.config.hidden_dropout_prob == 0.1
+    limits = (transformers.AutoTokenizer, "model_max_length"), (BertTokenizer, "lower_case")
+    saved = [getattr(kind.from_pretrained(tmp_path / "out"), name) for kind, name in limits]
+    assert saved == [512, False]
+    assert_same_tensors(  # the head left aside
+        BertModel.from_pretrained(tmp_path / "out").to_hf_weights(), theirs.bert.state_dict()
+    )
+
+    result = succeeded(run_script_here(export, "out", "--to", "again.pt"))
+    assert "largest difference 0.0e+00" in result.out
+    first, again = load_checkpoint(checkpoint), load_checkpoint(tmp_path / "again.pt")
+    assert_same_tensors(again["model"], first["model"])
+    assert torch.equal(our_logits(tmp_path / "again.pt"), our_logits(checkpoint))
+    assert again["config"] == first["config"] | {"model": str(tmp_path / "out")}
+
+
+def test_a_classifier_that_transformers_saved_comes_in(
+    tiny_model_folder, run_script_here, tmp_path
+):
+    config = transformers.BertConfig.from_pretrained(tiny_model_folder, num_labels=4)
+    torch.manual_seed(2)
+    theirs = transformers.BertForSequenceClassification(config).eval()
+    theirs.save_pretrained(tmp_path / "theirs")
+    BertTokenizer(tiny_vocabulary()).save_pretrained(tmp_path / "theirs")
+    succeeded(run_script_here(export, "theirs", "--to", "ours.pt"))
+    batch = encoded(BertTokenizer(tiny_vocabulary()))
+    with torch.no_grad():
+        logits = theirs(batch["input_ids"], batch["attention_mask"]).logits
+    torch.testing.assert_close(our_logits(tmp_path / "ours.pt"), logits, atol=1e-6, rtol=0)
+    # no classifier_dropout there: BERT's own, as transformers takes it
+    assert load_checkpoint(tmp_path / "ours.pt")["config"]["hidden_dropout_prob"] == 0.1

@@ -1,0 +1,113 @@
+"""The heads of the lessons on words and answers: loss, gradients and folders of transformers."""
+
+import json
+
+import pytest
+import torch
+import transformers
+from factories import NO_DROPOUT, padded_batch, save_tiny_model, stir, tiny_config
+from running import succeeded
+from safetensors.torch import load_file
+
+from base_bert import weight_names
+from lessons import question_answering, token_classifier
+from lessons.entities import NO_LABEL
+from lessons.question_answering import QuestionAnswerer, span_loss
+from lessons.token_classifier import TokenClassifier, tag_loss
+
+TAGS = ["O", "B-LOC", "I-LOC"]
+HEADS = {
+    "tags": (TokenClassifier, TAGS, transformers.BertForTokenClassification),
+    "spans": (QuestionAnswerer, ("first", "last"), transformers.BertForQuestionAnswering),
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "atol"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=["fp32", "fp64"]
+)
+@pytest.mark.parametrize("name", HEADS)
+def test_loss_and_gradients_are_those_of_transformers(name, dtype, atol, tmp_path):
+    """Of the folder that ours wrote, in training without dropout; losses are in float32."""
+    kind, labels, theirs = HEADS[name]
+    stir(kind(tiny_config(**NO_DROPOUT), labels)).save_pretrained(tmp_path)
+    ours = kind.from_pretrained(str(tmp_path)).to(dtype).train()
+    theirs = theirs.from_pretrained(tmp_path, attn_implementation="eager").to(dtype).train()
+    ids, mask, segments = padded_batch(9, 7, 6, 5)
+    if name == "tags":
+        targets = torch.arange(36).view(4, 9) % 3
+        targets = targets.masked_fill((mask == 0) | (ids % 2 == 0), NO_LABEL)
+        logits = (ours(ids, mask),)
+        loss = tag_loss(*logits, targets) / (targets != NO_LABEL).sum()
+        expected = theirs(ids, attention_mask=mask, labels=targets)
+        wanted = (expected.logits,)
+    else:
+        places = torch.tensor([[4, 6], [0, 0], [2, 2], [3, 3]])
+        logits = ours(ids, mask, segments)
+        loss = span_loss(*logits, places) / len(places)
+        ends = {"start_positions": places[:, 0], "end_positions": places[:, 1]}
+        expected = theirs(ids, attention_mask=mask, token_type_ids=segments, **ends)
+        wanted = (expected.start_logits, expected.end_logits)
+    for mine, other in zip(logits, wanted, strict=True):
+        torch.testing.assert_close(mine[mask.bool()], other[mask.bool()], atol=atol, rtol=0)
+    torch.testing.assert_close(loss.double(), expected.loss.double(), atol=1e-6, rtol=0)
+    loss.backward()
+    expected.loss.backward()
+    state = {key: p.grad for key, p in theirs.named_parameters()}
+    names = [(f"bert.{a}", f"bert.{b}") for a, b in weight_names(2) if not a.startswith("pooler")]
+    names += [(f"{kind.HEAD}.{key}", f"head.{key}") for key in ("weight", "bias")]
+    assert {hf for hf, _ in names} == state.keys()
+    for hf, own in names:  # float64 logits have gone through a loss in float32
+        torch.testing.assert_close(ours.get_parameter(own).grad, state[hf], atol=1e-5, rtol=1e-4)
+    assert state[f"{kind.HEAD}.weight"].abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_folders_go_through_transformers_and_back(name, tmp_path, capsys):
+    """The head is new where labels are given."""
+    kind, labels, theirs = HEADS[name]
+    ours = kind(tiny_config(), labels).eval()
+    ours.save_pretrained(tmp_path / "a")
+    theirs.from_pretrained(tmp_path / "a").save_pretrained(tmp_path / "b")
+    again = kind.from_pretrained(str(tmp_path / "b"))
+    assert again.labels == list(labels)
+    for key, tensor in ours.state_dict().items():
+        if "pooler" not in key:  # which theirs lack
+            assert torch.equal(again.state_dict()[key], tensor), key
+    other = kind.from_pretrained(str(tmp_path / "b"), labels=["a", "b", "c", "d"])
+    assert len(other.head.weight) == 4
+    assert "the head of 4 outputs is new" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("script", [token_classifier, question_answering])
+def test_parts_of_a_batch_add_up(script, run_script_here, tmp_path):
+    """Rows of different lengths, so that a mean of the parts' means is another loss."""
+    save_tiny_model(tmp_path / "model", **NO_DROPOUT)
+    if script is token_classifier:
+        sentences = ("ada saw oslo", "x", "bob x rome x ada", "oslo x", "x rome")
+        tags = {"ada": "B-PER", "bob": "B-PER", "oslo": "B-LOC", "rome": "B-LOC"}
+        lines = ["\n".join(f"{w}\t{tags.get(w, 'O')}" for w in s.split()) for s in sentences]
+        (tmp_path / "f").write_text("\n\n".join(lines))
+    else:
+        asked = {"question": "q", "answers": [{"text": "9", "answer_start": 2}]}
+        contexts = ("a 9", "b 9 c d e", "c 9 ab", "d 9", "e 9 a a a a a")
+        paragraphs = [
+            {"context": text, "qas": [asked | {"id": str(i)}]} for i, text in enumerate(contexts)
+        ]
+        (tmp_path / "f").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    flags = "--train f --dev f --model model --batch_size 5 --epochs 2 --lr 3e-3 --precision fp32"
+    line = [*flags.split(), "--length", "32"]
+    if script is token_classifier:
+        line += ["--hidden_dropout_prob", "0"]
+    for more in (["--out", "one"], ["--out", "parts", "--accumulate", "3"]):
+        succeeded(run_script_here(script, *line, *more))
+    one, parts = (
+        json.loads((tmp_path / out / "metrics.json").read_text())["epochs"]
+        for out in ("one", "parts")
+    )
+    assert abs(one[0]["loss"] - one[1]["loss"]) > 1e-3
+    for mine, other in zip(one, parts, strict=True):
+        assert other["loss"] == pytest.approx(mine["loss"], abs=1e-5)
+        assert other["right"] == pytest.approx(mine["right"])
+    expected = load_file(tmp_path / "one/model.safetensors")
+    for name, tensor in load_file(tmp_path / "parts/model.safetensors").items():
+        torch.testing.assert_close(tensor, expected[name], atol=1e-4, rtol=1e-3)
