@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 from training.cli.scripts import run_script
 

@@ -9,16 +9,10 @@ import pandas as pd
 import pytest
 import torch
 import transformers
+from factories import ROOT, padded_batch, save_classifier_folder
+from running import as_process, assert_refused, succeeded
 from safetensors.torch import load_file, save_file
 from sklearn.metrics import accuracy_score
-from support import (
-    ROOT,
-    as_process,
-    assert_refused,
-    padded_batch,
-    save_classifier_folder,
-    succeeded,
-)
 
 from datasets import SentenceClassificationTestDataset
 from lessons import numpy_bert

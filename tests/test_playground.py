@@ -11,19 +11,17 @@ import unicodedata
 import numpy as np
 import pytest
 import torch
-from support import (
+from factories import (
     ROOT,
-    as_process,
-    assert_refused,
     save_classifier_folder,
     save_sentiment_checkpoint,
     save_tiny_model,
     stir,
-    succeeded,
     tiny_config,
     tiny_vocabulary,
     write_table,
 )
+from running import as_process, assert_refused, succeeded
 from test_tokenizer import TEXTS, WORDS
 
 import tokenizer

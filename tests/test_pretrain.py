@@ -12,10 +12,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
-from support import (
-    NO_DROPOUT,
-    ROOT,
-    WORDS,
+from factories import NO_DROPOUT, ROOT, WORDS, stir, tiny_config
+from running import (
     as_process,
     assert_refused,
     assert_same_tensors,
@@ -24,9 +22,7 @@ from support import (
     needs_gloo,
     run_as_two,
     run_forked,
-    stir,
     succeeded,
-    tiny_config,
 )
 from torch.nn import functional as F
 from transformers import BertConfig as TheirConfig

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import ROOT, as_process, assert_refused, needs_sandbox, one_line_error, succeeded
+from factories import ROOT
+from running import as_process, assert_refused, needs_sandbox, one_line_error, succeeded
 
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task
@@ -129,7 +130,7 @@ def submissions(tmp_path_factory) -> Path:
 
 def command(folder: Path, out: Path, *more: object) -> list[object]:
     """What staff type: the script and its arguments."""
-    return [ROOT / "course" / "grade.py", folder, "--out", out, "--gold", *GOLD, *more]
+    return ["-m", "course.grade", folder, "--out", out, "--gold", *GOLD, *more]
 
 
 def begun(folder: Path, out: Path) -> subprocess.Popen:
