@@ -17,10 +17,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from running import (
-    assert_refused,
     left_by,
     needs_fork,
-    needs_gloo,
     run_as_two,
     run_forked,
     succeeded,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from factories import (
     NO_DROPOUT,
     WORDS,
-    make_rows,
+    make_id,
     save_sentiment_checkpoint,
     save_tiny_model,
     tiny_config,
@@ -217,30 +217,24 @@ def make_files(folder: Path) -> None:
 
 def few_rows(folder: Path) -> None:
     """Course files in which dev and train are the same few rows, to be learned by heart."""
-    texts = ["a warm film", "a dull act", "it sings", "the end is warm", "its feet", "act two ends"]
-    for name, columns, labels in (
-        ("ids-sst", "id sentence sentiment", "012340"),
-        ("quora", "id sentence1 sentence2 is_duplicate", ("1.0", "0.0") * 3),
-        ("sts", "id sentence1 sentence2 similarity", ("5.0", "0.0") * 3),
-    ):
-        rows = [(f"{i:025x}", text, label) for i, (text, label) in enumerate(zip(texts, labels))]
-        if name != "ids-sst":
-            rows = [
-                (key, text, texts[(i + (label[0] == "0") * 2) % 6], label)
-                for i, (key, text, label) in enumerate(rows)
-            ]
-            rows[2] = (rows[2][0], "it sings", "it sings", rows[0][3])
-            rows[1] = (rows[1][0], "a warm film", "it sings", rows[1][3])
+    texts = ("a warm film", "a dull act", "it sings", "the end is warm", "its feet", "act two ends")
+    singles = [(make_id(i), text, i % 5) for i, text in enumerate(texts)]
+    pairs = [(make_id(i), texts[i], texts[i + 2] if i < 3 else texts[i]) for i in range(6)]
+    tables = {
+        "ids-sst": ("id sentence", "sentiment", singles),
+        "quora": ("id sentence1 sentence2", "is_duplicate", with_labels(pairs, "0.0", "1.0")),
+        "sts": ("id sentence1 sentence2", "similarity", with_labels(pairs, "0.0", "5.0")),
+    }
+    for name, (columns, label, rows) in tables.items():
         for split in ("train", "dev"):
-            write_table(folder / f"{name}-{split}.csv", columns, rows)
-        label_column = columns.split()[-1]
-        test = make_rows(3, columns.count("sentence"))
-        write_table(
-            folder / f"{name}-test-student.csv",
-            columns.removesuffix(f" {label_column}"),
-            test,
-            odd_header=name == "ids-sst",
-        )
+            write_table(folder / f"{name}-{split}.csv", f"{columns} {label}", rows)
+        unlabelled = [row[:-1] for row in rows]
+        write_table(folder / f"{name}-test-student.csv", columns, unlabelled)
+
+
+def with_labels(pairs: list[tuple], other: str, equal: str) -> list[tuple]:
+    """The pairs, with a label for those of two texts and one for those of the same text twice."""
+    return [(*pair, equal if pair[1] == pair[2] else other) for pair in pairs]
 
 
 def tagged_words(path: Path, count: int) -> None:
