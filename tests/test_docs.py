@@ -28,11 +28,9 @@ STUDENTS_OWN = {
     "my-dev.csv",
     "my-test.csv",
     "job.sh",
-    "ai-usage-card.pdf",
-    "sst-classifier.pt",
     "metrics.json",
-    "option-epochs-lr-multitask.pt",
-}  # made later
+}
+STUDENTS_OWN |= {"ai-usage-card.pdf", "sst-classifier.pt", "option-epochs-lr-multitask.pt"}
 # What course/grade.py writes into OUT
 GRADES = {"results/GROUP.json", "results/ID.json", "results.json", "assignment.json"}
 GRADES |= {"leaderboard.csv", "grades.csv", "marks.csv", "marks-template.csv"}

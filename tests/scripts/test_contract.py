@@ -24,7 +24,7 @@ from running import (
     succeeded,
 )
 from safetensors.torch import load_file
-from training_scripts import SCRIPTS, Script, make_files
+from training_scripts import SCRIPTS, WRITTEN, Script, make_files
 
 from pretraining.report import Report as PretrainingReport
 from training.loop.checkpoints import load_checkpoint
@@ -79,10 +79,10 @@ def words(script: Script, *more: str) -> list[str]:
     return shlex.split(" ".join((script.command, *more)))[1:]
 
 
-def run(script: Script, folder: Path, *more: str, last_event: int | None = None) -> int:
+def run(script: Script, folder: Path, *more: str, last_event=None, delay: float = 0.0) -> int:
     """Run it in a forked process, to its end or an event (see ``fork``); → its exit code."""
     counted = (".resume", script.model, "metrics.json")
-    return run_forked(script.main, folder, words(script, *more), last_event, 0.0, counted)
+    return run_forked(script.main, folder, words(script, *more), last_event, delay, counted)
 
 
 @pytest.fixture
@@ -108,13 +108,20 @@ def with_dropout(script, new_folder) -> Path:
 
 @pytest.fixture(scope="module")
 def plain(script, new_folder) -> SimpleNamespace:
-    """Losses and weights of a run without dropout."""
+    """What a run without dropout leaves: losses, weights, the names of its files."""
     folder = new_folder()
     assert run(script, folder) == 0, (folder / "log.txt").read_text()
     losses = losses_of(folder)
     assert len(losses) > 5
     assert max(losses) - min(losses) > 1e-2  # it did train
-    return SimpleNamespace(losses=losses, weights=weights_of(script, folder))
+    (folder / "log.txt").unlink()
+    weights = weights_of(script, folder)
+    return SimpleNamespace(losses=losses, weights=weights, files=names_in(folder))
+
+
+def names_in(folder: Path) -> set[str]:
+    """The names of all files of a folder."""
+    return {str(file.relative_to(folder)) for file in folder.rglob("*")}
 
 
 def losses_of(folder: Path) -> list[float]:
@@ -148,26 +155,26 @@ def test_it_learns_by_heart_and_what_is_kept_predicts(script, here, run_script_h
 def test_the_seed_decides_every_byte(script, with_dropout, here):
     """In this process after others' runs as in a fresh one; another seed gives another model."""
     folder = here(script, script.dropout).folder
-    assert left_by(folder, *script.written) == left_by(with_dropout, *script.written)
+    assert left_by(folder, *WRITTEN) == left_by(with_dropout, *WRITTEN)
     before = (folder / script.model).read_bytes()
     here(script, script.dropout, "--seed 5")
     assert (folder / script.model).read_bytes() != before
 
 
 def test_killed_at_any_step_and_resumed_it_leaves_the_same_bytes(script, with_dropout, new_folder):
-    """Killed twice, before or after a file takes its place; other settings cannot go on from it."""
+    """Killed as a file takes its place, and soon after one; other settings cannot go on from it."""
     folder, chance = new_folder(), random.Random(script.name)
     steps = len(losses_of(with_dropout))
-    for more in ("", "--resume"):
-        event = chance.randint(2, steps)  # at least two for each step: half of the run at most
-        code = run(script, folder, script.dropout, more, last_event=event)
-        assert code == -signal.SIGKILL, (folder / "log.txt").read_text()
+    for more, delay, ends in (("", 0.0, signal.SIGKILL), ("--resume", 0.005, signal.SIGALRM)):
+        how = {"last_event": chance.randint(2, steps), "delay": chance.random() * delay}
+        code = run(script, folder, script.dropout, more, **how)  # two events a step, and more
+        assert code == -ends, (folder / "log.txt").read_text()
         assert list(folder.rglob("*.resume"))
     assert run(script, folder, script.dropout, "--resume --lr 0.5") in (1, 2)
     assert "belongs to a run with lr=0.0" in (folder / "log.txt").read_text()
     code = run(script, folder, script.dropout, "--resume")
     assert code == 0, (folder / "log.txt").read_text()
-    assert left_by(folder, *script.written) == left_by(with_dropout, *script.written)
+    assert left_by(folder, *WRITTEN) == left_by(with_dropout, *WRITTEN)
     assert run(script, folder, script.dropout, "--resume") in (1, 2)
     assert "so that run has ended" in (folder / "log.txt").read_text()
 
@@ -193,8 +200,10 @@ def test_it_computes_the_same(script, plain, here, new_folder, how):
         folder = new_folder()
         said = run_as_two(script.main, folder, words(script))
         assert said.count("processes: 2 train together") == 1
+        (folder / "log.txt").unlink()
     else:
         folder = here(script, how).folder
+    assert names_in(folder) == plain.files
     assert losses_of(folder) == pytest.approx(plain.losses, rel=1e-4, abs=1e-5)
     weights = weights_of(script, folder)
     assert weights.keys() == plain.weights.keys()

@@ -33,11 +33,10 @@ class Script(NamedTuple):
     name: str
     command: str  # a small run without dropout
     dropout: str  # what switches dropout on
-    four_epochs: str  # what makes it ask four times whether the model is the best so far
     model: str  # the file of the model that it keeps
-    written: tuple[str, ...]  # patterns of what else a resumed run has to write again
     learn: str  # a run that learns a few rows by heart
     score: tuple[str, str, float]  # metrics.json, the score of its best epoch, the least that is
+    four_epochs: str = "--epochs 4"  # a run that asks four times whether the model is the best
     predict: str = ""  # a prediction with the model that this run kept
     answer: str = ""  # a regular expression: what was learned, as the last of these prints it
 
@@ -52,6 +51,7 @@ class Script(NamedTuple):
         return importlib.import_module(command.split()[0].removesuffix(".py"))
 
 
+WRITTEN = ("*-classifier.pt", "m.pt", "predictions/*", "out/*", "out/last/*")  # by a whole run
 COURSE = "--model model --data_dir data --batch_size 8 --precision fp32 --hidden_dropout_prob 0"
 SCHEDULE = "--epochs 3 --lr 3e-3 --clip 1 --warmup 0.2 --decay"
 DROPOUT = "--hidden_dropout_prob 0.3 --model dropout"
@@ -71,9 +71,7 @@ SCRIPTS = (
         name="classifier, pretrain",
         command=f"classifier.py --option pretrain --only sst {COURSE} {SCHEDULE}",
         dropout=DROPOUT,
-        four_epochs="--epochs 4",
         model="sst-classifier.pt",
-        written=("sst-classifier.pt", "predictions/*"),
         learn=f"{LEARN} --lr 1e-1 --epochs 60 --batch_size 3",
         score=("predictions/pretrain-sst-metrics.json", "dev_acc", 1.0),
         predict="classifier.py --checkpoint sst-classifier.pt --predict 'the end is warm'",
@@ -85,7 +83,6 @@ SCRIPTS = (
         dropout=DROPOUT,
         four_epochs="--epochs 4 --only sst",
         model="sst-classifier.pt",
-        written=("*-classifier.pt", "predictions/*"),
         learn=f"{LEARN} --only sst --epochs 40",
         score=("predictions/finetune-sst-metrics.json", "dev_acc", 1.0),
         predict="classifier.py --checkpoint sst-classifier.pt --predict 'the end is warm'",
@@ -96,9 +93,7 @@ SCRIPTS = (
         command=f"multitask_classifier.py --option finetune --filepath m.pt {COURSE} {SCHEDULE} "
         "--steps_per_epoch 7",
         dropout=DROPOUT,
-        four_epochs="--epochs 4",
         model="m.pt",
-        written=("m.pt", "predictions/*"),
         learn=f"{LEARN} --epochs 20",
         score=("predictions/multitask-metrics.json", "overall", 0.95),
         predict="multitask_classifier.py --checkpoint m.pt --predict 'a warm film' 'it sings'",
@@ -109,9 +104,7 @@ SCRIPTS = (
         command=f"extensions.multitask --option finetune --filepath m.pt {COURSE} {SCHEDULE} "
         "--steps_per_epoch 6 --gradients pcgrad --pals 12 --pal_heads 2",
         dropout=f"{DROPOUT} --regulariser smart --sst_extra simcse",
-        four_epochs="--epochs 4",
         model="m.pt",
-        written=("m.pt", "predictions/*"),
         learn=f"{LEARN} --epochs 20",
         score=("predictions/multitask-metrics.json", "overall", 0.95),
         predict="extensions.multitask --checkpoint m.pt --predict 'a warm film' 'it sings'",
@@ -123,7 +116,6 @@ SCRIPTS = (
         dropout="--config dropout.json",
         four_epochs="--steps 8 --eval_every 2",
         model="out/model.safetensors",
-        written=("out/*", "out/last/*"),
         learn=REPEATED,
         score=("out/metrics.json", "mlm_acc", 0.8),
         predict="lessons.fill_mask --model out --top 1 --text 'act act [MASK] act'",
@@ -135,7 +127,6 @@ SCRIPTS = (
         dropout="--config dropout.json",
         four_epochs="--steps 8 --eval_every 2",
         model="out/model.safetensors",
-        written=("out/*", "out/last/*"),
         learn=REPEATED,
         score=("out/metrics.json", "mlm_acc", 0.8),
     ),
@@ -144,9 +135,7 @@ SCRIPTS = (
         command="lessons.token_classifier --train ner/train --dev ner/dev --test ner/dev "
         f"--hidden_dropout_prob 0 {HEAD} {SCHEDULE}",
         dropout=DROPOUT,
-        four_epochs="--epochs 4",
         model="out/model.safetensors",
-        written=("out/*",),
         learn="--epochs 6",
         score=("out/metrics.json", "dev_f1", 0.9),
         predict="lessons.token_classifier --checkpoint out --predict 'x Ada saw Rome'",
@@ -157,9 +146,7 @@ SCRIPTS = (
         command=f"lessons.question_answering --train squad/train.json --dev squad/dev.json {HEAD} "
         f"{SCHEDULE} --stride 8",
         dropout="--model dropout",
-        four_epochs="--epochs 4",
         model="out/model.safetensors",
-        written=("out/*",),
         learn="--epochs 6 --warmup 0 --no-decay",
         score=("out/metrics.json", "dev_exact", 0.8),
         predict="lessons.question_answering --checkpoint out --length 32 --stride 8 --predict a "
@@ -172,9 +159,7 @@ SCRIPTS = (
         "--dev data/ids-sst-dev.csv --hidden_dropout_prob 0 --batch_size 8 --precision fp32 "
         f"--out out {SCHEDULE}",
         dropout="--hidden_dropout_prob 0.3",
-        four_epochs="--epochs 4",
         model="out/model.safetensors",
-        written=("out/*",),
         learn="--train few/ids-sst-train.csv --dev few/ids-sst-dev.csv --weights 0 1 0 "
         "--warmup 0 --no-decay --lr 5e-3 --epochs 40",
         score=("out/metrics.json", "dev_acc", 1.0),
