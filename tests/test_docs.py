@@ -8,9 +8,7 @@ import sys
 import pytest
 from factories import ROOT
 
-import prepare_submit
 from checks.graded_tasks import GRADED_TASKS, PAGES
-from checks.part2 import submission
 
 HANDOUT = ROOT / "docs" / "handout.md"
 PART2 = ROOT / "docs" / "part2.md"
@@ -22,19 +20,6 @@ FOR_STUDENTS = (
 )
 TEMPLATE = ROOT / "README.template.md"
 DOCS = (*sorted((ROOT / "docs").rglob("*.md")), TEMPLATE, ROOT / "README.md")
-STUDENTS_OWN = {
-    "my_tests.py",
-    "my-train.csv",
-    "my-dev.csv",
-    "my-test.csv",
-    "job.sh",
-    "metrics.json",
-}
-STUDENTS_OWN |= {"ai-usage-card.pdf", "sst-classifier.pt", "option-epochs-lr-multitask.pt"}
-# What course/grade.py writes into OUT
-GRADES = {"results/GROUP.json", "results/ID.json", "results.json", "assignment.json"}
-GRADES |= {"leaderboard.csv", "grades.csv", "marks.csv", "marks-template.csv"}
-FILE_NAME = re.compile(r"(?<![\w*}/.$-])[\w./*{},-]+\.(?:py|md|sh|toml|data|npy|csv|pdf|pt|json)\b")
 FENCE = re.compile(r"^ *```\w*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 FOLDERS = "course|data|docs|extensions|lessons|pretraining|research"
 COMMAND = re.compile(
@@ -43,11 +28,6 @@ COMMAND = re.compile(
 )
 END = re.compile(r"\s#|;|&&|\||\) ")  # of a command in its line
 FLAG = re.compile(r"-{1,2}[A-Za-z][\w-]*")
-PREDICTIONS = {
-    wanted
-    for part in (1, 2)
-    for wanted in prepare_submit.predictions_of(part, str(ROOT / "data" / "practice"))
-}
 
 
 def name_of(path):
@@ -67,15 +47,6 @@ def headings(text):
 def anchor(heading):
     """The name that GitHub gives to a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
-def expanded(name):
-    """Shell braces: a-{b,c}.csv → a-b.csv, a-c.csv."""
-    found = re.search(r"\{([^}]*)\}", name)
-    if not found:
-        return [name]
-    before, after = name[: found.start()], name[found.end() :]
-    return [one for part in found[1].split(",") for one in expanded(before + part + after)]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -106,7 +77,7 @@ def test_under_a_heading_stands_what_the_registry_says(task):
 def test_local_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)]+)\)", read(path)):
         file, _, place = target.partition("#")
-        if file.startswith("https://") or file in STUDENTS_OWN:
+        if file.startswith("https://"):
             continue
         aim = (path.parent / file).resolve() if file else path
         assert aim.is_file(), f"{path.name}: {target}"
@@ -114,26 +85,10 @@ def test_local_links_lead_somewhere(path):
             assert place in [anchor(text) for _, text in headings(read(aim))], target
 
 
-@pytest.mark.parametrize("path", [path for path in DOCS if path.stem != "flags"], ids=name_of)
-def test_files_that_a_text_names_exist(path):
-    predictions = {wanted.path for wanted in PREDICTIONS}
-    text = re.sub(r"https://\S+", "", read(path))
-    for found in FILE_NAME.finditer(text):
-        for name in expanded(found[0]):
-            known = name in STUDENTS_OWN or name in predictions or name.startswith("seed-")
-            known |= path not in FOR_STUDENTS and name.removeprefix("GRADES/") in GRADES
-            practice = ROOT / "data" / "practice" / name.removeprefix("data/")
-            known |= practice.is_file()  # data/download.py fetches the course's file of that name
-            own = ROOT / path.stem  # a page about a folder names its files from there
-            folders = (ROOT, path.parent, own, ROOT / "data/practice", ROOT / "course/gold")
-            assert known or any(any(folder.glob(name)) for folder in folders), found[0]
-
-
-def test_students_are_told_of_all_files_they_hand_in():
-    text = read(HANDOUT) + read(PART2)
-    named = {name for found in FILE_NAME.findall(text) for name in expanded(found)}
-    assert {*prepare_submit.CODE, *submission.CODE} <= named
-    assert {wanted.path for wanted in PREDICTIONS if wanted.required} <= named
+@pytest.mark.parametrize("path", [*DOCS, ROOT / "STRUCTURE.md"], ids=name_of)
+def test_modules_that_a_text_names_exist(path):
+    for name in re.findall(rf"`((?:{FOLDERS}|checks|training|tests)/[\w./-]+\.\w+)`", read(path)):
+        assert (ROOT / name).is_file(), name
 
 
 @pytest.mark.parametrize("path", [*FOR_STUDENTS, TEMPLATE], ids=name_of)

@@ -22,6 +22,7 @@ from running import (
     run_as_two,
     run_forked,
     succeeded,
+    written_at,
 )
 from safetensors.torch import load_file
 from training_scripts import SCRIPTS, WRITTEN, Script, make_files
@@ -175,8 +176,10 @@ def test_killed_at_any_step_and_resumed_it_leaves_the_same_bytes(script, with_dr
     code = run(script, folder, script.dropout, "--resume")
     assert code == 0, (folder / "log.txt").read_text()
     assert left_by(folder, *WRITTEN) == left_by(with_dropout, *WRITTEN)
+    before = written_at(folder)
     assert run(script, folder, script.dropout, "--resume") in (1, 2)
     assert "so that run has ended" in (folder / "log.txt").read_text()
+    assert written_at(folder) == before
 
 
 def test_the_best_epoch_alone_is_kept(script, here, monkeypatch):
