@@ -25,7 +25,7 @@ from running import (
     written_at,
 )
 from safetensors.torch import load_file
-from training_scripts import SCRIPTS, WRITTEN, Script, make_files
+from training_scripts import SCRIPTS, WRITTEN, Script, make_files, module_of
 
 from pretraining.report import Report as PretrainingReport
 from training.loop.checkpoints import load_checkpoint
@@ -83,7 +83,9 @@ def words(script: Script, *more: str) -> list[str]:
 def run(script: Script, folder: Path, *more: str, last_event=None, delay: float = 0.0) -> int:
     """Run it in a forked process, to its end or an event (see ``fork``); → its exit code."""
     counted = (".resume", script.model, "metrics.json")
-    return run_forked(script.main, folder, words(script, *more), last_event, delay, counted)
+    return run_forked(
+        module_of(script.command).main, folder, words(script, *more), last_event, delay, counted
+    )
 
 
 @pytest.fixture
@@ -93,7 +95,7 @@ def here(run_script_here, new_folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
 
     def run(script: Script, *more: str) -> SimpleNamespace:
-        result = run_script_here(script.module(script.command), *words(script, *more))
+        result = run_script_here(module_of(script.command), *words(script, *more))
         return SimpleNamespace(folder=folder, out=succeeded(result).out)
 
     return run
@@ -121,7 +123,6 @@ def plain(script, new_folder) -> SimpleNamespace:
 
 
 def names_in(folder: Path) -> set[str]:
-    """The names of all files of a folder."""
     return {str(file.relative_to(folder)) for file in folder.rglob("*")}
 
 
@@ -149,7 +150,7 @@ def test_it_learns_by_heart_and_what_is_kept_predicts(script, here, run_script_h
     assert last < 0.5 * first
     if script.predict:
         line = shlex.split(script.predict)
-        result = succeeded(run_script_here(Script.module(script.predict), *line[1:]))
+        result = succeeded(run_script_here(module_of(script.predict), *line[1:]))
     assert re.search(script.answer, result.out), result.out
 
 
@@ -201,7 +202,7 @@ def test_it_computes_the_same(script, plain, here, new_folder, how):
     """The loss of every step, and the model that is kept."""
     if how == "two processes":
         folder = new_folder()
-        said = run_as_two(script.main, folder, words(script))
+        said = run_as_two(module_of(script.command).main, folder, words(script))
         assert said.count("processes: 2 train together") == 1
         (folder / "log.txt").unlink()
     else:

@@ -6,8 +6,8 @@ A new script joins the contract of test_contract.py by one row here.
 import importlib
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from factories import (
@@ -40,15 +40,10 @@ class Script(NamedTuple):
     predict: str = ""  # a prediction with the model that this run kept
     answer: str = ""  # a regular expression: what was learned, as the last of these prints it
 
-    @property
-    def main(self) -> Callable[[], None]:
-        """The script's main function."""
-        return self.module(self.command).main
 
-    @staticmethod
-    def module(command: str):
-        """The module that a command line runs."""
-        return importlib.import_module(command.split()[0].removesuffix(".py"))
+def module_of(command: str) -> ModuleType:
+    """The module that a command line runs."""
+    return importlib.import_module(command.split()[0].removesuffix(".py"))
 
 
 WRITTEN = ("*-classifier.pt", "m.pt", "predictions/*", "out/*", "out/last/*")  # by a whole run
@@ -105,7 +100,7 @@ SCRIPTS = (
         "--steps_per_epoch 6 --gradients pcgrad --pals 12 --pal_heads 2",
         dropout=f"{DROPOUT} --regulariser smart --sst_extra simcse",
         model="m.pt",
-        learn=f"{LEARN} --epochs 20",
+        learn=f"{LEARN} --epochs 12",
         score=("predictions/multitask-metrics.json", "overall", 0.95),
         predict="extensions.multitask --checkpoint m.pt --predict 'a warm film' 'it sings'",
         answer=r"paraphrase 0\.[0-4]\d+  similarity [01]\.",
