@@ -1,8 +1,6 @@
 """The fixtures of all folders of tests; each conftest.py names those that it uses."""
 
-import itertools
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -12,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from browser import Browser
-from factories import NO_DROPOUT, ROOT, make_rows, save_tiny_model, write_table
-from running import MESSAGES, JobsHere, read_messages
+from factories import NO_DROPOUT, make_rows, save_tiny_model, write_table
+from running import JobsHere
 
 import sanity_check
 from checks import jobs
@@ -145,28 +143,3 @@ def browser(chromium, tmp_path_factory) -> Iterator[Browser]:
     yield one
     one.session = None
     one.close()
-
-
-@pytest.fixture
-def message(request, tmp_path_factory) -> Callable[[str], None]:
-    """A function that compares a message with the one in messages.txt that has this test's name.
-
-    ``pytest --write-messages`` writes it there instead; then review the difference. Folders of the
-    test and lists of choices, which differ between versions of Python, are left out.
-    """
-    count = itertools.count()
-
-    def compare(text: str) -> None:
-        base = re.escape(str(tmp_path_factory.getbasetemp()))
-        text = re.sub(rf"{base}/[^/\s:;,)']+", "TMP", text.strip()).replace(str(ROOT), "ROOT")
-        text = re.sub(r" \(choose from [^)]*\)", "", text).replace("\n", " \u21b5 ")
-        number = next(count)
-        name = f"{request.node.path.stem.removeprefix('test_')}: {request.node.name}"
-        name = ascii(f"{name} #{number + 1}" if number else name)[1:-1]
-        if request.config.getoption("--write-messages"):
-            messages = read_messages() | {name: text}
-            lines = [f"{key} | {value}\n" for key, value in sorted(messages.items())]
-            MESSAGES.write_text("".join(lines), encoding="utf-8")
-        assert text == read_messages().get(name)
-
-    return compare

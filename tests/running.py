@@ -64,8 +64,6 @@ needs_gloo = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
     reason="this torch has no gloo",
 )
-
-
 needs_fork = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork"
 )
@@ -226,15 +224,6 @@ class JobsHere:
 
     def printed(self) -> list[str]:
         return []
-
-
-MESSAGES = ROOT / "tests" / "messages.txt"
-
-
-def read_messages() -> dict[str, str]:
-    """The reviewed messages: {test: message}."""
-    lines = MESSAGES.read_text(encoding="utf-8").splitlines()
-    return dict(line.split(" | ", 1) for line in lines if " | " in line)
 
 
 def succeeded(result: SimpleNamespace) -> SimpleNamespace:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_script(main: Callable[[], Any]) -> None:
-    """Run a script's ``main``: what a user can fix is one line on stderr and exit status 1."""
+    """Run a script's ``main``: bad input is one line on stderr and exit status 2."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a console without UTF-8 shows ? for ·
     try:
@@ -35,7 +35,8 @@ def run_script(main: Callable[[], Any]) -> None:
         if line is None:
             raise
         leave_processes(line)
-        sys.exit(line)
+        print(line, file=sys.stderr)
+        sys.exit(2 if type(error) is InputError else 1)  # 2 as argparse does
 
 
 def one_line(error: Exception) -> str | None:
