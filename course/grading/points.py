@@ -25,17 +25,14 @@ from course.grading.types import (
 from course.settings import course_tasks
 
 PREDICTIONS = "predictions"
-Given = Mapping[tuple[str, str], tuple[float, str]]  # student, row → points, comment
+Given = Mapping[tuple[str, str], tuple[float | None, str]]  # student, row → points, comment
 
 
 def task_result(task: GradedTask, verdict: Verdict, settings: Mapping[str, Any]) -> TaskResult:
     """A task with its points: each row its share, or all but what a known mistake costs."""
-    grading, of = settings["grading"], task.points
-    is_right = all(outcome == RIGHT for outcome in verdict.rows.values())
-    shares = {row: grading["shares"].get(row, 1.0) for row in verdict.rows}
-    if grading["whole_tasks"]:
-        rows = [Row("the whole task", RIGHT if is_right else WRONG, of * is_right, of)]
-    elif verdict.cost is not None and not is_right:
+    of, known_shares = task.points, settings["shares"]
+    shares = {row: known_shares.get(row, 1.0) for row in verdict.rows}
+    if verdict.cost is not None and not is_right:
         kept = of * (1 - verdict.cost)
         rows = [Row(f"one known mistake, which costs {verdict.cost:.0%}", WRONG, kept, of)]
     else:

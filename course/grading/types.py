@@ -2,13 +2,13 @@
 
     zip → Submission (intake) → outputs (sandbox) → Verdict (judging) → Result (points) → pages
 
-Everything here is data: a Result is written to results/ID.json and read back the same.
+Everything here is data: a Result is written to results/ID.json, as dataclasses.asdict has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from checks.findings import Mistake
@@ -80,9 +80,9 @@ class TaskResult:
     status: str  # of STATUSES
     points: float
     of: float
-    rows: tuple[Row, ...] = ()
-    messages: tuple[str, ...] = ()
-    mistakes: tuple[Mistake, ...] = ()
+    rows: Sequence[Row] = ()
+    messages: Sequence[str] = ()
+    mistakes: Sequence[Mistake] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Score:
     option: str  # of part 1: "pretrain", "finetune"; else ""
     metric: str
     value: float | None = None  # None: not scored, faults say why
-    faults: tuple[str, ...] = ()
+    faults: Sequence[str] = ()
     contents: str = ""  # digest of the predictions, whatever the order of rows; "": no file
 
     @property
@@ -124,12 +124,12 @@ class Result:
     sha256: str = ""
     grader: str = ""  # digest of all that decides a grade
     why: str = ""  # it was refused, or the grader failed
-    notes: tuple[str, ...] = ()
-    tasks: tuple[TaskResult, ...] = ()
-    scores: tuple[Score, ...] = ()
-    marks: tuple[Mark, ...] = ()
-    calls: tuple[str, ...] = ()  # of torch's own layers and optimizers, recorded, for staff
-    checks: str = ""  # what the students' own sanity_check.py prints, worth nothing
+    notes: Sequence[str] = ()
+    tasks: Sequence[TaskResult] = ()
+    scores: Sequence[Score] = ()
+    marks: Sequence[Mark] = ()
+    named: Sequence[str] = ()  # of torch's own layers and optimizers, by the code, for staff
+    checks: str = ""  # of part 2, what the students' own sanity_check.py prints, worth nothing
     seconds: float = 0.0
 
     @property
@@ -147,27 +147,14 @@ class Result:
         """The rows that nobody has marked yet."""
         return tuple(mark.row for mark in self.marks if mark.points is None)
 
-    def to_json(self) -> dict[str, Any]:
-        """A table of plain values."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Result:
         """What to_json made; TypeError or KeyError where it is of another version."""
-        tasks = tuple(
-            TaskResult(
-                **task
-                | {
-                    "rows": tuple(Row(**row) for row in task["rows"]),
-                    "messages": tuple(task["messages"]),
-                    "mistakes": tuple(Mistake(**mistake) for mistake in task["mistakes"]),
-                }
-            )
-            for task in table["tasks"]
-        )
-        scores = tuple(
-            Score(**score | {"faults": tuple(score["faults"])}) for score in table["scores"]
-        )
-        plain = {name: tuple(table[name]) for name in ("notes", "calls")}
-        marks = tuple(Mark(**mark) for mark in table["marks"])
-        return cls(**{**table, **plain, "tasks": tasks, "scores": scores, "marks": marks})
+        tasks = []
+        for task in table["tasks"]:
+            rows = [Row(**row) for row in task["rows"]]
+            mistakes = [Mistake(**mistake) for mistake in task["mistakes"]]
+            tasks.append(TaskResult(**task | {"rows": rows, "mistakes": mistakes}))
+        scores = [Score(**score) for score in table["scores"]]
+        marks = [Mark(**mark) for mark in table["marks"]]
+        return cls(**table | {"tasks": tasks, "scores": scores, "marks": marks})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from torch import Tensor
 
@@ -43,10 +43,8 @@ def runs_for(entry: GradedTask) -> Iterator[list]:
         yield [f"{PUBLIC} {name}", PUBLIC, "float64", task_id, name == SOLVED]
 
 
-def grade(
-    context: GradingContext, submission: Submission
-) -> tuple[dict[str, Verdict], Mapping[str, Reply]]:
-    """The verdict on each task by its id, and what the sandbox replied."""
+def grade(context: GradingContext, submission: Submission) -> dict[str, Verdict]:
+    """The verdict on each task by its id."""
     whose = (submission.student, submission.sha256)
     seed = context.seed(*whose)
     optimizer_seed = context.seed(*whose, "optimizer")  # the sandbox knows this one
@@ -73,4 +71,4 @@ def grade(
         else:
             init_is_right = INIT not in verdicts or verdicts[INIT].status == "right"
             verdicts[entry.id] = judge.judge_part_1(entry, reply.outputs, made, init_is_right)
-    return verdicts, replies
+    return verdicts

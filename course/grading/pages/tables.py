@@ -100,7 +100,7 @@ def sentences(
     """What is to be looked at in one submission."""
     yield from (note for note in result.notes if note.startswith(NOT_HANDED_IN))
     yield from (f"{task.number} crashed" for task in result.tasks if task.status == "crashed")
-    yield from result.calls
+    yield from result.named
     for score in result.scores:
         yield from score.faults
         if score.split == "test" and (score.value or 0) > highest[score.data]:

@@ -30,8 +30,7 @@ import torch
 from safetensors.torch import load, save
 
 RUNS = "course.grading.sandbox.runs"
-IMPORTS = ("utils", "base_bert", "tokenizer", "datasets", "evaluation", "training.loop.run")
-IMPORTS += ("training.loop.encoder_outputs", "training.cli.flags", RUNS)
+IMPORTS = ("utils", "base_bert", "tokenizer", "datasets", "evaluation", "training.loop", RUNS)
 HEAD = struct.Struct("<BQ")
 ENDS = ("ran", "crashed", "timeout", "memory", "disk")  # how a task ended, by number
 MOST_NUMBERS = 1_000_000  # of an output
