@@ -18,7 +18,7 @@ from typing import Any
 from course.grading import points
 from course.grading.intake.submissions import WANTED
 from course.grading.judging import predictions
-from course.grading.judging.submission import grade_submission
+from course.grading.judging.submission import checks_text, verdicts_on
 from course.grading.sandbox import isolation
 from course.grading.sandbox.context import GradingContext
 from course.grading.types import GRADED, REFUSED, Result, Submission
@@ -120,15 +120,16 @@ def grade(
     if submission.refused:
         known |= {"status": REFUSED, "why": submission.refused}
     else:
-        judged = grade_submission(context, submission)
-        verdicts = [(task, judged.verdicts.get(task.id)) for task in context.tasks]
+        if context.part == 2:
+            known |= {"checks": checks_text(context, submission)}
+        else:
+            verdicts = verdicts_on(context, submission)
+            tasks = [points.task_result(t, verdicts[t.id], context.settings) for t in context.tasks]
+            known |= {"tasks": tasks, "named": [*of_torch(context, submission)]}
         known |= {
             "status": GRADED,
             "notes": (*submission.notes, *missing_files(submission)),
-            "tasks": tuple(points.task_result(t, v, context.settings) for t, v in verdicts if v),
             "scores": predictions.score(submission, gold),
-            "named": tuple(of_torch(context, submission) if context.part != 2 else ()),
-            "checks": judged.checks,
             "seconds": round(time.monotonic() - begun, 1),
         }
     result = Result(submission.student, context.part, **known)

@@ -30,9 +30,9 @@ Given = Mapping[tuple[str, str], tuple[float | None, str]]  # student, row → p
 
 def task_result(task: GradedTask, verdict: Verdict, settings: Mapping[str, Any]) -> TaskResult:
     """A task with its points: each row its share, or all but what a known mistake costs."""
-    of, known_shares = task.points, settings["shares"]
-    shares = {row: known_shares.get(row, 1.0) for row in verdict.rows}
-    if verdict.cost is not None and not is_right:
+    of = task.points
+    shares = {row: settings["shares"].get(row, 1.0) for row in verdict.rows}
+    if verdict.cost is not None:
         kept = of * (1 - verdict.cost)
         rows = [Row(f"one known mistake, which costs {verdict.cost:.0%}", WRONG, kept, of)]
     else:

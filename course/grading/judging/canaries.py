@@ -8,7 +8,7 @@ would pay for it: then grading does not begin.
 from __future__ import annotations
 
 from checks.findings import ROOT
-from course.grading.judging.submission import grade_submission
+from course.grading.judging.submission import checks_text, verdicts_on
 from course.grading.sandbox.context import GradingContext
 from course.grading.types import Submission
 from training.files.errors import InputError
@@ -48,12 +48,13 @@ def fault(context: GradingContext, submission: Submission, mistake: str) -> str:
         mistake: the known one in it; "": all is right.
     """
     try:
-        judged = grade_submission(context, submission)
+        if context.part == 2:
+            is_run = STUBS in checks_text(context, submission)
+            return "" if is_run else "the checks of part 2 do not run"
+        verdicts = verdicts_on(context, submission)
     except Exception as error:  # whatever it is, each submission would meet it
         return f"the grader fails with {str(error)[:500] or type(error).__name__}"
-    if context.part == 2:
-        return "" if STUBS in judged.checks else "the checks of part 2 do not run"
-    wrong = {task_id: v for task_id, v in judged.verdicts.items() if v.status != "right"}
+    wrong = {task_id: v for task_id, v in verdicts.items() if v.status != "right"}
     if mistake:
         task_id = MISTAKES[context.part][0]
         named = {key for key, v in wrong.items() if v.cost and v.mistakes[0].name == mistake}

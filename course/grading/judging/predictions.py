@@ -122,12 +122,10 @@ def read(path: str, content: bytes, gold: Gold) -> np.ndarray:
 
 def pearson(predicted: np.ndarray, labels: np.ndarray) -> float:
     """Pearson's correlation, of numbers of any finite size; 0 where one side does not vary."""
-    largest = np.abs(predicted).max()
-    if np.ptp(predicted / (largest or 1)) == 0 or np.ptp(labels) == 0:
-        return 0.0
+    scaled = predicted / (np.abs(predicted).max() or 1)
     with np.errstate(all="ignore"):
-        value = float(np.corrcoef(predicted / largest, labels)[0, 1])
-    return value if np.isfinite(value) else 0.0
+        value = np.corrcoef(scaled, labels)[0, 1]
+    return float(np.nan_to_num(value))
 
 
 def overall(scores: Iterable[Score], split: str) -> float | None:
