@@ -22,7 +22,7 @@ from checks.graded_tasks import GRADED_TASKS
 from checks.hunt.hunt import TESTS
 from course import regions
 from course.handout_repository import commit, zipped
-from course.parts import common_lines, files_of
+from course.parts import files_of
 from course.settings import course_tasks, read_settings
 from course.templates import templates_of
 from training.cli.flags import OneLineParser
@@ -35,7 +35,6 @@ ROOT = Path(__file__).resolve().parent.parent
 LAST_PARTS = {"1": 1, "2": 2, "all": 3}
 WITH_PASSAGES = (".md", ".toml", ".gitignore")  # endings of the files that may have some
 WORKFLOW, TASKS_FILE = ".github/workflows/check.yml", "checks/graded_tasks.toml"
-COURSE = re.compile(r"(?<![\w/])(\.\./)?course/|^\s*(from|import) course\b")
 
 
 @dataclass
@@ -69,7 +68,7 @@ def build(root: Path, part: str = "all") -> Handout:
     handout = Handout(part, read_settings(root), files)
     adapt(handout, root)
     handout.files = dict(sorted(files.items()))
-    secret = regions.secret_lines(found, common_lines(root))
+    secret = regions.secret_lines(found)
     faults += [fault for name in files for fault in faults_of(name, handout.text(name), secret)]
     if faults:
         raise InputError("\n  ".join([f"nothing written, {len(faults)} faults:", *faults]))
@@ -121,12 +120,10 @@ def adapt(handout: Handout, root: Path) -> None:
 
 
 def faults_of(name: str, text: str, secret: Mapping[str, str]) -> Iterator[str]:
-    """Markers, references to course/, lines of the solution."""
+    """Markers that are left, and lines of the solution."""
     for number, line in enumerate(text.split("\n"), start=1):
         if regions.LIKE_A_MARKER.search(line):
             yield f"{name}:{number}: a stray marker: {line.strip()!r}"
-        if COURSE.search(line):
-            yield f"{name}:{number}: a reference to course/: {line.strip()!r}"
     for line in regions.surviving(secret, text):
         yield f"{name}: a line of the solution of {secret[line]} survives: {line!r}"
 

@@ -25,6 +25,8 @@ STATUSES = {
     "memory": "needed more memory than the limit",
     "disk": "wrote more, or more files, than the limit",
     "invalid answer": "gave back something that cannot be read",
+    "marked": "marked by people, or earned by predictions",
+    "not marked": "not marked yet",
 }
 GRADED, REFUSED, STAFF_ERROR = "graded", "refused", "staff error"  # how a submission ended
 RIGHT, WRONG, NOT_COUNTED = "right", "wrong", "not counted"  # what became of a row of a task
@@ -73,12 +75,12 @@ class Row:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """One task with its points."""
+    """One task, or another row that people mark or predictions earn, with its points."""
 
-    number: str
+    number: str  # of a task; else the row's name
     title: str
     status: str  # of STATUSES
-    points: float
+    points: float | None  # None: nobody has given them yet
     of: float
     rows: Sequence[Row] = ()
     messages: Sequence[str] = ()
@@ -105,16 +107,6 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A row of points that people give, or that predictions earn."""
-
-    row: str
-    of: float
-    points: float | None = None  # None: nobody has given it yet
-    comment: str = ""
-
-
-@dataclass(frozen=True)
 class Result:
     """All there is to know of one graded submission."""
 
@@ -127,7 +119,6 @@ class Result:
     notes: Sequence[str] = ()
     tasks: Sequence[TaskResult] = ()
     scores: Sequence[Score] = ()
-    marks: Sequence[Mark] = ()
     named: Sequence[str] = ()  # of torch's own layers and optimizers, by the code, for staff
     checks: str = ""  # of part 2, what the students' own sanity_check.py prints, worth nothing
     seconds: float = 0.0
@@ -135,17 +126,17 @@ class Result:
     @property
     def points(self) -> float:
         """All points given so far."""
-        return sum(row.points for row in (*self.tasks, *self.marks) if row.points is not None)
+        return sum(task.points for task in self.tasks if task.points is not None)
 
     @property
     def of(self) -> float:
-        """The most that the rows given so far can have."""
-        return sum(row.of for row in (*self.tasks, *self.marks) if row.points is not None)
+        """The most that can be had for what has been given so far."""
+        return sum(task.of for task in self.tasks if task.points is not None)
 
     @property
-    def unmarked(self) -> tuple[str, ...]:
+    def unmarked(self) -> list[str]:
         """The rows that nobody has marked yet."""
-        return tuple(mark.row for mark in self.marks if mark.points is None)
+        return [task.number for task in self.tasks if task.points is None]
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Result:
@@ -156,5 +147,4 @@ class Result:
             mistakes = [Mistake(**mistake) for mistake in task["mistakes"]]
             tasks.append(TaskResult(**task | {"rows": rows, "mistakes": mistakes}))
         scores = [Score(**score) for score in table["scores"]]
-        marks = [Mark(**mark) for mark in table["marks"]]
-        return cls(**table | {"tasks": tasks, "scores": scores, "marks": marks})
+        return cls(**table | {"tasks": tasks, "scores": scores})

@@ -44,15 +44,9 @@ def standings(results: Iterable[Result], part: int) -> list[dict[str, Any]]:
     ]
 
 
-def points_of(result: Result) -> dict[str, tuple[float | None, float]]:
-    """A result's points by row, and the most that the row can have: tasks by number, then marks."""
-    tasks = {task.number: (task.points, task.of) for task in result.tasks}
-    return tasks | {mark.row: (mark.points, mark.of) for mark in result.marks}
-
-
 def submission_row(result: Result) -> dict[str, Any]:
     """A line of grades.csv; whom the grader failed has no points."""
-    points, scores = points_of(result), scores_of(result)
+    points, scores = {task.number: task.points for task in result.tasks}, scores_of(result)
     return {
         "student": result.student,
         "part": result.part,
@@ -62,23 +56,25 @@ def submission_row(result: Result) -> dict[str, Any]:
         "unmarked": ", ".join(result.unmarked) or None,
         "why": result.why.strip().rpartition("\n")[2] or None,
         "sha256": result.sha256,
-        **{row: given for row, (given, _) in points.items()},
+        **points,
         **{key: value for key, value in scores.items() if key.endswith("-test")},
     }
 
 
 def task_rows(results: Sequence[Result]) -> Iterator[dict[str, Any]]:
     """A line for each row of points: the mean, how tasks ended, common mistakes."""
-    graded = [(result, points_of(result)) for result in results if result.status == GRADED]
-    for row, of in {row: of for _, rows in graded for row, (_, of) in rows.items()}.items():
-        given = [rows[row][0] for _, rows in graded if rows.get(row, (None,))[0] is not None]
-        tasks = [task for result, _ in graded for task in result.tasks if task.number == row]
+    by_number = defaultdict(list)
+    for result in results:
+        for task in result.tasks if result.status == GRADED else ():
+            by_number[task.number].append(task)
+    for tasks in by_number.values():
+        given = [task.points for task in tasks if task.points is not None]
         says = Counter(mistake.says for task in tasks for mistake in task.mistakes).most_common(5)
-        ended = Counter(task.status for task in tasks) or {"marked": len(given)}
+        ended = Counter(task.status for task in tasks)
         yield {
-            "row": tasks[0].title if tasks else row,
+            "row": tasks[0].title,
             "mean points": sum(given) / len(given) if given else None,
-            "of": of,
+            "of": tasks[0].of,
             "how it ended": ", ".join(f"{count} {status}" for status, count in ended.items()),
             "common mistakes": " ".join(f"{text} ({count})" for text, count in says) or None,
         }
