@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import shlex
+import shutil
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,7 +75,9 @@ def require_safe_machine(around: isolation.Isolation, secret: Iterable[Path]) ->
         around: what isolates them.
         secret: files and folders that have to be out of their reach.
     """
-    reasons = [reason] if (reason := isolation.problem(around)) else []
+    reasons = []
+    if isinstance(around, isolation.Bubblewrap) and not shutil.which("bwrap"):
+        reasons.append("bubblewrap is not installed: apt install bubblewrap")
     if reached := [path for path in secret if around.reaches(path)]:
         named = " ".join(shlex.quote(str(path)) for path in reached)
         reasons.append(f"{named} could be read by the code that is graded: move it elsewhere")
