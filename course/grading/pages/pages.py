@@ -9,7 +9,7 @@ from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS
 from course.grading.pages.output import body, cell, page, write_csv
-from course.grading.pages.tables import SCORES, standings, submission_row, task_rows, to_look_at
+from course.grading.pages.tables import LEADING, standings, submission_row, task_rows, to_look_at
 from course.grading.types import STATUSES, WRONG, Result, Score, TaskResult
 from training.files.writing import write_whole
 
@@ -30,8 +30,8 @@ def write_all(out: Path, results: Sequence[Result], settings: Mapping[str, Any])
     for result in results:
         write_whole(out / "feedback" / f"{result.student}.html", feedback(result))
     part, course = results[0].part, settings["course"]["name"]
-    if part in SCORES:
-        board, lead = standings(results, part), f"Ordered by {SCORES[part][0]}, on test. {ABOUT}"
+    if part in LEADING:
+        board, lead = standings(results, part), f"Ordered by {LEADING[part]}, on test. {ABOUT}"
         write_csv(out / "leaderboard.csv", board)
         title, tables = f"{course}: leaderboard, part {part}", {"Scores": board}
         html = page("tables.html", title, lead, tables=tables, links=False)

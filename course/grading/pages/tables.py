@@ -10,36 +10,25 @@ from course.grading.batch import NOT_HANDED_IN
 from course.grading.judging.predictions import overall
 from course.grading.types import GRADED, Result
 
-# Scores by part; the first one makes the order, on test before dev
-SCORES = {
-    1: ("finetune-sst", "pretrain-sst", "finetune-cfimdb", "pretrain-cfimdb"),
-    2: ("overall", "sst", "para", "sts"),
-}
-
-
-def keys_of(part: int) -> list[str]:
-    """The names of a part's scores with their splits, as overall-test, in the tables' order."""
-    return [f"{name}-{split}" for name in SCORES.get(part, ()) for split in ("test", "dev")]
+LEADING = {1: "finetune-sst", 2: "overall"}  # by part: the score that makes the order
 
 
 def scores_of(result: Result) -> dict[str, float]:
-    """A result's scores by the names of ``keys_of``; those that there are."""
-    values = {score.key: score.value for score in result.scores}
-    if result.part == 2:
-        values |= {f"overall-{split}": overall(result.scores, split) for split in ("test", "dev")}
-    return {key: values[key] for key in keys_of(result.part) if values.get(key) is not None}
+    """A result's scores by name and split, such as overall-test; the one that leads comes first."""
+    leading = LEADING.get(result.part, "")
+    values = {f"{leading}-{split}": overall(result.scores, split) for split in ("test", "dev")}
+    values |= {score.key: score.value for score in result.scores}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def standings(results: Iterable[Result], part: int) -> list[dict[str, Any]]:
     """A row for each group that has a score, the best first; equal scores share a rank."""
     scored = {r.student: scores for r in results if (scores := scores_of(r))}
-    keys = keys_of(part)
-    shown = [key for key in keys if any(key in scores for scores in scored.values())]
-    place = {s: [-round(of.get(key, -2), 3) for key in keys[:2]] for s, of in scored.items()}
+    keys = [f"{LEADING[part]}-{split}" for split in ("test", "dev")]
+    place = {s: [-round(of.get(key, -2), 3) for key in keys] for s, of in scored.items()}
     order = sorted(place.values())
     return [
-        {"rank": order.index(place[s]) + 1, "student": s}
-        | {key: scored[s].get(key) for key in shown}
+        {"rank": order.index(place[s]) + 1, "student": s, **scored[s]}
         for s in sorted(scored, key=lambda s: (place[s], s))
     ]
 
