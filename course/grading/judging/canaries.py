@@ -55,8 +55,7 @@ def faults(context: GradingContext) -> Iterator[str]:
     file = graded_task(wrong_task).file
     files[file] = files[file].replace(old, new)
     verdicts = verdicts_on(context, Submission("canary", part, files))
-    named = [m.name for m in verdicts[wrong_task].mistakes if verdicts[wrong_task].cost]
-    if named != [mistake] or [n for n, v in verdicts.items() if v.status != "right"] != [
-        wrong_task
-    ]:
+    wrong = [task_id for task_id, verdict in verdicts.items() if verdict.status != "right"]
+    named = [each.name for each in verdicts[wrong_task].mistakes if verdicts[wrong_task].cost]
+    if (wrong, named) != ([wrong_task], [mistake]):
         yield f"the known mistake {mistake} is not found in {wrong_task}"
