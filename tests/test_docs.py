@@ -41,7 +41,7 @@ STUDENTS_OWN = {
 }  # made later
 # What course/grade.py writes into OUT
 GRADES = {"results/GROUP.json", "results/ID.json", "results.json", "assignment.json"}
-GRADES |= {"leaderboard.csv", "grades.csv", "marks.csv", "marks-template.csv"}
+GRADES |= {"leaderboard.csv", "grades.csv", "marks.csv"}
 FILE_NAME = re.compile(r"(?<![\w*}/.$-])[\w./*{},-]+\.(?:py|md|sh|toml|data|npy|csv|pdf|pt|json)\b")
 REGION = re.compile(r"### BEGIN SOLUTION [\w.]+\n(.*?)### END SOLUTION", re.DOTALL)
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
