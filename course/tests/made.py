@@ -1,11 +1,14 @@
-"""What tests of this folder hand in."""
+"""What tests of this folder hand in and hand out."""
 
 from functools import cache
 
+import pytest
 from factories import ROOT
 
 from checks.graded_tasks import GRADED_TASKS
 from course import handout, regions
+
+needs_sandbox = pytest.mark.usefixtures("fit_sandbox")
 
 
 @cache

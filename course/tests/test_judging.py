@@ -13,15 +13,16 @@ import torch
 from factories import ROOT, make_rows, write_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import needs_sandbox
+from made import needs_sandbox
 from scipy import stats
 
 import prepare_submit
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from course.answers import VARIANTS, installed_source, put, read, read_all
+from course.grading import batch
 from course.grading.judging import canaries, hidden, judge, predictions
 from course.grading.judging.predictions import Gold, load_gold, score
-from course.grading.judging.submission import Judged, checks_text, grade_submission
+from course.grading.judging.submission import checks_text, verdicts_on
 from course.grading.sandbox import protocol, runs
 from course.grading.sandbox.context import GradingContext, open_context
 from course.grading.types import NOT_COUNTED, RIGHT, WRONG, Submission, Verdict
@@ -73,18 +74,16 @@ def made_once():
         yield
 
 
-def judged_here(files: dict[str, str], *task_ids: str) -> Judged:
-    """Some tasks of a submission, judged in this process; without them those of part 1."""
-    context = context_of(*(task_ids or [task.id for task in GRADED_TASKS if task.part == 1]))
+def judged_here(files: dict[str, str], *task_ids: str) -> dict[str, Verdict]:
+    """Some tasks of a submission, judged in this process."""
+    context = context_of(*task_ids)
     with mock.patch.object(protocol, "ask", ask_here):
-        return grade_submission(context, submission(files, context.part))
+        return verdicts_on(context, submission(files, context.part))
 
 
 def verdict_on(source: str, task_id: str) -> Verdict:
-    """One task, judged in this process without the students' checks."""
-    entry = graded_task(task_id)
-    with mock.patch("course.grading.judging.submission.SAYS_MORE", ()):
-        return judged_here({entry.file: source}, task_id).verdicts[task_id]
+    """One task, judged in this process."""
+    return judged_here({graded_task(task_id).file: source}, task_id)[task_id]
 
 
 def wrong_tasks(verdicts: dict[str, Verdict]) -> list[str]:
@@ -97,13 +96,12 @@ def wrong_tasks(verdicts: dict[str, Verdict]) -> list[str]:
 
 
 @pytest.mark.parametrize("part", [1, 3])
-def test_the_solution_is_right_and_nothing_is_said_about_it(part):
+def test_the_solution_is_right(part):
     tasks = [task.id for task in GRADED_TASKS if task.part == part]
-    done = judged_here(solution(part), *tasks)
-    assert list(done.verdicts) == tasks
-    assert not wrong_tasks(done.verdicts)
-    assert all({*verdict.rows.values()} == {RIGHT} for verdict in done.verdicts.values())
-    assert (done.calls, done.checks) == ((), "")
+    verdicts = judged_here(solution(part), *tasks)
+    assert list(verdicts) == tasks
+    assert not wrong_tasks(verdicts)
+    assert all({*verdict.rows.values()} == {RIGHT} for verdict in verdicts.values())
 
 
 @pytest.mark.parametrize("task_id", [task.id for task in OWN])
@@ -171,8 +169,7 @@ def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Ver
     assert LAYERS in text
     assert LOGITS in text
     text = text.replace(LAYERS, layers).replace(LOGITS, logits)
-    with mock.patch("course.grading.judging.submission.SAYS_MORE", ()):
-        return dict(judged_here({"classifier.py": text}, *CLASSIFIER).verdicts)
+    return judged_here({"classifier.py": text}, *CLASSIFIER)
 
 
 @pytest.mark.parametrize(
@@ -181,10 +178,6 @@ def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Ver
         (LAYERS.replace("config.hidden_size", "768"), LOGITS),
         (LAYERS.replace("config.num_labels", "5"), LOGITS),
         ("        self.dropout = nn.Dropout(0.1)\n" + LAYERS.splitlines()[1] + "\n", LOGITS),
-        (
-            "        self.drop = nn.Dropout(0.1)\n        self.layers = [nn.Linear(768, 5)]\n",
-            "        return self.layers[-1](self.drop(pooled))",
-        ),
         (
             "        self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(768, 5))\n",
             "        return self.head(pooled)",
@@ -209,7 +202,7 @@ def test_an_unwritten_forward_is_not_started_whatever_init_is():
     before, _, after = text.partition(pooled)
     stub = f'        raise NotImplementedError("{graded_task("1.7").title}")\n'
     text = before + stub + after.partition(LOGITS)[2].partition("\n")[2]
-    verdicts = judged_here({"classifier.py": text}, *CLASSIFIER).verdicts
+    verdicts = judged_here({"classifier.py": text}, *CLASSIFIER)
     assert [verdicts[name].status for name in CLASSIFIER] == ["wrong", "not started"]
 
 
@@ -324,7 +317,7 @@ def test_outputs_of_any_kind_crash_nothing(entry):
         return asked[-1]
 
     with mock.patch.object(protocol, "ask", ask):
-        grade_submission(context, given_in)
+        verdicts_on(context, given_in)
     (outputs,) = (reply[entry.id].outputs for reply in asked)
     made = hidden.make(context.seed("1_a", "0"), entry.part)
     for name in (name for name in outputs if " float64|" in name):
@@ -337,69 +330,29 @@ def test_outputs_of_any_kind_crash_nothing(entry):
 
 
 # ---------------------------------------------------------------------------------------------
-# What of torch was run, and what the students' checks print
-
-KERNEL = "torch.nn.functional.scaled_dot_product_attention"
+# What else is found out
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        KERNEL,
-        "torch.ops.aten.scaled_dot_product_attention",
-        "torch.ops.aten.scaled_dot_product_attention.default",
-        "torch._C._nn.scaled_dot_product_attention",
-        "getattr(torch.nn.functional, 'scaled_dot' + '_product_attention')",
-        "torch.nn.MultiheadAttention.__init__.__globals__['F'].scaled_dot_product_attention",
-    ],
-)
-def test_torch_s_attention_is_told_however_it_is_named(kernel):
-    kernel += "(query, key, value, attention_mask).transpose(1, 2).flatten(2) * 0 + right"
-    source = solution()["bert.py"] + ATTENTION.format(kernel)
-    done = judged_here({"bert.py": source}, "bert.attention")
-    assert not wrong_tasks(done.verdicts)
-    assert done.calls == ("Task 1.1 ran torch's own attention",)
-
-
-@pytest.mark.parametrize(
-    "base",
-    [
-        "torch.optim.AdamW",
-        "{c.__name__: c for c in Optimizer.__subclasses__()}['Adam']",
-        "torch.optim.Adam.__init__.__globals__['Adam']",
-    ],
-)
-def test_torch_s_optimizers_are_told(base):
-    source = solution()["optimizer.py"] + (
-        "\ngiven = AdamW.step\n\ndef step(self, closure=None):\n"
-        "    p = torch.nn.Parameter(torch.ones(1)); p.grad = torch.ones(1)\n"
-        f"    {base}([p]).step()\n    return given(self, closure)\n\nAdamW.step = step\n"
-    )
-    done = judged_here({"optimizer.py": source}, "optimizer.step")
-    assert not wrong_tasks(done.verdicts)
-    assert done.calls == ("Task 1.5 ran torch's own optimizers",)
-
-
-def test_what_the_students_checks_print_of_what_is_wrong():
-    source = with_mistake("bert.attention", "no_scale") + "\nprint('hello')\n"
-    done = judged_here(solution() | {"bert.py": source})
-    assert done.checks.startswith("  WRONG Task 1.1")
-    assert "probably: The scores are not divided" in done.checks
-    assert "Task 1.2" not in done.checks
-
-
-def test_a_cause_that_several_tasks_share_is_said_once():
-    texts = [f"  WRONG bert.py is bad\n  waits  Task {n}\n" for n in (1, 2)]
-    replies = {
-        f"checks {n}": protocol.Reply(
-            "ran", {"text": torch.tensor(list(text.encode()), dtype=torch.uint8)}
-        )
-        for n, text in enumerate(texts)
+def test_what_torch_has_of_it_is_told_where_code_names_it():
+    context, source = context_of("bert.attention", "optimizer.step"), solution()["bert.py"]
+    files = {
+        "bert.py": f"{source}# nn.MultiheadAttention\nF.scaled_dot_product_attention\n",
+        "optimizer.py": "from torch.optim import AdamW as Given\n",
+        "classifier.py": "torch.optim.SGD\n",  # not a file of these tasks
     }
-    replies["checks 2"] = protocol.Reply("timeout")
-    replies["checks 3"] = protocol.Reply("ran", {"text": torch.ones(2)})
-    with mock.patch.object(protocol, "ask", return_value=replies):
-        text = checks_text(context_of("1.1"), submission({}), dict.fromkeys("0123", ""))
+    assert [*batch.of_torch(context, submission(files))] == [
+        "bert.py names scaled_dot_product_attention",
+        "optimizer.py names torch.optim import AdamW",
+    ]
+    assert not [*batch.of_torch(context, submission(solution()))]
+
+
+def test_a_line_that_several_checks_print_is_shown_once():
+    texts = [f"  WRONG bert.py is bad\n  waits  Task {n}\n" for n in (1, 2)]
+    replies = [protocol.Reply("ran", {"text": text}) for text in texts]
+    replies += [protocol.Reply("timeout"), protocol.Reply("ran", {"text": torch.ones(2)})]
+    with mock.patch.object(protocol, "ask", return_value=dict(enumerate(replies))):
+        text = checks_text(context_of("multitask.init"), submission({}, 2))
     assert text.count("bert.py is bad") == 1
     assert text.count("waits") == 2
     assert "did not end" in text
@@ -410,7 +363,7 @@ def test_hidden_inputs_are_new_for_each_hand_in():
     asked = []
     for digest in ("x", "y", "x"):
         with mock.patch.object(protocol, "ask", lambda *given: asked.append(given) or {}):
-            grade_submission(context_of("1.1", "1.5"), submission(solution(), sha256=digest))
+            verdicts_on(context_of("1.1", "1.5"), submission(solution(), sha256=digest))
     seeds = [jobs[-1]["arguments"]["seed"] for _, jobs, _ in asked]
     inputs = [tensors["hidden/bert.attention/inputs/query"] for _, _, tensors in asked]
     assert torch.equal(inputs[0], inputs[2])
@@ -438,39 +391,33 @@ def test_a_submission_of_part_1_in_the_sandbox():
     files = solution() | {"bert.py": no_scale}
     files["optimizer.py"] = "import nothing_there\n"
     with open_context(1, "0") as context:
-        done = grade_submission(context, submission(files))
-    assert wrong_tasks(done.verdicts) == ["bert.attention", "optimizer.step"]
-    assert done.verdicts["bert.attention"].cost == 0.6
-    crashed = done.verdicts["optimizer.step"]
+        verdicts = verdicts_on(context, submission(files))
+    assert wrong_tasks(verdicts) == ["bert.attention", "optimizer.step"]
+    assert verdicts["bert.attention"].cost == 0.6
+    crashed = verdicts["optimizer.step"]
     assert (crashed.status, RIGHT in crashed.rows.values()) == ("crashed", False)
-    assert "probably: The scores are not divided" in done.checks
-    assert "No module named 'nothing_there'" in done.checks
+    assert "No module named 'nothing_there'" in crashed.messages[0]
 
 
-@pytest.fixture(params=[1, 3])
-def canary_context(request):
-    tasks = [task.id for task in GRADED_TASKS if task.part == request.param]
+@pytest.mark.parametrize("part", [1, 3])
+def test_a_canary_that_comes_out_otherwise_stops_grading(part):
+    """A solution that is wrong, and a known mistake that is not found."""
+    context = context_of(*(task.id for task in GRADED_TASKS if task.part == part))
+    wrong_task = canaries.MISTAKES[part][0]
+    judged = canaries.verdicts_on
+
+    def grade(verdict: Verdict):
+        return lambda context, given: judged(context, given) | {wrong_task: verdict}
+
     with mock.patch.object(protocol, "ask", ask_here):
-        yield context_of(*tasks)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "fault"),
-    [
-        (0, 1, None),
-        (1, 1, r"our own solution is wrong in Task [13].1"),
-        (0, 0, r"the known mistake \w+ is not found in \w+"),
-    ],
-)
-def test_a_canary_that_comes_out_otherwise_stops_grading(
-    canary_context, monkeypatch, first, second, fault
-):
-    made = canaries.submissions(canary_context)
-    names = [name for _, name in made]
-    pairs = [(made[first][0], names[0]), (made[second][0], names[1])]
-    monkeypatch.setattr(canaries, "submissions", lambda _: pairs)
-    with pytest.raises(InputError, match=fault) if fault else contextlib.nullcontext():
-        canaries.check(canary_context)
+        canaries.check(context)
+        for verdict, fault in (
+            (Verdict("wrong", messages=("bad",)), r"own solution is wrong in Task [13].1 .*bad"),
+            (Verdict("right"), r"the known mistake \w+ is not found in \w+"),
+        ):
+            with mock.patch.object(canaries, "verdicts_on", grade(verdict)):
+                with pytest.raises(InputError, match=fault):
+                    canaries.check(context)
 
 
 # ---------------------------------------------------------------------------------------------

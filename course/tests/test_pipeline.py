@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 import torch
 from factories import ROOT
-from running import MODULES, as_process, assert_refused, needs_sandbox, one_line_error, succeeded
+from made import needs_sandbox
+from running import MODULES, as_process, assert_refused, one_line_error, succeeded
 
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 from factories import ROOT
-from running import needs_sandbox
+from made import needs_sandbox
 from safetensors.torch import save
 
 from course import regions
