@@ -234,11 +234,8 @@ SUM = "s = self.state[p]; s['m'] = s.get('m', 0) + p.grad; p.data.sub_(group['lr
     [
         "pass",
         "p.data.zero_()",
-        "p.data.fill_(float('nan'))",
         DECAYING,
-        "p.data.sub_(group['lr'] * p.grad)",
         "p.data.sub_(group['lr'] * p.grad.sign())",
-        f"p.data.sub_(group['lr'] * p.grad); {DECAYING}",
         SUM,
         f"{SUM}; {DECAYING}",
     ],
@@ -275,12 +272,9 @@ BertSelfAttention.attention = attention
     "result",
     [
         "right * 3",
-        "right.half()",
         "right.long()",
         "right[:1]",
-        "right.new_zeros(())",
         "right * torch.nan",
-        "right * 1e300",
         "right.to_sparse()",
         "right.tolist()",
         "right.mean() + torch.zeros(1_000_001)",
@@ -509,17 +503,6 @@ def test_the_overall_score(gold):
     assert predictions.overall(halved, "dev") == pytest.approx(2.5 / 3)
 
 
-def test_older_spellings_are_read(gold):
-    labelled = gold["sst", "dev"]
-    pairs = zip(labelled.ids, labelled.labels, strict=True)
-    rows = [f"{key.upper()} , {label}.0 \r\n" for key, label in pairs]
-    content = "\ufeff" + "id \t Predicted_Sentiment \r\n" + "".join(reversed(rows))
-    assert score_of(gold, content.encode()).value == 1.0
-    labelled = gold["sts", "dev"]
-    content = file_of(labelled, labelled.labels, "Predicted_Similiary")
-    assert score_of(gold, content, "sts").value == pytest.approx(1.0)
-
-
 HEAD = b"id,Predicted_Sentiment\n"
 
 
@@ -527,16 +510,10 @@ HEAD = b"id,Predicted_Sentiment\n"
     ("content", "word"),
     [
         ("KEY,nan", "is not 'id,number'"),
-        ("KEY," + "9" * 9000, "is not 'id,number'"),
         ("KEY,5", "other than the classes 0 to 4: 1"),
-        ("KEY,1.5", "other than the classes 0 to 4: 1"),
-        ("", "without a prediction: 1"),
-        ("ffff,1", "without a prediction: 1"),
         ("OTHER,1", "occurs twice"),
         ("KEY,1\nffff,1", "does not have: 1, such as ffff"),
         ("\ud800,1", "not UTF-8"),
-        (b"", "header"),
-        (b"PK\x03\x04\xff\xfe", "not UTF-8"),
         (HEAD + b"9" * 10**6, "too long"),
         (HEAD + b"\n" * 20_000, "too long"),
         (b"id,Predicted_Similarity\n", "header"),
