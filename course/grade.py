@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
+import json
 import sys
 import time
 import traceback
@@ -27,7 +29,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from course.grading import batch, cache, marks, points
+from course.grading import batch, marks, points
 from course.grading.intake import submissions as intake
 from course.grading.intake.submissions import Found
 from course.grading.judging import canaries, predictions
@@ -50,6 +52,24 @@ def result_path(out: Path, student: str) -> Path:
     return out / "results" / f"{student}.json"
 
 
+def grader_digest() -> str:
+    """Of all that decides a grade: results of another grader or other settings are not reused."""
+    patterns = ["*.py", "course/**/*.py", "course/*.toml", "training/**/*.py"]
+    patterns += ["checks/**/*.py", "checks/*.toml", "sanity_check.data", "optimizer_test.npy"]
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def read_result(out: Path, student: str) -> Result | None:
+    """A result that was written before; None where there is none that this version reads."""
+    try:
+        return Result.from_json(json.loads(result_path(out, student).read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def grade_one(
     args: argparse.Namespace, context: GradingContext, gold: Mapping, grader: str, found: Found
 ) -> str:
@@ -61,16 +81,16 @@ def grade_one(
     if isolation.STOP.is_set():
         raise KeyboardInterrupt
     student, begun = found.student, time.monotonic()
-    target = result_path(args.out, student)
     try:
-        submission = intake.take(student, found.path, context.part)
-        if cache.is_current(cache.read_result(target), submission, grader):
-            return ""
+        submission, before = intake.take(*found, context.part), read_result(args.out, student)
+        if before and before.status != STAFF_ERROR:
+            if (before.sha256, before.grader) == (submission.sha256, grader):
+                return ""
         result = batch.grade(context, submission, gold, grader)
     except Exception:  # ours, whatever it is: the others go on
         why = traceback.format_exc(limit=-4)
         result = Result(student, context.part, STAFF_ERROR, why=why)
-    write_json(target, dataclasses.asdict(result))
+    write_json(result_path(args.out, student), dataclasses.asdict(result))
     outcome = result.status
     if outcome == GRADED:
         outcome = f"{result.points:g} of {result.of:g} points"
@@ -81,7 +101,7 @@ def grade_all(
     args: argparse.Namespace, context: GradingContext, gold: Mapping, found: Sequence[Found]
 ) -> None:
     """Write a result for each submission that has none yet, some at a time."""
-    grader = cache.grader_digest()
+    grader = grader_digest()
     with (
         ThreadPoolExecutor(args.j) as pool,
         tqdm(total=len(found), desc="graded", disable=None) as bar,
@@ -95,8 +115,8 @@ def grade_all(
 def report(out: Path, students: Sequence[str], part: int, settings: Mapping) -> int:
     """Write all pages and tables from the results; how many staff errors there are."""
     given = marks.read_marks(out, students, points.marked_rows(part, settings))
-    read = (cache.read_result(result_path(out, student)) for student in students)
-    results = [points.with_marks(result, settings, given) for result in read if result]
+    read = filter(None, (read_result(out, student) for student in students))
+    results = [points.with_marks(result, settings, given) for result in read]
     pages.write_all(out, results, settings)
     open_rows = [(result.student, row) for result in results for row in result.unmarked]
     if open_rows:

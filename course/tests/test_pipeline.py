@@ -24,7 +24,7 @@ from checks.graded_tasks import graded_task
 from checks.part2.submission import FILES as PART_2_FILES
 from checks.quiz.questions import Question, numbers, subject_of
 from course import grade, settings, viva
-from course.grading import batch, cache, marks, points
+from course.grading import batch, marks, points
 from course.grading.pages import output, pages, sheets, tables
 from course.grading.sandbox import protocol
 from course.grading.sandbox.context import open_context
@@ -287,7 +287,7 @@ def test_one_again_and_what_regrades(quick, submissions, tmp_path, monkeypatch):
     succeeded(quick(folder, out))
     assert {name for name, when in times(out).items() if when != after[name]} == {"2_wrong"}
     before = times(out)
-    monkeypatch.setattr(cache, "grader_digest", lambda: "another")
+    monkeypatch.setattr(grade, "grader_digest", lambda: "another")
     succeeded(quick(folder, out))
     assert all(when != before[name] for name, when in times(out).items())
 
