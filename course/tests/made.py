@@ -8,6 +8,7 @@ from factories import ROOT
 from checks.graded_tasks import GRADED_TASKS
 from course import handout, regions
 
+GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")  # labelled files of the practice set
 needs_sandbox = pytest.mark.usefixtures("fit_sandbox")
 
 

@@ -23,6 +23,7 @@ import pytest
 from factories import ROOT
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from made import GOLD
 from running import succeeded
 
 from checks.findings import Mistake
@@ -411,7 +412,6 @@ def test_ids_are_safe_names_of_files(name):
 # Gradescope
 
 SETTINGS = read_settings(ROOT)
-GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")
 MISTAKE = Mistake("no_scale", "It does not divide.", "\x07Look.", "3.2")
 ROWS = {what: (types.Row("values", what, 0.0, 8.0),) for what in (types.RIGHT, types.WRONG)}
 MESSAGES = ("\x1b[31mred\u202e <b>", "x" * 5000)

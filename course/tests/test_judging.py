@@ -13,7 +13,7 @@ import torch
 from factories import ROOT, make_rows, write_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made import needs_sandbox
+from made import GOLD, needs_sandbox
 from scipy import stats
 
 import prepare_submit
@@ -417,20 +417,7 @@ def test_a_canary_that_comes_out_otherwise_stops_grading(part):
 # ---------------------------------------------------------------------------------------------
 # Predictions
 
-LABELS = {"sst": "01234", "cfimdb": "01", "para": ("0.0", "1.0"), "sts": ("0.0", "2.6", "5.0")}
-
-
-@pytest.fixture(scope="module")
-def gold(tmp_path_factory) -> dict[tuple[str, str], Gold]:
-    """All eight labelled files, 60 rows each."""
-    folder = tmp_path_factory.mktemp("gold")
-    for number, (data, (stem, _, label, _)) in enumerate(predictions.SETS.items()):
-        single = data in ("sst", "cfimdb")
-        columns = f"id {'sentence' if single else 'sentence1 sentence2'} {label}"
-        for half, split in enumerate(("dev", "test")):
-            rows = make_rows(60, 1 if single else 2, LABELS[data], 1000 * (2 * number + half))
-            write_table(folder / f"{stem}-{split}.csv", columns, rows)
-    return load_gold(folder)
+gold = load_gold(*GOLD)  # the practice set's: 200 rows of SST, 100 of the others' pairs
 
 
 def file_of(labelled: Gold, values: Iterable, column: str = "") -> bytes:
@@ -439,7 +426,7 @@ def file_of(labelled: Gold, values: Iterable, column: str = "") -> bytes:
     return ("\n".join([f"id,{column or labelled.column}", *rows]) + "\n").encode()
 
 
-def score_of(gold, content: bytes, data="sst", split="dev"):
+def score_of(content: bytes, data="sst", split="dev"):
     """The score of one file of part 2."""
     name = f"predictions/{data}-{split}-output.csv"
     scores = score(Submission("a", 2, {name: content}), gold)
@@ -447,7 +434,7 @@ def score_of(gold, content: bytes, data="sst", split="dev"):
 
 
 @pytest.mark.parametrize("part", [1, 2])
-def test_the_names_are_those_that_prepare_submit_asks_for(part, tiny_data, gold):
+def test_the_names_are_those_that_prepare_submit_asks_for(part, tiny_data):
     asked = {p.path: p.split for p in prepare_submit.predictions_of(part, tiny_data)}
     assert {path: split for path, (_, split, *_) in predictions.FILES[part].items()} == asked
     required = {p.path for p in prepare_submit.predictions_of(part, tiny_data) if p.required}
@@ -464,22 +451,24 @@ def test_folders_without_labels_are_refused(tmp_path):
         load_gold(tmp_path)
 
 
-def test_without_labels_there_is_no_score_and_no_fault(gold):
-    content = file_of(gold["sst", "dev"], gold["sst", "dev"].labels)
-    result = score_of({("sts", "dev"): gold["sts", "dev"]}, content)
-    assert (result.value, result.faults) == (None, ())
+def test_without_labels_there_is_no_score_and_no_fault():
+    name, labelled = "predictions/sst-dev-output.csv", gold["sst", "dev"]
+    handed_in = Submission("a", 2, {name: file_of(labelled, labelled.labels)})
+    (result, *_) = score(handed_in, {("sts", "dev"): gold["sts", "dev"]})
+    assert (result.file, result.value, result.faults) == (name, None, ())
 
 
 @pytest.mark.parametrize("data", ["sst", "sts"])
-def test_metrics(gold, data):
+def test_metrics(data):
     labelled, chance = gold[data, "test"], np.random.default_rng(1)
     if data == "sst":
-        predicted = np.where(chance.random(60) < 0.5, labelled.labels, chance.integers(0, 5, 60))
+        others = chance.integers(0, 5, 200)
+        predicted = np.where(chance.random(200) < 0.5, labelled.labels, others)
         wanted = np.mean(predicted == labelled.labels)
     else:
-        predicted = labelled.labels + chance.normal(size=60)
+        predicted = labelled.labels + chance.normal(size=100)
         wanted = stats.pearsonr(labelled.labels, predicted).statistic
-    result = score_of(gold, file_of(labelled, predicted), data, "test")
+    result = score_of(file_of(labelled, predicted), data, "test")
     assert result.value == pytest.approx(wanted)
     assert result.metric == {"sst": "accuracy", "sts": "Pearson"}[data]
 
@@ -491,7 +480,7 @@ def test_the_scale_of_similarities_does_not_matter(scale):
     assert predictions.pearson(predicted * scale, labels) == pytest.approx(np.sign(scale) * wanted)
 
 
-def test_the_overall_score(gold):
+def test_the_overall_score():
     files = {}
     for data in ("sst", "para", "sts"):
         labelled = gold[data, "dev"]
@@ -515,19 +504,19 @@ HEAD = b"id,Predicted_Sentiment\n"
         ("KEY,1\nffff,1", "does not have: 1, such as ffff"),
         ("\ud800,1", "not UTF-8"),
         (HEAD + b"9" * 10**6, "too long"),
-        (HEAD + b"\n" * 20_000, "too long"),
+        (HEAD + b"\n" * 40_000, "too long"),
         (b"id,Predicted_Similarity\n", "header"),
-        (HEAD, "without a prediction: 60"),
+        (HEAD, "without a prediction: 200"),
     ],
 )
-def test_faults_are_named_and_give_no_value(gold, content, word):
+def test_faults_are_named_and_give_no_value(content, word):
     """Of a right file with one row replaced, or of a whole file."""
     labelled = gold["sst", "dev"]
     if isinstance(content, str):
         lines = file_of(labelled, labelled.labels).decode().split("\n")
         lines[3] = content.replace("KEY", labelled.ids[2]).replace("OTHER", labelled.ids[5])
         content = "\n".join(lines).encode("utf-8", "surrogatepass")
-    result = score_of(gold, content)
+    result = score_of(content)
     assert (result.value, result.contents) == (None, "")
     assert word in result.faults[0]
     assert "predictions/sst-dev-output.csv" in result.faults[0]
@@ -536,22 +525,22 @@ def test_faults_are_named_and_give_no_value(gold, content, word):
 
 @settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=300), st.booleans())
-def test_no_bytes_crash_it(gold, content, with_header):
-    assert score_of(gold, HEAD * with_header + content).faults
+def test_no_bytes_crash_it(content, with_header):
+    assert score_of(HEAD * with_header + content).faults
 
 
 @settings(deadline=None, max_examples=20)
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=60, max_size=60))
-def test_no_finite_similarities_crash_it(gold, values):
-    result = score_of(gold, file_of(gold["sts", "dev"], map(repr, values)), "sts")
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=100, max_size=100))
+def test_no_finite_similarities_crash_it(values):
+    result = score_of(file_of(gold["sts", "dev"], map(repr, values)), "sts")
     assert -1 <= result.value <= 1
 
 
-def test_the_same_predictions_are_known_again(gold):
+def test_the_same_predictions_are_known_again():
     labelled = gold["sst", "dev"]
-    content = file_of(labelled, [3, 1] * 30)
+    content = file_of(labelled, [3, 1] * 100)
     head, *rows = content.decode().split("\n")
-    same = score_of(gold, content).contents
+    same = score_of(content).contents
     for text in ("\n".join([head, *rows[::-1]]), content.decode().replace(",3", " , 3.0")):
-        assert score_of(gold, text.encode()).contents == same
-    assert score_of(gold, file_of(labelled, [3, 1] * 29 + [1, 1])).contents != same
+        assert score_of(text.encode()).contents == same
+    assert score_of(file_of(labelled, [3, 1] * 99 + [1, 1])).contents != same

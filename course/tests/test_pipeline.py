@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from factories import ROOT
-from made import needs_sandbox
+from made import GOLD, needs_sandbox
 from running import MODULES, as_process, assert_refused, one_line_error, succeeded
 
 from checks.findings import Mistake
@@ -45,7 +45,6 @@ from course.grading.types import (
 from datasets import load_data, load_pairs
 from prepare_submit import PART_1_FILES, ZIP_NAME
 
-GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")
 SETTINGS = settings.read_settings(ROOT)
 FILES = {n: (ROOT / n).read_text("utf-8") for n in ("bert.py", "optimizer.py", "classifier.py")}
 SCALE = " / math.sqrt(query.size(-1))"  # without it, attention has a known mistake
@@ -161,25 +160,6 @@ def test_points_and_pages_of_a_batch(graded):
     assert "The scores are not divided by √W" in page
     assert "one known mistake" in page
     assert "The scores are not divided by √W. (1)" in (graded / "staff.html").read_text()
-
-
-@needs_sandbox
-def test_killed_and_resumed_it_writes_the_same_tables(graded, submissions, tmp_path):
-    out = new_out(tmp_path / "out")
-    process = begun(submissions, out)
-    deadline = time.monotonic() + 300
-    while not times(out) and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.kill()
-    process.communicate()
-    before = times(out)
-    assert 1 <= len(before) < 4
-    done = succeeded(as_process(*command(submissions, out, "-j", 3), folder=tmp_path, **MODULES))
-    assert done.out.count(" s)\n") == 4 - len(before)
-    assert {name: when for name, when in times(out).items() if name in before} == before
-    for name in ("grades.csv", "leaderboard.csv", "staff.html", "leaderboard.html"):
-        assert (out / name).read_bytes() == (graded / name).read_bytes(), name
 
 
 @needs_sandbox
