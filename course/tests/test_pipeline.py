@@ -21,10 +21,11 @@ from running import MODULES, as_process, assert_refused, one_line_error, succeed
 
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task
-from checks.part2.submission import FILES as PART_2_FILES
 from checks.quiz.questions import Question, numbers, subject_of
 from course import grade, settings, viva
 from course.grading import batch, marks, points
+from course.grading.judging.predictions import FILES as FILES_OF_PREDICTIONS
+from course.grading.judging.predictions import load_gold
 from course.grading.pages import output, pages, sheets, tables
 from course.grading.sandbox import protocol
 from course.grading.sandbox.context import open_context
@@ -42,43 +43,22 @@ from course.grading.types import (
     TaskResult,
     Verdict,
 )
-from datasets import load_data, load_pairs
-from prepare_submit import PART_1_FILES, ZIP_NAME
+from prepare_submit import ZIP_NAME
 
 SETTINGS = settings.read_settings(ROOT)
 FILES = {n: (ROOT / n).read_text("utf-8") for n in ("bert.py", "optimizer.py", "classifier.py")}
 SCALE = " / math.sqrt(query.size(-1))"  # without it, attention has a known mistake
 
 
-def labels(stem: str, split: str) -> list[tuple]:
-    """The rows of a labelled file; the last cells are the label and the id."""
-    name = f"{stem}-{split}.csv"
-    path = next(folder / name for folder in GOLD if (folder / name).is_file())
-    if "ids-" in stem:
-        return load_data(path, "dev", 5)
-    return load_pairs(path, "dev", "is_duplicate" if stem == "quora" else "similarity")
-
-
-def sst_predictions(seed: int, right: float = 0.5) -> dict[str, str]:
-    """Part 1's files of predictions for SST: so many rows right, the others by chance."""
-    chance, files = random.Random(seed), {}
-    for path, (name, split, classes) in PART_1_FILES.items():
-        if name == "sst":
-            files[path] = "id,Predicted_Sentiment\n"
-            for *_, label, key in labels("ids-sst", split):
-                value = label if chance.random() < right else chance.randrange(classes)
-                files[path] += f"{key},{value}\n"
-    return files
-
-
-def part_2_predictions() -> dict[str, str]:
-    """Part 2's six files, all right."""
-    stems = {"sst": "ids-sst", "para": "quora", "sts": "sts"}
-    heads = {"sst": "Sentiment", "para": "Is_Paraphrase", "sts": "Similarity"}
-    files = {}
-    for path, (data, split, *_) in PART_2_FILES.items():
-        rows = "".join(f"{row[-1]},{row[-2]}\n" for row in labels(stems[data], split))
-        files[path] = f"id,Predicted_{heads[data]}\n{rows}"
+def predictions_of(part: int, right: float = 1.0) -> dict[str, str]:
+    """A part's files of predictions: this fraction of the labels, then zeros."""
+    gold, files = load_gold(*GOLD), {}
+    for path, (data, split, *_) in FILES_OF_PREDICTIONS[part].items():
+        labelled = gold[data, split]
+        pairs = enumerate(zip(labelled.ids, labelled.labels, strict=True))
+        kept = right * len(labelled.ids)
+        rows = [f"{key},{label if i < kept else 0}" for i, (key, label) in pairs]
+        files[path] = "\n".join([f"id,{labelled.column}", *rows]) + "\n"
     return files
 
 
@@ -116,9 +96,9 @@ def submissions(tmp_path_factory) -> Path:
     with open_context(1, "0") as context:
         stubs = {name: (context.stage / "handout" / name).read_text() for name in FILES}
     assert SCALE in FILES["bert.py"]
-    write_zip(folder, "1_right", FILES | sst_predictions(1))
+    write_zip(folder, "1_right", FILES | predictions_of(1))
     wrong = {"bert.py": FILES["bert.py"].replace(SCALE, "")}
-    write_zip(folder, "2_wrong", FILES | wrong | sst_predictions(2, right=0.4))
+    write_zip(folder, "2_wrong", FILES | wrong | predictions_of(1, right=0.4))
     write_zip(folder, "3_stubs", stubs)
     (folder / "4_damaged.zip").write_bytes(b"PK\3\4 no zip")
     return folder
@@ -184,7 +164,7 @@ def test_asked_to_end_it_leaves_nothing(submissions, tmp_path, monkeypatch):
 @needs_sandbox
 def test_part_2_is_scored_and_marked(tmp_path):
     code = (ROOT / "multitask_classifier.py").read_text("utf-8")
-    whole = FILES | {"multitask_classifier.py": code, "README.md": "report"} | part_2_predictions()
+    whole = FILES | {"multitask_classifier.py": code, "README.md": "report"} | predictions_of(2)
     write_zip(tmp_path / "zips", "1_a", whole)
     words = command(tmp_path / "zips", tmp_path / "out", "--part", 2, "-j", 1)
     done = succeeded(as_process(*words, folder=tmp_path, **MODULES))
