@@ -397,21 +397,21 @@ def test_a_submission_of_part_1_in_the_sandbox():
 def test_a_canary_that_comes_out_otherwise_stops_grading(part):
     """A solution that is wrong, and a known mistake that is not found."""
     context = context_of(*(task.id for task in GRADED_TASKS if task.part == part))
-    wrong_task = canaries.MISTAKES[part][0]
-    judged = canaries.verdicts_on
-
-    def grade(verdict: Verdict):
-        return lambda context, given: judged(context, given) | {wrong_task: verdict}
-
+    wrong_task, judged, both = canaries.MISTAKES[part][0], canaries.verdicts_on, []
     with mock.patch.object(protocol, "ask", ask_here):
-        canaries.check(context)
-        for verdict, fault in (
-            (Verdict("wrong", messages=("bad",)), r"own solution is wrong in Task [13].1 .*bad"),
-            (Verdict("right"), r"the known mistake \w+ is not found in \w+"),
-        ):
-            with mock.patch.object(canaries, "verdicts_on", grade(verdict)):
-                with pytest.raises(InputError, match=fault):
-                    canaries.check(context)
+        grade = mock.Mock(side_effect=lambda *given: both.append(judged(*given)) or both[-1])
+        with mock.patch.object(canaries, "verdicts_on", grade):
+            canaries.check(context)
+    for number, verdict, fault in (
+        (0, Verdict("wrong", messages=("bad",)), r"own solution is wrong in Task [13].1 .*bad"),
+        (1, Verdict("right"), r"the known mistake \w+ is not found in \w+"),
+        (1, Verdict("wrong"), r"the known mistake \w+ is not found in \w+"),
+    ):
+        pair = [dict(verdicts) for verdicts in both]
+        pair[number][wrong_task] = verdict
+        with mock.patch.object(canaries, "verdicts_on", side_effect=pair):
+            with pytest.raises(InputError, match=fault):
+                canaries.check(context)
 
 
 # ---------------------------------------------------------------------------------------------
