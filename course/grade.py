@@ -1,15 +1,14 @@
 """Grade a folder of submissions.
 
     python -m course.grade SUBMISSIONS --gold DIR --out DIR              part 1
-    python -m course.grade SUBMISSIONS --gold DIR --out DIR --part 2 --marks marks.csv
-    python -m course.grade SUBMISSIONS --gold DIR --out DIR --only 1234_group     one again
+    python -m course.grade SUBMISSIONS --gold DIR --out DIR --part 2
 
 Interrupted, the same command goes on where it was. OUT then holds
     feedback/ID.html                       for the student
     leaderboard.html, leaderboard.csv      for everybody
     staff.html, grades.csv                 for staff
-    marks.csv, marks-template.csv          part 2: the marks that count, the rows without one
-    results/ID.json                        all there is to know
+    marks.csv                              part 2: for people's points; the same command adds them
+    results/ID.json                        all there is to know; without it, ID is graded again
     assignment.json                        its secret makes the hidden inputs: keep OUT private
 docs/staff.md explains all, docs/threat-model.md what is defended and what is not. No code of a
 student runs in this process: see course/grading/sandbox/isolation.py.
@@ -18,7 +17,9 @@ student runs in this process: see course/grading/sandbox/isolation.py.
 from __future__ import annotations
 
 import argparse
-import contextlib
+import dataclasses
+import hashlib
+import json
 import sys
 import time
 import traceback
@@ -28,7 +29,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from course.grading import batch, cache, marks, points
+from course.grading import batch, marks, points
 from course.grading.intake import submissions as intake
 from course.grading.intake.submissions import Found
 from course.grading.judging import canaries, predictions
@@ -40,7 +41,7 @@ from course.grading.types import GRADED, STAFF_ERROR, Result
 from course.settings import read_settings
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.errors import InputError, trouble_in_one_line
+from training.files.errors import trouble_in_one_line
 from training.files.writing import write_json
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,6 +50,24 @@ ROOT = Path(__file__).resolve().parent.parent
 def result_path(out: Path, student: str) -> Path:
     """Where the result of a submission is kept."""
     return out / "results" / f"{student}.json"
+
+
+def grader_digest() -> str:
+    """Of all that decides a grade: results of another grader or other settings are not reused."""
+    patterns = ["*.py", "course/**/*.py", "course/*.toml", "training/**/*.py"]
+    patterns += ["checks/**/*.py", "checks/*.toml", "sanity_check.data", "optimizer_test.npy"]
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def read_result(out: Path, student: str) -> Result | None:
+    """A result that was written before; None where there is none that this version reads."""
+    try:
+        return Result.from_json(json.loads(result_path(out, student).read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def grade_one(
@@ -62,17 +81,16 @@ def grade_one(
     if isolation.STOP.is_set():
         raise KeyboardInterrupt
     student, begun = found.student, time.monotonic()
-    target = result_path(args.out, student)
     try:
-        submission = intake.take(student, found.path, context.part)
-        if not args.only and cache.is_current(cache.read_result(target), submission, grader):
-            return ""
+        submission, before = intake.take(*found, context.part), read_result(args.out, student)
+        if before and before.status != STAFF_ERROR:
+            if (before.sha256, before.grader) == (submission.sha256, grader):
+                return ""
         result = batch.grade(context, submission, gold, grader)
-        write_json(target, result.to_json())
     except Exception:  # ours, whatever it is: the others go on
         why = traceback.format_exc(limit=-4)
         result = Result(student, context.part, STAFF_ERROR, why=why)
-        write_json(target, result.to_json())
+    write_json(result_path(args.out, student), dataclasses.asdict(result))
     outcome = result.status
     if outcome == GRADED:
         outcome = f"{result.points:g} of {result.of:g} points"
@@ -80,29 +98,30 @@ def grade_one(
 
 
 def grade_all(
-    args: argparse.Namespace, context: GradingContext, gold: Mapping, todo: Sequence[Found]
+    args: argparse.Namespace, context: GradingContext, gold: Mapping, found: Sequence[Found]
 ) -> None:
     """Write a result for each submission that has none yet, some at a time."""
-    grader = cache.grader_digest()
+    grader = grader_digest()
     with (
         ThreadPoolExecutor(args.j) as pool,
-        tqdm(total=len(todo), desc="graded", disable=None) as bar,
+        tqdm(total=len(found), desc="graded", disable=None) as bar,
     ):
-        for line in pool.map(lambda one: grade_one(args, context, gold, grader, one), todo):
+        for line in pool.map(lambda one: grade_one(args, context, gold, grader, one), found):
             bar.update()
             if line:
                 bar.write(clean(line, 400), file=sys.stdout)
 
 
-def report(out: Path, students: Sequence[str], settings: Mapping, given: points.Given) -> int:
+def report(out: Path, students: Sequence[str], part: int, settings: Mapping) -> int:
     """Write all pages and tables from the results; how many staff errors there are."""
-    read = (cache.read_result(result_path(out, student)) for student in students)
-    results = [points.with_marks(result, settings, given) for result in read if result]
+    given = marks.read_marks(out, students, points.marked_rows(part, settings))
+    read = filter(None, (read_result(out, student) for student in students))
+    results = [points.with_marks(result, settings, given) for result in read]
     pages.write_all(out, results, settings)
-    open_rows = [(r.student, row) for r in results for row in r.unmarked]
+    open_rows = [(result.student, row) for result in results for row in result.unmarked]
     if open_rows:
-        marks.write_template(out, open_rows)
-        print(f"{len(open_rows)} rows have no mark yet: see {out / marks.TEMPLATE}")
+        marks.add_rows(out, given, open_rows)
+        print(f"{len(open_rows)} rows have no mark yet: fill in {out / marks.NAME} and repeat")
     failed = [result for result in results if result.status == STAFF_ERROR]
     for result in failed:
         why = result.why.strip().splitlines()[-1:]
@@ -120,12 +139,7 @@ def get_args() -> argparse.Namespace:
     add("--gold", type=Path, required=True, nargs="+", help="folders of labelled data files")
     add("--out", type=Path, required=True, help="folder for results and pages")
     add("--part", type=int, choices=(1, 2, 3), default=1, help="of the course")
-    add("--only", metavar="ID", help="grade this one again, keep the others")
-    add("--marks", type=Path, help="part 2: CSV of people's marks: student,row,points,comment")
-    args = parser.parse_args()
-    if args.marks and args.part != 2:
-        parser.error("--marks is for part 2")
-    return args
+    return parser.parse_args()
 
 
 @trouble_in_one_line(batch.MAKE_ROOM)
@@ -133,28 +147,17 @@ def main() -> None:
     """Grade, then write the pages; exit status 1 if anything was a staff error."""
     args, around = get_args(), isolation.Bubblewrap()
     found = intake.find(args.submissions, ours=[args.out, *args.gold])
-    students, todo = [one.student for one in found], found
-    if args.only:
-        only = intake.student_id(args.only)
-        todo = [one for one in found if one.student == only]
-        if not todo:
-            raise InputError(f"--only {only}: no such submission in {args.submissions}")
-    settings = read_settings(ROOT)
-    rows = points.marked_rows(args.part, settings)
-    gold = predictions.load_gold(*args.gold)
-    with contextlib.ExitStack() as opened:
-        opened.enter_context(batch.ended_by_signals())
-        opened.enter_context(batch.alone_in(args.out))
-        secret = batch.assignment(args.out, args.part)["secret"]
-        given = marks.read_marks(args.out, args.marks, students, rows) if rows else {}
-        ours = [*args.gold, args.submissions, args.out, ROOT, args.marks]
-        batch.require_safe_machine(around, ours)
-        context = opened.enter_context(
-            open_context(args.part, secret, seconds=args.seconds, isolation=around)
-        )
+    settings, gold = read_settings(ROOT), predictions.load_gold(*args.gold)
+    batch.require_safe_machine(around, [*args.gold, args.submissions, args.out, ROOT])
+    secret = batch.assignment(args.out, args.part)["secret"]
+    with (
+        batch.ended_by_signals(),
+        open_context(args.part, secret, seconds=args.seconds, isolation=around) as context,
+    ):
         canaries.check(context)
-        grade_all(args, context, gold, todo)
-        sys.exit(1 if report(args.out, students, settings, given) else 0)
+        grade_all(args, context, gold, found)
+    failed = report(args.out, [one.student for one in found], args.part, settings)
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

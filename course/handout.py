@@ -1,11 +1,10 @@
 """Make the students' repository from this one: every marked region becomes its stub.
 
     python -m course.handout --out ../minbert-students
-    python -m course.handout --out ../minbert-part1 --part 1
-    python -m course.handout --out ../minbert-part1 --part 2 --update
+    python -m course.handout --out ../minbert-students --part 1
 
 Writes a git repository with one commit and, next to it, a zip that is the same bytes each time.
-With --update the repository made earlier gets one more commit, so that a student's ``git pull``
+Where the repository is there already, it gets one more commit, so that a student's ``git pull``
 brings the changes and keeps filled stubs. What ships is in parts.toml, what a course may change in
 settings.toml. With any fault nothing is written.
 """
@@ -23,8 +22,8 @@ from checks.graded_tasks import GRADED_TASKS
 from checks.hunt.hunt import TESTS
 from course import regions
 from course.handout_repository import commit, zipped
-from course.parts import common_lines, files_of
-from course.settings import SETTINGS, course_tasks, read_settings
+from course.parts import files_of
+from course.settings import course_tasks, read_settings
 from course.templates import templates_of
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
@@ -36,7 +35,6 @@ ROOT = Path(__file__).resolve().parent.parent
 LAST_PARTS = {"1": 1, "2": 2, "all": 3}
 WITH_PASSAGES = (".md", ".toml", ".gitignore")  # endings of the files that may have some
 WORKFLOW, TASKS_FILE = ".github/workflows/check.yml", "checks/graded_tasks.toml"
-COURSE = re.compile(r"(?<![\w/])(\.\./)?course/|^\s*(from|import) course\b")
 
 
 @dataclass
@@ -70,7 +68,7 @@ def build(root: Path, part: str = "all") -> Handout:
     handout = Handout(part, read_settings(root), files)
     adapt(handout, root)
     handout.files = dict(sorted(files.items()))
-    secret = regions.secret_lines(found, common_lines(root))
+    secret = regions.secret_lines(found)
     faults += [fault for name in files for fault in faults_of(name, handout.text(name), secret)]
     if faults:
         raise InputError("\n  ".join([f"nothing written, {len(faults)} faults:", *faults]))
@@ -95,24 +93,20 @@ def read_regions(root: Path) -> tuple[dict[str, str], list[regions.Region], list
 
 
 def adapt(handout: Handout, root: Path) -> None:
-    """Points and the zip's name, the students' README, and what lies elsewhere here."""
+    """The course's points, the students' README, and what lies elsewhere here."""
     files, settings = handout.files, handout.settings
-    tasks, zip_name = course_tasks(settings), settings["submission"]["file"]
-
-    def replace(name: str, pattern: str, new: str | int) -> None:
-        place = re.compile(pattern, re.M)
-        if len(place.findall(handout.text(name))) != 1:
-            raise InputError(f"{name} has no place, or several, for {new!r}: {pattern}")
-        files[name] = place.sub(rf"\g<1>{new}", handout.text(name)).encode()
-
+    tasks = course_tasks(settings)
     for task in tasks:
-        if task.file in files:
-            number = re.escape(task.number)
-            replace(TASKS_FILE, rf'(^number = "{number}"\n(?:.+\n)*?points = )\d+', task.points)
-            replace(task.page, rf"(^### Task {number} · .*\n\n`[^`]*` · )\d+", task.points)
-    if not re.fullmatch(r'[^/"\\]+\.zip', zip_name):
-        raise InputError(f"{SETTINGS}: submission.file {zip_name!r} is not a name of a zip")
-    replace("prepare_submit.py", r"(^ZIP_NAME = ).*", f'"{zip_name}"')
+        number = re.escape(task.number)
+        for name, place in (
+            (TASKS_FILE, rf'(^number = "{number}"\n(?:.+\n)*?points = )\d+'),
+            (task.page, rf"(^### Task {number} · .*\n\n`[^`]*` · )\d+"),
+        ):
+            if task.file in files:
+                text, count = re.subn(place, rf"\g<1>{task.points}", handout.text(name), flags=re.M)
+                if count != 1:
+                    raise InputError(f"{name} has no place for the points of {task.title}: {place}")
+                files[name] = text.encode()
     files[WORKFLOW] = (root / "course" / "check.yml").read_bytes()
     files[TESTS] = (root / "course" / "hunt" / TESTS).read_bytes()
     here = {
@@ -126,12 +120,10 @@ def adapt(handout: Handout, root: Path) -> None:
 
 
 def faults_of(name: str, text: str, secret: Mapping[str, str]) -> Iterator[str]:
-    """Markers, references to course/, lines of the solution."""
+    """Markers that are left, and lines of the solution."""
     for number, line in enumerate(text.split("\n"), start=1):
         if regions.LIKE_A_MARKER.search(line):
             yield f"{name}:{number}: a stray marker: {line.strip()!r}"
-        if COURSE.search(line):
-            yield f"{name}:{number}: a reference to course/: {line.strip()!r}"
     for line in regions.surviving(secret, text):
         yield f"{name}: a line of the solution of {secret[line]} survives: {line!r}"
 
@@ -140,9 +132,8 @@ def get_args(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(description="Make the students' repository.")
     add = parser.add_argument
-    add("--out", type=Path, required=True, help="folder of the students' repository")
+    add("--out", type=Path, required=True, help="the students' repository, made or updated")
     add("--part", choices=tuple(LAST_PARTS), default="all", help="2: part 1 comes, too")
-    add("--update", action="store_true", help="add a commit to a repository made earlier")
     return parser.parse_args(arguments)
 
 
@@ -152,7 +143,7 @@ def make(args: argparse.Namespace, root: Path = ROOT) -> None:
     files, course = handout.files, handout.settings["course"]
     if out.resolve().is_relative_to(root.resolve()):
         raise InputError(f"{out} is inside the staff's repository; choose a place outside")
-    done = "one commit" if commit(out, files, course, args.update) else "no commit: nothing is new"
+    done = "one commit" if commit(out, files, course) else "no commit: nothing is new"
     print(f"{args.out}: {len(files)} files, {done}")
     top = f"{course['folder']}-{args.part if args.part == 'all' else f'part{args.part}'}"
     target = out.with_name(f"{out.name}.zip")

@@ -41,12 +41,10 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def commit(
-    out: Path, files: Mapping[str, bytes], course: Mapping[str, str], update: bool = False
-) -> bool:
-    """The one commit of a new repository, or with ``update`` one more if anything has changed.
+def commit(out: Path, files: Mapping[str, bytes], course: Mapping[str, str]) -> bool:
+    """The first commit of a new repository, or one more if anything has changed since the last one.
 
-    An update replaces what earlier handouts brought; other files stay.
+    What earlier handouts brought is replaced or removed; other files stay.
 
     Args:
         course: [course] of settings.toml: name, committer and email.
@@ -54,15 +52,12 @@ def commit(
     Returns:
         Whether there is a new commit.
     """
-    if not update and out.exists():
-        raise InputError(f"{out} is there already; --update adds a commit, or choose another --out")
-    if update and not (out / ".git").is_dir():
-        raise InputError(f"{out} is not a git repository; leave out --update to make one")
-    if update and git(out, "status", "--porcelain"):
+    if out.exists() and not (out / ".git").is_dir():
+        raise InputError(f"{out} is there and is not a git repository; choose another --out")
+    out.mkdir(parents=True, exist_ok=True)
+    git(out, "init", "--quiet", "--initial-branch=main")  # changes nothing where there is one
+    if git(out, "status", "--porcelain"):
         raise InputError(f"{out} has changes that are not committed; commit or undo them first")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    # changes nothing where there is a repository
-    git(out.parent, "init", "--quiet", "--initial-branch=main", out.name)
     earlier = git(out, "log", "--all", "--format=", "--name-only", f"--grep=^{BROUGHT}").split()
     for name in sorted({*earlier} - files.keys()):
         git(out, "rm", "--quiet", "--ignore-unmatch", "--", name)

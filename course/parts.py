@@ -11,11 +11,6 @@ from training.files.errors import InputError
 PARTS = "course/parts.toml"
 
 
-def common_lines(root: Path) -> list[str]:
-    """Lines of a solution that may be elsewhere, too, without their blanks."""
-    return ["".join(line.split()) for line in read_toml(root, PARTS)["common_lines"]]
-
-
 def files_of(root: Path, part: int) -> Iterator[tuple[str, Path]]:
     """Name in the handout and place of every file that ships with a part, patterns resolved.
 

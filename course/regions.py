@@ -17,7 +17,7 @@ LIKE_A_MARKER = re.compile(
     re.I,
 )
 TITLES = {task.id: task.title for task in GRADED_TASKS}
-SHORT = 12  # a shorter line of a solution, without its blanks, says nothing
+SHORT = 24  # a shorter line of a solution, without its blanks, may be elsewhere, too
 
 
 @dataclass
@@ -82,15 +82,12 @@ def without_passages(text: str, part: int) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 
 
-def secret_lines(regions: Iterable[Region], public: Collection[str]) -> dict[str, str]:
-    """Lines that only a solution has, without blanks and comments; the region of each.
-
-    Args:
-        public: lines, without blanks, that may be elsewhere, too.
-    """
+def secret_lines(regions: Iterable[Region]) -> dict[str, str]:
+    """Lines that only a solution has, without blanks and comments; the region of each."""
     lines = ((line, region) for region in regions for line in region.solution)
     bare = (("".join(re.split(r"(?:^|\s)#", line)[0].split()), region) for line, region in lines)
-    return {line: region.id for line, region in bare if len(line) >= SHORT and line not in public}
+    is_import = re.compile("from|import")
+    return {b: region.id for b, region in bare if len(b) >= SHORT and not is_import.match(b)}
 
 
 def surviving(secret: Iterable[str], text: str) -> list[str]:

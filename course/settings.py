@@ -16,17 +16,16 @@ TABLES = {  # what each must hold; other keys are the course's own
     "course": ("name", "term", "contact", "folder", "committer", "email"),
     "dates": (),
     "points": (),
-    "submission": ("file", "name", "explained"),
+    "submission": ("name", "explained"),
     "limits": (),
     "rules": ("allowed", "forbidden"),
     "look": ("sst", "cfimdb", "para", "sts"),
     "manual": (),
     "predictions": ("points", "none", "full"),
-    "grading": ("whole_tasks", "shares"),
+    "shares": (),
     "gradescope": ("visibility", "leaderboard"),
 }
-NUMBERS = ("points", "look", "manual", "predictions")  # tables that hold nothing else
-VISIBLE = ("visible", "hidden", "after_due_date", "after_published")  # Gradescope's words
+NUMBERS = ("points", "look", "manual", "predictions", "shares")  # tables that hold nothing else
 
 
 def read_toml(root: Path, name: str) -> dict[str, Any]:
@@ -41,23 +40,14 @@ def read_settings(root: Path) -> dict[str, Any]:
     """settings.toml; InputError names the first key that is missing or has a wrong value."""
     settings = read_toml(root, SETTINGS)
     for name, keys in TABLES.items():
-        for key in keys:
-            if key not in settings.get(name, {}):
-                raise InputError(f"{SETTINGS} has no {name}.{key}")
-        settings.setdefault(name, {})
-    if unknown := sorted(settings.keys() - TABLES.keys()):
-        raise InputError(f"{SETTINGS} has an unknown table {unknown[0]}")
+        table = settings.setdefault(name, {})
+        if missing := [key for key in keys if key not in table]:
+            raise InputError(f"{SETTINGS} has no {name}.{missing[0]}")
+        for key, value in table.items() if name in NUMBERS else ():
+            if type(value) not in (int, float) or value < 0:
+                raise InputError(f"{SETTINGS}: {name}.{key} is {value!r}, not a number from 0 up")
     if unknown := sorted(settings["points"].keys() - {task.number for task in GRADED_TASKS}):
         raise InputError(f"{SETTINGS} gives points to {unknown[0]}, which is not a task")
-    numbers = [(f"{table}.{key}", v) for table in NUMBERS for key, v in settings[table].items()]
-    numbers += [(f"grading.shares.{row}", v) for row, v in settings["grading"]["shares"].items()]
-    for key, value in numbers:
-        if type(value) not in (int, float) or value < 0:
-            raise InputError(f"{SETTINGS}: {key} is {value!r}, not a number from 0 up")
-    if type(settings["grading"]["whole_tasks"]) is not bool:
-        raise InputError(f"{SETTINGS}: grading.whole_tasks is neither true nor false")
-    if (shown := settings["gradescope"]["visibility"]) not in VISIBLE:
-        raise InputError(f"{SETTINGS}: gradescope.visibility is {shown!r}; write {VISIBLE}")
     if settings["predictions"]["none"] >= settings["predictions"]["full"]:
         raise InputError(f"{SETTINGS}: predictions.none is not below predictions.full")
     return settings

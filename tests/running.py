@@ -27,8 +27,6 @@ from training.files.errors import InputError
 from training.loop.checkpoints import ResumePoint, load_checkpoint
 from training.reports import report
 
-needs_sandbox = pytest.mark.usefixtures("fit_sandbox")
-
 
 def assert_shapes_and_padding(model: nn.Module) -> None:
     """Every row alone, without padding, gives what it gives in a padded batch."""

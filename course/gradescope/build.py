@@ -14,11 +14,9 @@ import json
 from pathlib import Path
 
 from course import parts
-from course.gradescope import results
 from course.grading import batch
 from course.grading.judging import predictions
 from course.handout_repository import zipped
-from course.settings import read_settings
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.writing import write_whole
@@ -43,7 +41,6 @@ def all_files(args: argparse.Namespace) -> dict[str, bytes]:
         path = next(path for folder in args.gold if (path := folder / gold.file).is_file())
         files[f"gold/{gold.file}"] = path.read_bytes()
     files["assignment.json"] = json.dumps(batch.assignment(args.out, args.part)).encode()
-    files["skeleton.json"] = json.dumps(results.skeleton(args.part, read_settings(ROOT))).encode()
     return dict(sorted(files.items()))
 
 

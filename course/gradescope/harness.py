@@ -2,10 +2,10 @@
 
     python -I harness.py /autograder
 
-run_autograder starts it, as root, after it has written results with nothing but zeros, which this
-program replaces. Submitted code never runs in this process, but as a user of its own, whose
-processes are all killed afterwards. Nothing is graded where such a user could read labels or the
-solution, or where our own solution would lose points.
+run_autograder starts it, as root. Submitted code never runs in this process, but as a user of its
+own, whose processes are all killed afterwards. Nothing is graded where such a user could read
+labels or the solution, or where our own solution would lose points: without results.json Gradescope
+says that the autograder failed, and shows staff the traceback.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def graded(base: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write results.json; after a failure run_autograder's stay, and staff see the traceback."""
+    """Write results.json; after a failure there is none, and staff see the traceback."""
     base = Path(sys.argv[1])
     made = graded(base)
     write_json(base / "results" / "results.json", made)

@@ -13,12 +13,8 @@ from course.grading import points
 from course.grading.intake.submissions import student_id
 from course.grading.pages import pages
 from course.grading.pages.tables import scores_of
-from course.grading.types import REFUSED, Result
+from course.grading.types import Result
 
-NOT_GRADED = (
-    "The grader did not finish. That says nothing about your code and costs you nothing: "
-    "tell the staff, who will run it again."
-)
 STATUS = {True: "passed", False: "failed"}
 
 
@@ -27,21 +23,14 @@ def student_of(metadata: Mapping[str, Any]) -> str:
     return student_id("-".join(sorted(str(user["id"]) for user in metadata["users"])))
 
 
-def skeleton(part: int, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Zero for every row that the grader decides, and a text that says that nothing was graded."""
-    return of_result(Result("nobody", part, REFUSED), settings) | {"output": NOT_GRADED}
-
-
 def of_result(result: Result, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The file for a submission that was graded or refused; people give marks at Gradescope."""
-    result = points.with_marks(result, settings, {})
-    marks = tuple(mark for mark in result.marks if mark.row == points.PREDICTIONS)
-    result = replace(result, marks=marks)
-    rows = [(task.title, task.points, task.of) for task in result.tasks]
-    rows += [(mark.row, mark.points, mark.of) for mark in marks]
+    by_people = points.marked_rows(result.part, settings)
+    tasks = points.with_marks(result, settings, {}).tasks
+    result = replace(result, tasks=[task for task in tasks if task.number not in by_people])
     tests = [
-        {"name": name, "score": score, "max_score": of, "status": STATUS[score == of]}
-        for name, score, of in rows
+        {"name": t.title, "score": t.points, "max_score": t.of, "status": STATUS[t.points == t.of]}
+        for t in result.tasks
     ]
     made = {"tests": tests, "output": pages.feedback(result, whole=False), "output_format": "html"}
     made |= {"visibility": settings["gradescope"]["visibility"], "stdout_visibility": "hidden"}

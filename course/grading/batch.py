@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import fcntl
 import json
 import os
+import re
 import secrets
 import shlex
+import shutil
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ from typing import Any
 from course.grading import points
 from course.grading.intake.submissions import WANTED
 from course.grading.judging import predictions
-from course.grading.judging.submission import grade_submission
+from course.grading.judging.submission import checks_text, verdicts_on
 from course.grading.sandbox import isolation
 from course.grading.sandbox.context import GradingContext
 from course.grading.types import GRADED, REFUSED, Result, Submission
@@ -29,35 +30,24 @@ from training.files.writing import write_json
 ROOT = Path(__file__).resolve().parents[2]
 MAKE_ROOM = "choose another --out or TMPDIR, or make room"
 NOT_HANDED_IN = "not handed in"  # how the note on missing files begins
+OF_TORCH = re.compile(  # what torch has of what students write
+    r"scaled_dot_product\w*|MultiheadAttention|multi_head_attention\w*|flex_attention|"
+    r"nn\.Transformer\w*|\boptim\.(?:Adam|SGD|RMSprop)\w*|torch\.optim import .*Adam\w*"
+)
 
 
 def assignment(out: Path, part: int) -> dict[str, Any]:
     """The assignment's part and secret, made once and kept in OUT."""
     path = out / "assignment.json"
-    if path.is_file():
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["part"] != part:
-            other = f"grade part {part} into another --out"
-            raise InputError(f"{out} holds part {content['part']}; {other}")
-        return content
-    out.mkdir(parents=True, exist_ok=True)
-    out.chmod(0o700)
-    write_json(path, {"part": part, "secret": secrets.token_hex(16)})
-    return assignment(out, part)
-
-
-@contextlib.contextmanager
-def alone_in(out: Path) -> Iterator[None]:
-    """InputError if another command writes into OUT."""
-    out.mkdir(parents=True, exist_ok=True)
-    number = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise InputError(f"another grading writes into {out}; wait until it has ended") from None
-    finally:
-        os.close(number)
+    if not path.is_file():
+        out.mkdir(parents=True, exist_ok=True)
+        out.chmod(0o700)
+        write_json(path, {"part": part, "secret": secrets.token_hex(16)})
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if content["part"] != part:
+        other = f"grade part {part} into another --out"
+        raise InputError(f"{out} holds part {content['part']}; {other}")
+    return content
 
 
 @contextlib.contextmanager
@@ -78,15 +68,17 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def require_safe_machine(around: isolation.Isolation, secret: Iterable[Path | None]) -> None:
+def require_safe_machine(around: isolation.Isolation, secret: Iterable[Path]) -> None:
     """InputError, with all reasons, where submissions could read what they must not.
 
     Args:
         around: what isolates them.
         secret: files and folders that have to be out of their reach.
     """
-    reasons = [reason] if (reason := isolation.problem(around)) else []
-    if reached := [path for path in filter(None, secret) if around.reaches(path)]:
+    reasons = []
+    if isinstance(around, isolation.Bubblewrap) and not shutil.which("bwrap"):
+        reasons.append("bubblewrap is not installed: apt install bubblewrap")
+    if reached := [path for path in secret if around.reaches(path)]:
         named = " ".join(shlex.quote(str(path)) for path in reached)
         reasons.append(f"{named} could be read by the code that is graded: move it elsewhere")
     if reasons:
@@ -105,14 +97,21 @@ def add_flags(parser: argparse.ArgumentParser, seconds: float, about_seconds: st
 # One submission
 
 
-def missing_files(submission: Submission) -> Iterator[str]:
-    """A note on the code and texts that a submission lacks."""
+def missing_files(submission: Submission) -> list[str]:
+    """A note on the code and texts that a submission lacks, if any."""
     asked = [name for name in WANTED[submission.part] if name.endswith((".py", ".md"))]
     missing = [name for name in asked if name not in submission.files]
     if submission.part == 2 and not any(name.lower().endswith(".pdf") for name in submission.files):
         missing.append("AI-usage card (PDF)")
-    if missing and not submission.refused:
-        yield f"{NOT_HANDED_IN}: {', '.join(missing)}"
+    return [f"{NOT_HANDED_IN}: {', '.join(missing)}"] if missing else []
+
+
+def of_torch(context: GradingContext, submission: Submission) -> Iterator[str]:
+    """A sentence for each graded file that names something of torch's that students write."""
+    for file, text in submission.sources().items():
+        named = {*OF_TORCH.findall(re.sub("#.*", "", text))}
+        if named and file in {task.file for task in context.tasks}:
+            yield f"{file} names {', '.join(sorted(named))}"
 
 
 def grade(
@@ -120,19 +119,20 @@ def grade(
 ) -> Result:
     """The result of one submission, with points; only people's marks are missing."""
     begun = time.monotonic()
-    known = {"sha256": submission.sha256, "grader": grader}
-    known |= {"notes": (*submission.notes, *missing_files(submission))}
+    known = {"sha256": submission.sha256, "grader": grader, "notes": submission.notes}
     if submission.refused:
         known |= {"status": REFUSED, "why": submission.refused}
     else:
-        judged = grade_submission(context, submission)
-        verdicts = [(task, judged.verdicts.get(task.id)) for task in context.tasks]
+        if context.part == 2:
+            known |= {"checks": checks_text(context, submission)}
+        else:
+            verdicts = verdicts_on(context, submission)
+            tasks = [points.task_result(t, verdicts[t.id], context.settings) for t in context.tasks]
+            known |= {"tasks": tasks, "named": [*of_torch(context, submission)]}
         known |= {
             "status": GRADED,
-            "tasks": tuple(points.task_result(t, v, context.settings) for t, v in verdicts if v),
+            "notes": (*submission.notes, *missing_files(submission)),
             "scores": predictions.score(submission, gold),
-            "calls": judged.calls,
-            "checks": judged.checks,
             "seconds": round(time.monotonic() - begun, 1),
         }
     result = Result(submission.student, context.part, **known)

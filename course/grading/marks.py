@@ -1,10 +1,10 @@
-"""The points that people give, from one CSV file: student,row,points,comment."""
+"""The points that people give: OUT/marks.csv, which the grader begins and people fill in."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from course.grading.points import Given
@@ -12,13 +12,11 @@ from training.files.errors import InputError
 from training.files.writing import write_whole
 
 COLUMNS = ["student", "row", "points", "comment"]
-KEPT, TEMPLATE = "marks.csv", "marks-template.csv"  # in OUT
+NAME = "marks.csv"
 
 
-def read_marks(out: Path, path: Path | None, students: Collection[str], rows: Given) -> Given:
-    """The marks in a file, which OUT keeps, or else in the one that it has kept.
-
-    A line without points is a row that nobody has marked yet.
+def read_marks(out: Path, students: Collection[str], rows: Mapping[str, float]) -> Given:
+    """The points and comments in OUT/marks.csv; a line without points has none yet.
 
     Args:
         rows: the rows that people mark, and the most points of each.
@@ -26,54 +24,42 @@ def read_marks(out: Path, path: Path | None, students: Collection[str], rows: Gi
     Raises:
         InputError: the first fault, with its row and a remedy.
     """
-    path = path or out / KEPT
-    if path == out / KEPT and not path.exists():
-        return {}
+    path = out / NAME
+    content = path.read_bytes() if path.exists() else ",".join(COLUMNS).encode()
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        lines = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    except (OSError, ValueError, csv.Error) as error:
+        text = io.StringIO(content.decode("utf-8-sig"), newline="")
+        header, *lines = csv.reader(text, strict=True)
+    except (ValueError, csv.Error) as error:
         raise InputError(f"{path} cannot be read ({error}); save it as CSV in UTF-8") from None
-    if not lines or lines[0] != COLUMNS:
+    if header != COLUMNS:
         raise InputError(f"{path}, row 1 is not {','.join(COLUMNS)}; write this header there")
-    marks: dict[tuple[str, str], tuple[float, str]] = {}
-    for number, cells in enumerate(lines[1:], start=2):
+    marks: dict[tuple[str, str], tuple[float | None, str]] = {}
+    for number, cells in enumerate(lines, start=2):
         if not any(cells):
             continue
-        if fault := fault_of(cells, marks, students, rows):
-            raise InputError(f"{path}, row {number}: {fault}")
-        student, row, points, comment = cells
-        if points:
-            marks[student, row] = (float(points), comment)
-    if path != out / KEPT:
-        write_whole(out / KEPT, text)
+        try:
+            student, row, points, comment = cells
+            value = float(points) if points else None
+            fits = 0 <= (value or 0) <= rows[row]
+        except (KeyError, ValueError):
+            fits = False
+        if not fits or student not in students or (student, row) in marks:
+            raise InputError(
+                f"{path}, row {number} is {','.join(cells)!r}; write a submission's name, one of "
+                f"its rows ({', '.join(rows)}) once, points from 0 to the row's most, a comment"
+            )
+        marks[student, row] = value, comment
     return marks
 
 
-def fault_of(
-    cells: list[str], marks: Given, students: Collection[str], rows: Mapping[str, float]
-) -> str:
-    """What is wrong with a line, with the remedy; "": nothing."""
-    if len(cells) != len(COLUMNS):
-        return f"{len(cells)} cells instead of 4; put a cell with commas in quotes"
-    student, row, points, _ = cells
-    if student not in students:
-        return f"no submission is called {student!r}; write a name of grades.csv"
-    if row not in rows:
-        return f"{row!r} is not a row; write one of {', '.join(rows)}"
-    if (student, row) in marks:
-        return f"{student}, {row} has two lines; remove one of them"
-    try:
-        fits = not points or 0 <= float(points) <= rows[row]
-    except ValueError:
-        fits = False
-    return "" if fits else f"{points!r} is not a number from 0 to {rows[row]}; write one"
-
-
-def write_template(out: Path, open_rows: Collection[tuple[str, str]]) -> None:
-    """OUT/marks-template.csv: a line for each row that nobody has marked yet."""
+def add_rows(out: Path, given: Given, open_rows: Iterable[tuple[str, str]]) -> None:
+    """Give OUT/marks.csv a line for each row that nobody has marked yet."""
+    marks = {**given, **{row: (None, "") for row in open_rows if row not in given}}
+    if marks == given:
+        return
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(
-        [COLUMNS, *([*row, "", ""] for row in open_rows)]
-    )
-    write_whole(out / TEMPLATE, text.getvalue())
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row, (points, comment) in sorted(marks.items()):
+        writer.writerow([*row, points, comment])  # None is written as an empty cell
+    write_whole(out / NAME, text.getvalue())

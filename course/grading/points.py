@@ -11,31 +11,18 @@ from typing import Any
 
 from checks.graded_tasks import GradedTask
 from course.grading.judging.predictions import overall
-from course.grading.types import (
-    GRADED,
-    REFUSED,
-    RIGHT,
-    WRONG,
-    Mark,
-    Result,
-    Row,
-    TaskResult,
-    Verdict,
-)
+from course.grading.types import GRADED, REFUSED, RIGHT, WRONG, Result, Row, TaskResult, Verdict
 from course.settings import course_tasks
 
 PREDICTIONS = "predictions"
-Given = Mapping[tuple[str, str], tuple[float, str]]  # student, row → points, comment
+Given = Mapping[tuple[str, str], tuple[float | None, str]]  # student, row → points, comment
 
 
 def task_result(task: GradedTask, verdict: Verdict, settings: Mapping[str, Any]) -> TaskResult:
     """A task with its points: each row its share, or all but what a known mistake costs."""
-    grading, of = settings["grading"], task.points
-    is_right = all(outcome == RIGHT for outcome in verdict.rows.values())
-    shares = {row: grading["shares"].get(row, 1.0) for row in verdict.rows}
-    if grading["whole_tasks"]:
-        rows = [Row("the whole task", RIGHT if is_right else WRONG, of * is_right, of)]
-    elif verdict.cost is not None and not is_right:
+    of = task.points
+    shares = {row: settings["shares"].get(row, 1.0) for row in verdict.rows}
+    if verdict.cost is not None:
         kept = of * (1 - verdict.cost)
         rows = [Row(f"one known mistake, which costs {verdict.cost:.0%}", WRONG, kept, of)]
     else:
@@ -47,37 +34,45 @@ def task_result(task: GradedTask, verdict: Verdict, settings: Mapping[str, Any])
     return TaskResult(task.number, task.title, verdict.status, points, of, rounded, *about)
 
 
+def rows_of(part: int, settings: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
+    """All that gives points in a part: a row's name → its title, and its most points."""
+    tasks = [task for task in course_tasks(settings) if task.part == part]
+    rows = {task.number: (task.title, task.points) for task in tasks}
+    if part == 2:
+        rows |= {row: (row, of) for row, of in settings["manual"].items()}
+        rows[PREDICTIONS] = (PREDICTIONS, settings[PREDICTIONS]["points"])
+    return rows
+
+
 def marked_rows(part: int, settings: Mapping[str, Any]) -> dict[str, float]:
     """What people give points for, and how many at most: of part 2 its tasks and [manual]."""
-    if part != 2:
-        return {}
-    tasks = {task.number: task.points for task in course_tasks(settings) if task.part == part}
-    return {**tasks, **settings["manual"]}
+    rows = rows_of(part, settings) if part == 2 else {}
+    return {row: of for row, (_, of) in rows.items() if row != PREDICTIONS}
 
 
 def with_marks(result: Result, settings: Mapping[str, Any], given: Given) -> Result:
-    """A result with its rows of marks; a refused one has 0 in every row, and a staff error none."""
-    rows = marked_rows(result.part, settings)
-    best = settings[PREDICTIONS]["points"] if result.part == 2 else 0
+    """A result with the marks for it; a refused one has 0 in every row, and a staff error none."""
+    rows, tasks = rows_of(result.part, settings), list(result.tasks)
     if result.status == REFUSED:
-        tasks = [task for task in course_tasks(settings) if task.part == result.part]
-        lost = [TaskResult(t.number, t.title, "missing", 0.0, t.points) for t in tasks]
-        marks = [Mark(row, of, 0.0) for row, of in rows.items()]
-        marks += [Mark(PREDICTIONS, best, 0.0)] * bool(best)
-        return replace(result, tasks=() if rows else tuple(lost), marks=tuple(marks))
-    if result.status != GRADED:
-        return replace(result, tasks=(), marks=())
-    marks = [Mark(row, of, *given.get((result.student, row), ())) for row, of in rows.items()]
-    return replace(result, marks=(*marks, *score_marks(result, settings, best)))
+        tasks = [TaskResult(row, title, "missing", 0.0, of) for row, (title, of) in rows.items()]
+    elif result.status != GRADED:
+        tasks = []
+    elif result.part == 2:
+        tasks = []
+        for row, (title, of) in rows.items():
+            points, comment = given.get((result.student, row), (None, ""))
+            if row == PREDICTIONS:
+                points, comment = points_of_predictions(result, settings[PREDICTIONS])
+            status = "not marked" if points is None else "marked"
+            tasks.append(TaskResult(row, title, status, points, of, messages=[comment]))
+    return replace(result, tasks=tasks)
 
 
-def score_marks(result: Result, settings: Mapping[str, Any], best: float) -> list[Mark]:
-    """The points of [predictions] for part 2's overall score on test: linear between its ends."""
-    if not best:
-        return []
-    score, ends = overall(result.scores, "test"), settings[PREDICTIONS]
+def points_of_predictions(result: Result, ends: Mapping[str, float]) -> tuple[float, str]:
+    """The points for part 2's overall score on test, linear between ``ends``, and a comment."""
+    score = overall(result.scores, "test")
     if score is None:
-        return [Mark(PREDICTIONS, best, 0.0, "not all of the three test files could be scored")]
+        return 0.0, "not all of the three test files could be scored"
     fraction = (score - ends["none"]) / (ends["full"] - ends["none"])
-    points = round(best * min(1.0, max(0.0, fraction)), 1)
-    return [Mark(PREDICTIONS, best, points, f"overall score on test {score:.3f}")]
+    points = round(ends["points"] * min(1.0, max(0.0, fraction)), 1)
+    return points, f"overall score on test {score:.3f}"

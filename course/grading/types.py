@@ -2,13 +2,13 @@
 
     zip → Submission (intake) → outputs (sandbox) → Verdict (judging) → Result (points) → pages
 
-Everything here is data: a Result is written to results/ID.json and read back the same.
+Everything here is data: a Result is written to results/ID.json, as dataclasses.asdict has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from checks.findings import Mistake
@@ -25,6 +25,8 @@ STATUSES = {
     "memory": "needed more memory than the limit",
     "disk": "wrote more, or more files, than the limit",
     "invalid answer": "gave back something that cannot be read",
+    "marked": "marked by people, or earned by predictions",
+    "not marked": "not marked yet",
 }
 GRADED, REFUSED, STAFF_ERROR = "graded", "refused", "staff error"  # how a submission ended
 RIGHT, WRONG, NOT_COUNTED = "right", "wrong", "not counted"  # what became of a row of a task
@@ -73,16 +75,16 @@ class Row:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """One task with its points."""
+    """One task, or another row that people mark or predictions earn, with its points."""
 
-    number: str
+    number: str  # of a task; else the row's name
     title: str
     status: str  # of STATUSES
-    points: float
+    points: float | None  # None: nobody has given them yet
     of: float
-    rows: tuple[Row, ...] = ()
-    messages: tuple[str, ...] = ()
-    mistakes: tuple[Mistake, ...] = ()
+    rows: Sequence[Row] = ()
+    messages: Sequence[str] = ()
+    mistakes: Sequence[Mistake] = ()
 
 
 @dataclass(frozen=True)
@@ -95,23 +97,13 @@ class Score:
     option: str  # of part 1: "pretrain", "finetune"; else ""
     metric: str
     value: float | None = None  # None: not scored, faults say why
-    faults: tuple[str, ...] = ()
+    faults: Sequence[str] = ()
     contents: str = ""  # digest of the predictions, whatever the order of rows; "": no file
 
     @property
     def key(self) -> str:
         """Such as finetune-sst-test, or sst-test."""
         return "-".join(filter(None, (self.option, self.data, self.split)))
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A row of points that people give, or that predictions earn."""
-
-    row: str
-    of: float
-    points: float | None = None  # None: nobody has given it yet
-    comment: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,50 +116,35 @@ class Result:
     sha256: str = ""
     grader: str = ""  # digest of all that decides a grade
     why: str = ""  # it was refused, or the grader failed
-    notes: tuple[str, ...] = ()
-    tasks: tuple[TaskResult, ...] = ()
-    scores: tuple[Score, ...] = ()
-    marks: tuple[Mark, ...] = ()
-    calls: tuple[str, ...] = ()  # of torch's own layers and optimizers, recorded, for staff
-    checks: str = ""  # what the students' own sanity_check.py prints, worth nothing
+    notes: Sequence[str] = ()
+    tasks: Sequence[TaskResult] = ()
+    scores: Sequence[Score] = ()
+    named: Sequence[str] = ()  # of torch's own layers and optimizers, by the code, for staff
+    checks: str = ""  # of part 2, what the students' own sanity_check.py prints, worth nothing
     seconds: float = 0.0
 
     @property
     def points(self) -> float:
         """All points given so far."""
-        return sum(row.points for row in (*self.tasks, *self.marks) if row.points is not None)
+        return sum(task.points for task in self.tasks if task.points is not None)
 
     @property
     def of(self) -> float:
-        """The most that the rows given so far can have."""
-        return sum(row.of for row in (*self.tasks, *self.marks) if row.points is not None)
+        """The most that can be had for what has been given so far."""
+        return sum(task.of for task in self.tasks if task.points is not None)
 
     @property
-    def unmarked(self) -> tuple[str, ...]:
+    def unmarked(self) -> list[str]:
         """The rows that nobody has marked yet."""
-        return tuple(mark.row for mark in self.marks if mark.points is None)
-
-    def to_json(self) -> dict[str, Any]:
-        """A table of plain values."""
-        return asdict(self)
+        return [task.number for task in self.tasks if task.points is None]
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Result:
         """What to_json made; TypeError or KeyError where it is of another version."""
-        tasks = tuple(
-            TaskResult(
-                **task
-                | {
-                    "rows": tuple(Row(**row) for row in task["rows"]),
-                    "messages": tuple(task["messages"]),
-                    "mistakes": tuple(Mistake(**mistake) for mistake in task["mistakes"]),
-                }
-            )
-            for task in table["tasks"]
-        )
-        scores = tuple(
-            Score(**score | {"faults": tuple(score["faults"])}) for score in table["scores"]
-        )
-        plain = {name: tuple(table[name]) for name in ("notes", "calls")}
-        marks = tuple(Mark(**mark) for mark in table["marks"])
-        return cls(**{**table, **plain, "tasks": tasks, "scores": scores, "marks": marks})
+        tasks = []
+        for task in table["tasks"]:
+            rows = [Row(**row) for row in task["rows"]]
+            mistakes = [Mistake(**mistake) for mistake in task["mistakes"]]
+            tasks.append(TaskResult(**task | {"rows": rows, "mistakes": mistakes}))
+        scores = [Score(**score) for score in table["scores"]]
+        return cls(**table | {"tasks": tasks, "scores": scores})

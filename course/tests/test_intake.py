@@ -23,6 +23,7 @@ import pytest
 from factories import ROOT
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from made import GOLD
 from running import succeeded
 
 from checks.findings import Mistake
@@ -34,7 +35,6 @@ from course.grading.sandbox.isolation import ChangeOfUser
 from course.grading.types import GRADED, REFUSED, Result, Score, Submission
 from course.settings import read_settings
 from prepare_submit import CODE, ZIP_NAME
-from training.files.errors import InputError
 
 STEM = ZIP_NAME.removesuffix(".zip")
 SST, SIX = "predictions/finetune-sst-dev-out.csv", "predictions/sst-dev-output.csv"
@@ -184,12 +184,7 @@ def test_a_further_file_is_left_out_and_told(taken, part, name):
     assert [note.rpartition(": ")[0] for note in submission.notes] == ["left out"]
 
 
-@pytest.mark.parametrize("name", ["../optimizer.py", "x\\..\\a.py", ".hidden.py"])
-def test_no_name_leads_out_of_the_folder(taken, name):
-    assert taken(PART_1, (name, b"x")).files == PART_1
-
-
-@pytest.mark.parametrize("content", [b"# \xe9\n", b"#" * (MB + 1)])
+@pytest.mark.parametrize("content", [b"# \xe9\n", b"#" * (20 * MB + 1)])
 def test_a_file_that_cannot_be_taken(taken, content):
     others = {key: data for key, data in PART_2.items() if key != "bert.py"}
     submission = taken(others, ("bert.py", content), part=2)
@@ -234,7 +229,6 @@ def bomb(claimed: int, method: int = zipfile.ZIP_DEFLATED) -> bytes:
 NONE = "none of the files that part 1 asks for"
 HOSTILE_ZIPS = {
     "empty": (lambda: b"", "not a zip"),
-    "another archive": (lambda: b"Rar!\x1a\x07\x00", "not a zip"),
     "cut": (lambda: GOOD[:-30], "not a zip"),
     "nothing of ours": (lambda: packed(("helper.py", b"x")), NONE),
     "two zips": (lambda: packed(("a.zip", GOOD), ("b.zip", GOOD)), NONE),
@@ -256,7 +250,6 @@ HOSTILE_ZIPS = {
     "many entries": (lambda: table_of_contents(60_000), NONE),
     # the time that zipfile needs grows with the square of their length
     "long extra fields": (lambda: table_of_contents(30, b"\x99\x99\0\0" * 16000), NONE),
-    "a bomb": (lambda: bomb(600 * MB), NONE),
     "a bomb whose header lies": (lambda: bomb(2**32 - 2), NONE),
     "a bomb of bzip2": (lambda: bomb(600 * MB, zipfile.ZIP_BZIP2), NONE),
 }
@@ -337,7 +330,7 @@ def test_trouble_of_this_machine_is_not_the_student_s_fault(tmp_path, monkeypatc
         raise PermissionError(13, "no")
 
     monkeypatch.setattr(submissions.os, "listdir", broken)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(PermissionError):
         take("s", write(tmp_path / "s", PART_1), 1)
 
 
@@ -387,12 +380,6 @@ def test_each_owner_s_newest_submission_is_found(tmp_path, names, found):
     assert all(student_id(student) == student for student in made)
 
 
-def test_a_folder_without_submissions_is_one_line(tmp_path):
-    for nothing in (write(tmp_path / "x", {".git/y": b""}), tmp_path / "missing"):
-        with pytest.raises(InputError, match="no submission in it: no zip and no folder"):
-            find(nothing)
-
-
 @given(st.text())
 @example("\x1b[2J=cmd|'.zip")
 @example("-rf.zip")
@@ -413,7 +400,6 @@ def test_ids_are_safe_names_of_files(name):
 # Gradescope
 
 SETTINGS = read_settings(ROOT)
-GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")
 MISTAKE = Mistake("no_scale", "It does not divide.", "\x07Look.", "3.2")
 ROWS = {what: (types.Row("values", what, 0.0, 8.0),) for what in (types.RIGHT, types.WRONG)}
 MESSAGES = ("\x1b[31mred\u202e <b>", "x" * 5000)
@@ -424,34 +410,36 @@ TASKS = (
 
 
 def test_tests_add_up_and_the_feedback_is_the_page_s():
+    made = results.of_result(Result("7", 1, GRADED, tasks=TASKS), SETTINGS)
+    assert "score" not in made
+    assert (made["visibility"], made["stdout_visibility"]) == ("visible", "hidden")
+    shown = [(t["score"], t["max_score"], t["status"]) for t in made["tests"]]
+    assert shown == [(12, 20, "failed"), (20, 20, "passed")]
+    assert "It does not divide. Look." in made["output"]
+    assert "red &lt;b&gt;" in made["output"]
+    assert not {"\x1b", "\u202e", "\x07"} & set(json.dumps(made, ensure_ascii=False))
+
+
+def test_of_part_2_predictions_alone_give_points_at_gradescope():
     scores = tuple(
         Score(f"predictions/{data}-{split}", data, split, "", "accuracy", value)
         for data, value in (("sst", 0.5), ("para", 0.7), ("sts", 0.4))
         for split in ("dev", "test")
     )
-    made = results.of_result(Result("7", 2, GRADED, tasks=TASKS, scores=scores), SETTINGS)
-    assert "score" not in made
-    assert (made["visibility"], made["stdout_visibility"]) == ("visible", "hidden")
-    shown = [(t["score"], t["max_score"], t["status"]) for t in made["tests"]]
-    best = SETTINGS["predictions"]["points"]
-    assert shown[:2] == [(12, 20, "failed"), (20, 20, "passed")]
-    assert (made["tests"][2]["name"], shown[2][1]) == ("predictions", best)
-    assert "It does not divide. Look." in made["output"]
-    assert "red &lt;b&gt;" in made["output"]
-    assert not {"\x1b", "\u202e", "\x07"} & set(json.dumps(made, ensure_ascii=False))
+    made = results.of_result(Result("7", 2, GRADED, scores=scores), SETTINGS)
+    shown = [(t["name"], t["score"], t["max_score"]) for t in made["tests"]]
+    assert shown == [("predictions", 9.5, SETTINGS["predictions"]["points"])]
     board = [(row["name"], row["value"]) for row in made["leaderboard"]]
-    assert board[:3] == [("overall-test", 0.633), ("overall-dev", 0.633), ("sst-test", 0.5)]
+    assert board[:3] == [("overall-test", 0.633), ("overall-dev", 0.633), ("sst-dev", 0.5)]
 
 
-def test_a_refused_submission_and_the_skeleton_have_zeros_and_say_why():
+def test_a_refused_submission_has_zeros_and_says_why():
     refused = Result("7", 1, REFUSED, why="a link\x1b[31m inside", notes=("left out: a\x07",))
-    made, empty = results.of_result(refused, SETTINGS), results.skeleton(1, SETTINGS)
+    made = results.of_result(refused, SETTINGS)
     assert "Not graded: a link[31m inside" in made["output"]
     assert "left out: a<" in made["output"]
-    assert empty["output"] == results.NOT_GRADED
-    for table in (made, empty):
-        assert {t["score"] for t in table["tests"]} == {0}
-        assert sum(t["max_score"] for t in table["tests"]) == 100
+    assert {t["score"] for t in made["tests"]} == {0}
+    assert sum(t["max_score"] for t in made["tests"]) == 100
 
 
 def test_a_group_has_the_same_id_each_time():
@@ -487,9 +475,12 @@ def test_the_autograder_has_what_it_needs_and_is_the_same_each_time(
 
 @pytest.fixture
 def container(files, tmp_path):
-    """A function that lays out /autograder with a submission and runs it: results and output."""
+    """A function that lays out /autograder with a submission and runs it: results and output.
 
-    def go(submission, python=sys.prefix, seconds=560, spoil=None):
+    ``spoil`` is a file of ours and what is in it instead.
+    """
+
+    def go(submission, spoil=None):
         base = tmp_path / "autograder"
         shutil.rmtree(base, ignore_errors=True)
         write(base / "source", files)
@@ -498,13 +489,14 @@ def container(files, tmp_path):
         shutil.copy(base / "source" / "run_autograder", base)
         if spoil:
             (base / "source" / spoil[0]).write_text(spoil[1])
-        environment = {"AUTOGRADER": str(base), "GRADER_PYTHON": str(python)}
-        environment |= {"PATH": os.environ["PATH"], "GRADER_SECONDS": str(seconds)}
+        environment = {"AUTOGRADER": str(base), "GRADER_PYTHON": sys.prefix}
+        environment |= {"PATH": os.environ["PATH"]}
         line = ["bash", str(base / "run_autograder")]
         done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0
         assert stat.S_IMODE(base.stat().st_mode) == 0o700
-        made = json.loads((base / "results" / "results.json").read_text())
+        written = base / "results" / "results.json"
+        assert written.exists() == (done.returncode == 0)
+        made = json.loads(written.read_text()) if written.exists() else None
         return made, done.stdout + done.stderr
 
     return go
@@ -539,26 +531,21 @@ def test_submitted_code_reads_nothing_of_ours_and_leaves_no_process(container):
     users = set(re.findall(r"user (\d+), got \[\]", json.dumps(made)))
     assert users, printed
     assert "0" not in users
-    assert results.NOT_GRADED not in made.get("output", "")
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert "# outlives" not in running.stdout
 
 
-HARNESS = "repo/course/gradescope/harness.py"
-CANARIES = "repo/course/grading/judging/canaries.py"
-
-
 @pytest.mark.parametrize(
-    "trouble",
+    "spoil",
     [
-        {"python": "/nowhere"},
-        {"seconds": 1, "spoil": (HARNESS, "import time\ntime.sleep(60)\n")},
-        {"spoil": ("gold/ids-sst-test.csv", "not a data file\n")},
-        {"spoil": (CANARIES, "def check(*_): raise ValueError('our own solution is wrong')\n")},
+        ("gold/ids-sst-test.csv", "not a data file\n"),
+        (
+            "repo/course/grading/judging/canaries.py",
+            "def check(*_): raise ValueError('our own solution is wrong')\n",
+        ),
     ],
 )
-def test_a_failure_of_ours_is_said_to_be_none_of_theirs(container, trouble):
-    made, _ = container({"bert.py": b"x = 1\n"}, **trouble)
-    assert made["output"] == results.NOT_GRADED
-    assert {t["score"] for t in made["tests"]} == {0}
-    assert made["stdout_visibility"] == "hidden"
+def test_after_a_failure_of_ours_there_are_no_results(container, spoil):
+    made, printed = container({"bert.py": b"x = 1\n"}, spoil)
+    assert made is None
+    assert "Error: " in printed

@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 import torch
 from answers import VARIANTS, installed_source, put, read, read_all
-from factories import ROOT, make_rows, write_table
+from factories import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import needs_sandbox
+from made import GOLD, needs_sandbox
 from scipy import stats
 
 import prepare_submit
 from checks.graded_tasks import GRADED_TASKS, graded_task
+from course.grading import batch
 from course.grading.judging import canaries, hidden, judge, predictions
 from course.grading.judging.predictions import Gold, load_gold, score
-from course.grading.judging.submission import Judged, checks_text, grade_submission
+from course.grading.judging.submission import checks_text, verdicts_on
 from course.grading.sandbox import protocol, runs
 from course.grading.sandbox.context import GradingContext, open_context
 from course.grading.types import NOT_COUNTED, RIGHT, WRONG, Submission, Verdict
@@ -73,18 +74,16 @@ def made_once():
         yield
 
 
-def judged_here(files: dict[str, str], *task_ids: str) -> Judged:
-    """Some tasks of a submission, judged in this process; without them those of part 1."""
-    context = context_of(*(task_ids or [task.id for task in GRADED_TASKS if task.part == 1]))
+def judged_here(files: dict[str, str], *task_ids: str) -> dict[str, Verdict]:
+    """Some tasks of a submission, judged in this process."""
+    context = context_of(*task_ids)
     with mock.patch.object(protocol, "ask", ask_here):
-        return grade_submission(context, submission(files, context.part))
+        return verdicts_on(context, submission(files, context.part))
 
 
 def verdict_on(source: str, task_id: str) -> Verdict:
-    """One task, judged in this process without the students' checks."""
-    entry = graded_task(task_id)
-    with mock.patch("course.grading.judging.submission.SAYS_MORE", ()):
-        return judged_here({entry.file: source}, task_id).verdicts[task_id]
+    """One task, judged in this process."""
+    return judged_here({graded_task(task_id).file: source}, task_id)[task_id]
 
 
 def wrong_tasks(verdicts: dict[str, Verdict]) -> list[str]:
@@ -97,13 +96,12 @@ def wrong_tasks(verdicts: dict[str, Verdict]) -> list[str]:
 
 
 @pytest.mark.parametrize("part", [1, 3])
-def test_the_solution_is_right_and_nothing_is_said_about_it(part):
+def test_the_solution_is_right(part):
     tasks = [task.id for task in GRADED_TASKS if task.part == part]
-    done = judged_here(solution(part), *tasks)
-    assert list(done.verdicts) == tasks
-    assert not wrong_tasks(done.verdicts)
-    assert all({*verdict.rows.values()} == {RIGHT} for verdict in done.verdicts.values())
-    assert (done.calls, done.checks) == ((), "")
+    verdicts = judged_here(solution(part), *tasks)
+    assert list(verdicts) == tasks
+    assert not wrong_tasks(verdicts)
+    assert all({*verdict.rows.values()} == {RIGHT} for verdict in verdicts.values())
 
 
 @pytest.mark.parametrize("task_id", [task.id for task in OWN])
@@ -171,8 +169,7 @@ def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Ver
     assert LAYERS in text
     assert LOGITS in text
     text = text.replace(LAYERS, layers).replace(LOGITS, logits)
-    with mock.patch("course.grading.judging.submission.SAYS_MORE", ()):
-        return dict(judged_here({"classifier.py": text}, *CLASSIFIER).verdicts)
+    return judged_here({"classifier.py": text}, *CLASSIFIER)
 
 
 @pytest.mark.parametrize(
@@ -181,10 +178,6 @@ def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Ver
         (LAYERS.replace("config.hidden_size", "768"), LOGITS),
         (LAYERS.replace("config.num_labels", "5"), LOGITS),
         ("        self.dropout = nn.Dropout(0.1)\n" + LAYERS.splitlines()[1] + "\n", LOGITS),
-        (
-            "        self.drop = nn.Dropout(0.1)\n        self.layers = [nn.Linear(768, 5)]\n",
-            "        return self.layers[-1](self.drop(pooled))",
-        ),
         (
             "        self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(768, 5))\n",
             "        return self.head(pooled)",
@@ -209,7 +202,7 @@ def test_an_unwritten_forward_is_not_started_whatever_init_is():
     before, _, after = text.partition(pooled)
     stub = f'        raise NotImplementedError("{graded_task("1.7").title}")\n'
     text = before + stub + after.partition(LOGITS)[2].partition("\n")[2]
-    verdicts = judged_here({"classifier.py": text}, *CLASSIFIER).verdicts
+    verdicts = judged_here({"classifier.py": text}, *CLASSIFIER)
     assert [verdicts[name].status for name in CLASSIFIER] == ["wrong", "not started"]
 
 
@@ -241,11 +234,8 @@ SUM = "s = self.state[p]; s['m'] = s.get('m', 0) + p.grad; p.data.sub_(group['lr
     [
         "pass",
         "p.data.zero_()",
-        "p.data.fill_(float('nan'))",
         DECAYING,
-        "p.data.sub_(group['lr'] * p.grad)",
         "p.data.sub_(group['lr'] * p.grad.sign())",
-        f"p.data.sub_(group['lr'] * p.grad); {DECAYING}",
         SUM,
         f"{SUM}; {DECAYING}",
     ],
@@ -282,12 +272,9 @@ BertSelfAttention.attention = attention
     "result",
     [
         "right * 3",
-        "right.half()",
         "right.long()",
         "right[:1]",
-        "right.new_zeros(())",
         "right * torch.nan",
-        "right * 1e300",
         "right.to_sparse()",
         "right.tolist()",
         "right.mean() + torch.zeros(1_000_001)",
@@ -324,7 +311,7 @@ def test_outputs_of_any_kind_crash_nothing(entry):
         return asked[-1]
 
     with mock.patch.object(protocol, "ask", ask):
-        grade_submission(context, given_in)
+        verdicts_on(context, given_in)
     (outputs,) = (reply[entry.id].outputs for reply in asked)
     made = hidden.make(context.seed("1_a", "0"), entry.part)
     for name in (name for name in outputs if " float64|" in name):
@@ -337,69 +324,29 @@ def test_outputs_of_any_kind_crash_nothing(entry):
 
 
 # ---------------------------------------------------------------------------------------------
-# What of torch was run, and what the students' checks print
-
-KERNEL = "torch.nn.functional.scaled_dot_product_attention"
+# What else is found out
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        KERNEL,
-        "torch.ops.aten.scaled_dot_product_attention",
-        "torch.ops.aten.scaled_dot_product_attention.default",
-        "torch._C._nn.scaled_dot_product_attention",
-        "getattr(torch.nn.functional, 'scaled_dot' + '_product_attention')",
-        "torch.nn.MultiheadAttention.__init__.__globals__['F'].scaled_dot_product_attention",
-    ],
-)
-def test_torch_s_attention_is_told_however_it_is_named(kernel):
-    kernel += "(query, key, value, attention_mask).transpose(1, 2).flatten(2) * 0 + right"
-    source = solution()["bert.py"] + ATTENTION.format(kernel)
-    done = judged_here({"bert.py": source}, "bert.attention")
-    assert not wrong_tasks(done.verdicts)
-    assert done.calls == ("Task 1.1 ran torch's own attention",)
-
-
-@pytest.mark.parametrize(
-    "base",
-    [
-        "torch.optim.AdamW",
-        "{c.__name__: c for c in Optimizer.__subclasses__()}['Adam']",
-        "torch.optim.Adam.__init__.__globals__['Adam']",
-    ],
-)
-def test_torch_s_optimizers_are_told(base):
-    source = solution()["optimizer.py"] + (
-        "\ngiven = AdamW.step\n\ndef step(self, closure=None):\n"
-        "    p = torch.nn.Parameter(torch.ones(1)); p.grad = torch.ones(1)\n"
-        f"    {base}([p]).step()\n    return given(self, closure)\n\nAdamW.step = step\n"
-    )
-    done = judged_here({"optimizer.py": source}, "optimizer.step")
-    assert not wrong_tasks(done.verdicts)
-    assert done.calls == ("Task 1.5 ran torch's own optimizers",)
-
-
-def test_what_the_students_checks_print_of_what_is_wrong():
-    source = with_mistake("bert.attention", "no_scale") + "\nprint('hello')\n"
-    done = judged_here(solution() | {"bert.py": source})
-    assert done.checks.startswith("  WRONG Task 1.1")
-    assert "probably: The scores are not divided" in done.checks
-    assert "Task 1.2" not in done.checks
-
-
-def test_a_cause_that_several_tasks_share_is_said_once():
-    texts = [f"  WRONG bert.py is bad\n  waits  Task {n}\n" for n in (1, 2)]
-    replies = {
-        f"checks {n}": protocol.Reply(
-            "ran", {"text": torch.tensor(list(text.encode()), dtype=torch.uint8)}
-        )
-        for n, text in enumerate(texts)
+def test_what_torch_has_of_it_is_told_where_code_names_it():
+    context, source = context_of("bert.attention", "optimizer.step"), solution()["bert.py"]
+    files = {
+        "bert.py": f"{source}# nn.MultiheadAttention\nF.scaled_dot_product_attention\n",
+        "optimizer.py": "from torch.optim import AdamW as Given\n",
+        "classifier.py": "torch.optim.SGD\n",  # not a file of these tasks
     }
-    replies["checks 2"] = protocol.Reply("timeout")
-    replies["checks 3"] = protocol.Reply("ran", {"text": torch.ones(2)})
-    with mock.patch.object(protocol, "ask", return_value=replies):
-        text = checks_text(context_of("1.1"), submission({}), dict.fromkeys("0123", ""))
+    assert [*batch.of_torch(context, submission(files))] == [
+        "bert.py names scaled_dot_product_attention",
+        "optimizer.py names torch.optim import AdamW",
+    ]
+    assert not [*batch.of_torch(context, submission(solution()))]
+
+
+def test_a_line_that_several_checks_print_is_shown_once():
+    texts = [f"  WRONG bert.py is bad\n  waits  Task {n}\n" for n in (1, 2)]
+    replies = [protocol.Reply("ran", {"text": text}) for text in texts]
+    replies += [protocol.Reply("timeout"), protocol.Reply("ran", {"text": torch.ones(2)})]
+    with mock.patch.object(protocol, "ask", return_value=dict(enumerate(replies))):
+        text = checks_text(context_of("multitask.init"), submission({}, 2))
     assert text.count("bert.py is bad") == 1
     assert text.count("waits") == 2
     assert "did not end" in text
@@ -410,7 +357,7 @@ def test_hidden_inputs_are_new_for_each_hand_in():
     asked = []
     for digest in ("x", "y", "x"):
         with mock.patch.object(protocol, "ask", lambda *given: asked.append(given) or {}):
-            grade_submission(context_of("1.1", "1.5"), submission(solution(), sha256=digest))
+            verdicts_on(context_of("1.1", "1.5"), submission(solution(), sha256=digest))
     seeds = [jobs[-1]["arguments"]["seed"] for _, jobs, _ in asked]
     inputs = [tensors["hidden/bert.attention/inputs/query"] for _, _, tensors in asked]
     assert torch.equal(inputs[0], inputs[2])
@@ -438,58 +385,39 @@ def test_a_submission_of_part_1_in_the_sandbox():
     files = solution() | {"bert.py": no_scale}
     files["optimizer.py"] = "import nothing_there\n"
     with open_context(1, "0") as context:
-        done = grade_submission(context, submission(files))
-    assert wrong_tasks(done.verdicts) == ["bert.attention", "optimizer.step"]
-    assert done.verdicts["bert.attention"].cost == 0.6
-    crashed = done.verdicts["optimizer.step"]
+        verdicts = verdicts_on(context, submission(files))
+    assert wrong_tasks(verdicts) == ["bert.attention", "optimizer.step"]
+    assert verdicts["bert.attention"].cost == 0.6
+    crashed = verdicts["optimizer.step"]
     assert (crashed.status, RIGHT in crashed.rows.values()) == ("crashed", False)
-    assert "probably: The scores are not divided" in done.checks
-    assert "No module named 'nothing_there'" in done.checks
+    assert "No module named 'nothing_there'" in crashed.messages[0]
 
 
-@pytest.fixture(params=[1, 3])
-def canary_context(request):
-    tasks = [task.id for task in GRADED_TASKS if task.part == request.param]
+@pytest.mark.parametrize("part", [1, 3])
+def test_a_canary_that_comes_out_otherwise_stops_grading(part):
+    """A solution that is wrong, and a known mistake that is not found."""
+    context = context_of(*(task.id for task in GRADED_TASKS if task.part == part))
+    wrong_task, judged, both = canaries.MISTAKES[part][0], canaries.verdicts_on, []
     with mock.patch.object(protocol, "ask", ask_here):
-        yield context_of(*tasks)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "fault"),
-    [
-        (0, 1, None),
-        (1, 1, r"our own solution is wrong in Task [13].1"),
-        (0, 0, r"the known mistake \w+ is not found in \w+"),
-    ],
-)
-def test_a_canary_that_comes_out_otherwise_stops_grading(
-    canary_context, monkeypatch, first, second, fault
-):
-    made = canaries.submissions(canary_context)
-    names = [name for _, name in made]
-    pairs = [(made[first][0], names[0]), (made[second][0], names[1])]
-    monkeypatch.setattr(canaries, "submissions", lambda _: pairs)
-    with pytest.raises(InputError, match=fault) if fault else contextlib.nullcontext():
-        canaries.check(canary_context)
+        grade = mock.Mock(side_effect=lambda *given: both.append(judged(*given)) or both[-1])
+        with mock.patch.object(canaries, "verdicts_on", grade):
+            canaries.check(context)
+    for number, verdict, fault in (
+        (0, Verdict("wrong", messages=("bad",)), r"own solution is wrong in Task [13].1 .*bad"),
+        (1, Verdict("right"), r"the known mistake \w+ is not found in \w+"),
+        (1, Verdict("wrong"), r"the known mistake \w+ is not found in \w+"),
+    ):
+        pair = [dict(verdicts) for verdicts in both]
+        pair[number][wrong_task] = verdict
+        with mock.patch.object(canaries, "verdicts_on", side_effect=pair):
+            with pytest.raises(InputError, match=fault):
+                canaries.check(context)
 
 
 # ---------------------------------------------------------------------------------------------
 # Predictions
 
-LABELS = {"sst": "01234", "cfimdb": "01", "para": ("0.0", "1.0"), "sts": ("0.0", "2.6", "5.0")}
-
-
-@pytest.fixture(scope="module")
-def gold(tmp_path_factory) -> dict[tuple[str, str], Gold]:
-    """All eight labelled files, 60 rows each."""
-    folder = tmp_path_factory.mktemp("gold")
-    for number, (data, (stem, _, label, _)) in enumerate(predictions.SETS.items()):
-        single = data in ("sst", "cfimdb")
-        columns = f"id {'sentence' if single else 'sentence1 sentence2'} {label}"
-        for half, split in enumerate(("dev", "test")):
-            rows = make_rows(60, 1 if single else 2, LABELS[data], 1000 * (2 * number + half))
-            write_table(folder / f"{stem}-{split}.csv", columns, rows)
-    return load_gold(folder)
+gold = load_gold(*GOLD)  # the practice set's: 200 rows of SST, 100 of the others' pairs
 
 
 def file_of(labelled: Gold, values: Iterable, column: str = "") -> bytes:
@@ -498,7 +426,7 @@ def file_of(labelled: Gold, values: Iterable, column: str = "") -> bytes:
     return ("\n".join([f"id,{column or labelled.column}", *rows]) + "\n").encode()
 
 
-def score_of(gold, content: bytes, data="sst", split="dev"):
+def score_of(content: bytes, data="sst", split="dev"):
     """The score of one file of part 2."""
     name = f"predictions/{data}-{split}-output.csv"
     scores = score(Submission("a", 2, {name: content}), gold)
@@ -506,7 +434,7 @@ def score_of(gold, content: bytes, data="sst", split="dev"):
 
 
 @pytest.mark.parametrize("part", [1, 2])
-def test_the_names_are_those_that_prepare_submit_asks_for(part, tiny_data, gold):
+def test_the_names_are_those_that_prepare_submit_asks_for(part, tiny_data):
     asked = {p.path: p.split for p in prepare_submit.predictions_of(part, tiny_data)}
     assert {path: split for path, (_, split, *_) in predictions.FILES[part].items()} == asked
     required = {p.path for p in prepare_submit.predictions_of(part, tiny_data) if p.required}
@@ -515,30 +443,24 @@ def test_the_names_are_those_that_prepare_submit_asks_for(part, tiny_data, gold)
     assert all("is missing" in each.faults[0] for each in scores)
 
 
-def test_folders_without_labels_are_refused(tmp_path):
-    with pytest.raises(InputError, match="no labelled file"):
-        load_gold(tmp_path)
-    write_table(tmp_path / "sts-test.csv", "id sentence1 sentence2", make_rows(3, 2))
-    with pytest.raises(InputError, match="lacks the column similarity"):
-        load_gold(tmp_path)
-
-
-def test_without_labels_there_is_no_score_and_no_fault(gold):
-    content = file_of(gold["sst", "dev"], gold["sst", "dev"].labels)
-    result = score_of({("sts", "dev"): gold["sts", "dev"]}, content)
-    assert (result.value, result.faults) == (None, ())
+def test_without_labels_there_is_no_score_and_no_fault():
+    name, labelled = "predictions/sst-dev-output.csv", gold["sst", "dev"]
+    handed_in = Submission("a", 2, {name: file_of(labelled, labelled.labels)})
+    (result, *_) = score(handed_in, {("sts", "dev"): gold["sts", "dev"]})
+    assert (result.file, result.value, result.faults) == (name, None, ())
 
 
 @pytest.mark.parametrize("data", ["sst", "sts"])
-def test_metrics(gold, data):
+def test_metrics(data):
     labelled, chance = gold[data, "test"], np.random.default_rng(1)
     if data == "sst":
-        predicted = np.where(chance.random(60) < 0.5, labelled.labels, chance.integers(0, 5, 60))
+        others = chance.integers(0, 5, 200)
+        predicted = np.where(chance.random(200) < 0.5, labelled.labels, others)
         wanted = np.mean(predicted == labelled.labels)
     else:
-        predicted = labelled.labels + chance.normal(size=60)
+        predicted = labelled.labels + chance.normal(size=100)
         wanted = stats.pearsonr(labelled.labels, predicted).statistic
-    result = score_of(gold, file_of(labelled, predicted), data, "test")
+    result = score_of(file_of(labelled, predicted), data, "test")
     assert result.value == pytest.approx(wanted)
     assert result.metric == {"sst": "accuracy", "sts": "Pearson"}[data]
 
@@ -550,7 +472,7 @@ def test_the_scale_of_similarities_does_not_matter(scale):
     assert predictions.pearson(predicted * scale, labels) == pytest.approx(np.sign(scale) * wanted)
 
 
-def test_the_overall_score(gold):
+def test_the_overall_score():
     files = {}
     for data in ("sst", "para", "sts"):
         labelled = gold[data, "dev"]
@@ -562,17 +484,6 @@ def test_the_overall_score(gold):
     assert predictions.overall(halved, "dev") == pytest.approx(2.5 / 3)
 
 
-def test_older_spellings_are_read(gold):
-    labelled = gold["sst", "dev"]
-    pairs = zip(labelled.ids, labelled.labels, strict=True)
-    rows = [f"{key.upper()} , {label}.0 \r\n" for key, label in pairs]
-    content = "\ufeff" + "id \t Predicted_Sentiment \r\n" + "".join(reversed(rows))
-    assert score_of(gold, content.encode()).value == 1.0
-    labelled = gold["sts", "dev"]
-    content = file_of(labelled, labelled.labels, "Predicted_Similiary")
-    assert score_of(gold, content, "sts").value == pytest.approx(1.0)
-
-
 HEAD = b"id,Predicted_Sentiment\n"
 
 
@@ -580,30 +491,24 @@ HEAD = b"id,Predicted_Sentiment\n"
     ("content", "word"),
     [
         ("KEY,nan", "is not 'id,number'"),
-        ("KEY," + "9" * 9000, "is not 'id,number'"),
         ("KEY,5", "other than the classes 0 to 4: 1"),
-        ("KEY,1.5", "other than the classes 0 to 4: 1"),
-        ("", "without a prediction: 1"),
-        ("ffff,1", "without a prediction: 1"),
         ("OTHER,1", "occurs twice"),
         ("KEY,1\nffff,1", "does not have: 1, such as ffff"),
         ("\ud800,1", "not UTF-8"),
-        (b"", "header"),
-        (b"PK\x03\x04\xff\xfe", "not UTF-8"),
         (HEAD + b"9" * 10**6, "too long"),
-        (HEAD + b"\n" * 20_000, "too long"),
+        (HEAD + b"\n" * 40_000, "too long"),
         (b"id,Predicted_Similarity\n", "header"),
-        (HEAD, "without a prediction: 60"),
+        (HEAD, "without a prediction: 200"),
     ],
 )
-def test_faults_are_named_and_give_no_value(gold, content, word):
+def test_faults_are_named_and_give_no_value(content, word):
     """Of a right file with one row replaced, or of a whole file."""
     labelled = gold["sst", "dev"]
     if isinstance(content, str):
         lines = file_of(labelled, labelled.labels).decode().split("\n")
         lines[3] = content.replace("KEY", labelled.ids[2]).replace("OTHER", labelled.ids[5])
         content = "\n".join(lines).encode("utf-8", "surrogatepass")
-    result = score_of(gold, content)
+    result = score_of(content)
     assert (result.value, result.contents) == (None, "")
     assert word in result.faults[0]
     assert "predictions/sst-dev-output.csv" in result.faults[0]
@@ -612,26 +517,22 @@ def test_faults_are_named_and_give_no_value(gold, content, word):
 
 @settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=300), st.booleans())
-def test_no_bytes_crash_it(gold, content, with_header):
-    assert score_of(gold, HEAD * with_header + content).faults
+def test_no_bytes_crash_it(content, with_header):
+    assert score_of(HEAD * with_header + content).faults
 
 
 @settings(deadline=None, max_examples=20)
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=60, max_size=60))
-def test_no_finite_similarities_crash_it(gold, values):
-    result = score_of(gold, file_of(gold["sts", "dev"], map(repr, values)), "sts")
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=100, max_size=100))
+def test_no_finite_similarities_crash_it(values):
+    result = score_of(file_of(gold["sts", "dev"], map(repr, values)), "sts")
     assert -1 <= result.value <= 1
 
 
-def test_the_same_predictions_are_known_again(gold):
+def test_the_same_predictions_are_known_again():
     labelled = gold["sst", "dev"]
-    content = file_of(labelled, [3, 1] * 30)
+    content = file_of(labelled, [3, 1] * 100)
     head, *rows = content.decode().split("\n")
-    same = score_of(gold, content).contents
+    same = score_of(content).contents
     for text in ("\n".join([head, *rows[::-1]]), content.decode().replace(",3", " , 3.0")):
-        assert score_of(gold, text.encode()).contents == same
-    assert score_of(gold, file_of(labelled, [3, 1] * 29 + [1, 1])).contents != same
-    values, sts = [0.25 * (row % 7) for row in range(60)], gold["sts", "dev"]
-    scaled = [[3 * value - 1 for value in values], [1 - 2 * value for value in values]]
-    first, *others = (score_of(gold, file_of(sts, v), "sts") for v in (values, *scaled))
-    assert [each.contents == first.contents for each in others] == [True, False]
+        assert score_of(text.encode()).contents == same
+    assert score_of(file_of(labelled, [3, 1] * 99 + [1, 1])).contents != same

@@ -1,9 +1,7 @@
 """From zips to pages: grade.py and viva.py as staff run them, points, marks, pages."""
 
 import csv
-import fcntl
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -18,15 +16,16 @@ from pathlib import Path
 import pytest
 import torch
 from factories import ROOT
-from running import MODULES, as_process, assert_refused, needs_sandbox, one_line_error, succeeded
+from made import GOLD, needs_sandbox
+from running import MODULES, as_process, assert_refused, one_line_error, succeeded
 
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task
-from checks.part2.submission import FILES as PART_2_FILES
 from checks.quiz.questions import Question, numbers, subject_of
 from course import grade, settings, viva
-from course.grading import batch, cache, marks, points
-from course.grading.judging.submission import Judged
+from course.grading import batch, marks, points
+from course.grading.judging.predictions import FILES as FILES_OF_PREDICTIONS
+from course.grading.judging.predictions import load_gold
 from course.grading.pages import output, pages, sheets, tables
 from course.grading.sandbox import protocol
 from course.grading.sandbox.context import open_context
@@ -37,7 +36,6 @@ from course.grading.types import (
     RIGHT,
     STAFF_ERROR,
     WRONG,
-    Mark,
     Result,
     Row,
     Score,
@@ -45,44 +43,22 @@ from course.grading.types import (
     TaskResult,
     Verdict,
 )
-from datasets import load_data, load_pairs
-from prepare_submit import PART_1_FILES, ZIP_NAME
+from prepare_submit import ZIP_NAME
 
-GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")
 SETTINGS = settings.read_settings(ROOT)
 FILES = {n: (ROOT / n).read_text("utf-8") for n in ("bert.py", "optimizer.py", "classifier.py")}
 SCALE = " / math.sqrt(query.size(-1))"  # without it, attention has a known mistake
 
 
-def labels(stem: str, split: str) -> list[tuple]:
-    """The rows of a labelled file; the last cells are the label and the id."""
-    name = f"{stem}-{split}.csv"
-    path = next(folder / name for folder in GOLD if (folder / name).is_file())
-    if "ids-" in stem:
-        return load_data(path, "dev", 5)
-    return load_pairs(path, "dev", "is_duplicate" if stem == "quora" else "similarity")
-
-
-def sst_predictions(seed: int, right: float = 0.5) -> dict[str, str]:
-    """Part 1's files of predictions for SST: so many rows right, the others by chance."""
-    chance, files = random.Random(seed), {}
-    for path, (name, split, classes) in PART_1_FILES.items():
-        if name == "sst":
-            files[path] = "id,Predicted_Sentiment\n"
-            for *_, label, key in labels("ids-sst", split):
-                value = label if chance.random() < right else chance.randrange(classes)
-                files[path] += f"{key},{value}\n"
-    return files
-
-
-def part_2_predictions() -> dict[str, str]:
-    """Part 2's six files, all right."""
-    stems = {"sst": "ids-sst", "para": "quora", "sts": "sts"}
-    heads = {"sst": "Sentiment", "para": "Is_Paraphrase", "sts": "Similarity"}
-    files = {}
-    for path, (data, split, *_) in PART_2_FILES.items():
-        rows = "".join(f"{row[-1]},{row[-2]}\n" for row in labels(stems[data], split))
-        files[path] = f"id,Predicted_{heads[data]}\n{rows}"
+def predictions_of(part: int, right: float = 1.0) -> dict[str, str]:
+    """A part's files of predictions: this fraction of the labels, then zeros."""
+    gold, files = load_gold(*GOLD), {}
+    for path, (data, split, *_) in FILES_OF_PREDICTIONS[part].items():
+        labelled = gold[data, split]
+        pairs = enumerate(zip(labelled.ids, labelled.labels, strict=True))
+        kept = right * len(labelled.ids)
+        rows = [f"{key},{label if i < kept else 0}" for i, (key, label) in pairs]
+        files[path] = "\n".join([f"id,{labelled.column}", *rows]) + "\n"
     return files
 
 
@@ -120,9 +96,9 @@ def submissions(tmp_path_factory) -> Path:
     with open_context(1, "0") as context:
         stubs = {name: (context.stage / "handout" / name).read_text() for name in FILES}
     assert SCALE in FILES["bert.py"]
-    write_zip(folder, "1_right", FILES | sst_predictions(1))
+    write_zip(folder, "1_right", FILES | predictions_of(1))
     wrong = {"bert.py": FILES["bert.py"].replace(SCALE, "")}
-    write_zip(folder, "2_wrong", FILES | wrong | sst_predictions(2, right=0.4))
+    write_zip(folder, "2_wrong", FILES | wrong | predictions_of(1, right=0.4))
     write_zip(folder, "3_stubs", stubs)
     (folder / "4_damaged.zip").write_bytes(b"PK\3\4 no zip")
     return folder
@@ -163,27 +139,7 @@ def test_points_and_pages_of_a_batch(graded):
     page = (graded / "feedback" / "2_wrong.html").read_text()
     assert "The scores are not divided by √W" in page
     assert "one known mistake" in page
-    assert "What sanity_check.py prints" in page
     assert "The scores are not divided by √W. (1)" in (graded / "staff.html").read_text()
-
-
-@needs_sandbox
-def test_killed_and_resumed_it_writes_the_same_tables(graded, submissions, tmp_path):
-    out = new_out(tmp_path / "out")
-    process = begun(submissions, out)
-    deadline = time.monotonic() + 300
-    while not times(out) and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.kill()
-    process.communicate()
-    before = times(out)
-    assert 1 <= len(before) < 4
-    done = succeeded(as_process(*command(submissions, out, "-j", 3), folder=tmp_path, **MODULES))
-    assert done.out.count(" s)\n") == 4 - len(before)
-    assert {name: when for name, when in times(out).items() if name in before} == before
-    for name in ("grades.csv", "leaderboard.csv", "staff.html", "leaderboard.html"):
-        assert (out / name).read_bytes() == (graded / name).read_bytes(), name
 
 
 @needs_sandbox
@@ -208,16 +164,13 @@ def test_asked_to_end_it_leaves_nothing(submissions, tmp_path, monkeypatch):
 @needs_sandbox
 def test_part_2_is_scored_and_marked(tmp_path):
     code = (ROOT / "multitask_classifier.py").read_text("utf-8")
-    whole = FILES | {"multitask_classifier.py": code, "README.md": "report"} | part_2_predictions()
+    whole = FILES | {"multitask_classifier.py": code, "README.md": "report"} | predictions_of(2)
     write_zip(tmp_path / "zips", "1_a", whole)
-    given = tmp_path / "given.csv"
-    given.write_text("student,row,points,comment\n1_a,2.1,8.5,clear\n1_a,approach,,\n")
-    words = command(tmp_path / "zips", tmp_path / "out", "--part", 2, "-j", 1, "--marks", given)
+    words = command(tmp_path / "zips", tmp_path / "out", "--part", 2, "-j", 1)
     done = succeeded(as_process(*words, folder=tmp_path, **MODULES))
-    assert "9 rows have no mark yet" in done.out
+    assert "10 rows have no mark yet: fill in" in done.out
     row, best = rows_in(tmp_path / "out" / "grades.csv")["1_a"], SETTINGS["predictions"]["points"]
-    assert (row["2.1"], row["approach"], row["predictions"]) == ("8.5", "", str(best))
-    assert float(row["points"]) == 8.5 + best
+    assert (row["2.1"], row["predictions"], row["points"]) == ("", str(best), str(best))
     page = (tmp_path / "out" / "feedback" / "1_a.html").read_text()
     assert "Task 2.3" in page[page.index("What sanity_check.py prints") :]
     assert "AI-usage card" in (tmp_path / "out" / "staff.html").read_text()
@@ -263,10 +216,10 @@ def quick(monkeypatch, run_script_here):
         verdict = Verdict(
             "right" if is_right else "not started", {"values": RIGHT if is_right else WRONG}
         )
-        tasks = context.tasks if context.part != 2 else ()
-        return Judged({task.id: verdict for task in tasks}, (), "the checks' text")
+        return {task.id: verdict for task in context.tasks}
 
-    monkeypatch.setattr(batch, "grade_submission", judge)
+    monkeypatch.setattr(batch, "verdicts_on", judge)
+    monkeypatch.setattr(batch, "checks_text", lambda *given: "the checks' text")
     monkeypatch.setattr(batch, "require_safe_machine", lambda *given: None)
     monkeypatch.setattr(grade.canaries, "check", lambda context: None)
 
@@ -284,7 +237,8 @@ def test_one_again_and_what_regrades(quick, submissions, tmp_path, monkeypatch):
     succeeded(quick(folder, out))
     before = times(out)
     quick.right.add("3_stubs")
-    succeeded(quick(folder, out, "--only", "3_stubs"))
+    (out / "results" / "3_stubs.json").unlink()
+    succeeded(quick(folder, out))
     after = times(out)
     assert {name for name in after if after[name] != before[name]} == {"3_stubs"}
     points_of = {name: row["points"] for name, row in rows_in(out / "grades.csv").items()}
@@ -293,7 +247,7 @@ def test_one_again_and_what_regrades(quick, submissions, tmp_path, monkeypatch):
     succeeded(quick(folder, out))
     assert {name for name, when in times(out).items() if when != after[name]} == {"2_wrong"}
     before = times(out)
-    monkeypatch.setattr(cache, "grader_digest", lambda: "another")
+    monkeypatch.setattr(grade, "grader_digest", lambda: "another")
     succeeded(quick(folder, out))
     assert all(when != before[name] for name, when in times(out).items())
 
@@ -327,70 +281,66 @@ def test_an_error_of_ours_is_not_a_zero(quick, submissions, tmp_path, monkeypatc
     assert changed == {"1_right", "2_wrong"}
 
 
-def test_marks_are_kept_and_grade_nothing_again(quick, tmp_path):
+def test_marks_are_filled_in_and_grade_nothing_again(quick, tmp_path):
     write_zip(tmp_path / "zips", "1_a", {"multitask_classifier.py": "x = 1\n"})
-    out, given = tmp_path / "out", tmp_path / "given.csv"
-    arguments = (tmp_path / "zips", out, "--part", 2)
+    out = tmp_path / "out"
+    arguments, path = (tmp_path / "zips", out, "--part", 2), out / marks.NAME
     succeeded(quick(*arguments))
-    before, template = times(out), (out / marks.TEMPLATE).read_text().splitlines()
-    assert template[0] == "student,row,points,comment"
-    assert template[1] == "1_a,2.1,,"
-    given.write_text('student,row,points,comment\n1_a,2.1,7,"good, but long"\n1_a,analysis,0,\n')
-    succeeded(quick(*arguments, "--marks", given))
-    given.unlink()
+    before, (header, *lines) = times(out), path.read_text().splitlines()
+    assert (header, lines[0], len(lines)) == ("student,row,points,comment", "1_a,2.1,,", 10)
+    lines[0] = '1_a,2.1,7,"good, but long"'
+    lines.remove("1_a,analysis,,")
+    path.write_text("\ufeff" + "\r\n".join([header, "", *lines, "1_a,analysis,0,\r\n"]))
+    kept = path.read_bytes()
     succeeded(quick(*arguments))
+    assert path.read_bytes() == kept
     row = rows_in(out / "grades.csv")["1_a"]
     assert (row["points"], row["2.1"], row["analysis"], row["2.2"]) == ("7", "7", "0", "")
     assert "good, but long" in (out / "feedback" / "1_a.html").read_text()
-    assert "1_a,2.1,," not in (out / marks.TEMPLATE).read_text()
     assert times(out) == before
+    write_zip(tmp_path / "zips", "2_b", {"multitask_classifier.py": "x = 1\n"})
+    succeeded(quick(*arguments))
+    text = path.read_text()
+    assert '1_a,2.1,7.0,"good, but long"\n' in text
+    assert text.count("2_b,") == 10
+
+
+HEADER = "student,row,points,comment"
 
 
 @pytest.mark.parametrize(
     ("lines", "fact"),
     [
-        ("group,row,points,comment", "row 1 is not student,row,points,comment"),
-        ("", "row 1 is not student,row,points,comment"),
-        ("student,row,points,comment\n1_a,2.1,3", "row 2: 3 cells instead of 4"),
-        ("student,row,points,comment\n2_b,2.1,3,", "row 2: no submission is called '2_b'"),
-        ("student,row,points,comment\n\n1_a,1.1,3,", "row 3: '1.1' is not a row; write one of 2.1"),
-        ("student,row,points,comment\n1_a,2.1,11,", "'11' is not a number from 0 to 10"),
-        ("student,row,points,comment\n1_a,2.1,nan,", "'nan' is not a number"),
-        ("student,row,points,comment\n1_a,2.1,-1,", "'-1' is not a number from 0 to 10"),
-        ("student,row,points,comment\n1_a,2.1,x\x1b[31m,", "'x\\x1b[31m' is not a number"),
-        ("student,row,points,comment\n1_a,2.1,1,\n1_a,2.1,2,", "row 3: 1_a, 2.1 has two lines"),
-        ("student,row,points,comment\n1_a,2.1,1,\xff", "cannot be read"),
-        ('student,row,points,comment\n1_a,2.1,1,"a', "cannot be read"),
+        ("group,row,points,comment", f"row 1 is not {HEADER}"),
+        ("", "cannot be read"),
+        (f"{HEADER}\n1_a,2.1,3", "row 2 is '1_a,2.1,3'"),
+        (f"{HEADER}\n2_b,2.1,3,", "row 2 is '2_b,2.1,3,'"),
+        (f"{HEADER}\n\n1_a,1.1,3,", "row 3 is '1_a,1.1,3,'; write a submission's name, one of"),
+        (f"{HEADER}\n1_a,2.1,11,", "points from 0 to the row's most"),
+        (f"{HEADER}\n1_a,2.1,nan,", "row 2"),
+        (f"{HEADER}\n1_a,2.1,-1,", "row 2"),
+        (f"{HEADER}\n1_a,2.1,x\x1b[31m,", "'1_a,2.1,x\\x1b[31m,'"),
+        (f"{HEADER}\n1_a,2.1,1,\n1_a,2.1,2,", "row 3"),
+        (f"{HEADER}\n1_a,2.1,1,\xff", "cannot be read"),
+        (f'{HEADER}\n1_a,2.1,1,"a', "cannot be read"),
     ],
 )
 def test_a_fault_in_the_marks_is_one_line(tmp_path, lines, fact):
-    path = tmp_path / "given.csv"
+    path = tmp_path / marks.NAME
     path.write_bytes(lines.encode("latin-1"))
-    rows = points.marked_rows(2, SETTINGS)
     with one_line_error(str(path), fact):
-        marks.read_marks(tmp_path, path, ["1_a"], rows)
-    assert not (tmp_path / marks.KEPT).exists()
+        marks.read_marks(tmp_path, ["1_a"], points.marked_rows(2, SETTINGS))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "fact"),
-    [
-        (("--only", "nobody"), "--only nobody: no such submission"),
-        (("--marks", "x.csv"), "--marks is for part 2"),
-        (("--part", "2", "--marks", "no.csv"), "no.csv cannot be read"),
-    ],
-)
-def test_a_wrong_command_line_is_one_line(quick, submissions, tmp_path, arguments, fact):
-    assert_refused(quick(submissions, tmp_path / "out", *arguments), fact)
-
-
-def test_one_grading_at_a_time_and_one_part_in_a_folder(quick, submissions, tmp_path):
+def test_a_folder_holds_one_part(quick, submissions, tmp_path):
     out = new_out(tmp_path / "out", part=2)
     assert_refused(quick(submissions, out), "holds part 2; grade part 1 into another --out")
-    number = os.open(out, os.O_RDONLY)
-    fcntl.flock(number, fcntl.LOCK_EX)
-    assert_refused(quick(submissions, out), "another grading writes into")
-    os.close(number)
+
+
+def test_without_bubblewrap_nothing_is_graded(run_script_here, submissions, tmp_path, monkeypatch):
+    monkeypatch.setattr(batch.shutil, "which", lambda name: None)
+    done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", tmp_path / "out")
+    assert_refused(done, "bubblewrap is not installed: apt install bubblewrap")
 
 
 def test_secrets_that_could_be_read_are_refused(
@@ -407,29 +357,26 @@ def test_secrets_that_could_be_read_are_refused(
 ATTENTION = graded_task("1.1")  # 20 points
 KNOWN = Mistake("no_scale", "The scores are not divided.", "Look at equation 1.", "Vaswani, §3")
 OUTCOMES = {"values": WRONG} | dict.fromkeys(("gradients", "padding"), NOT_COUNTED)
-GRADING = {"whole_tasks": False, "shares": {"values": 0.5, "gradients": 0.25, "padding": 0.25}}
+SHARES = {"shares": {"values": 0.5, "gradients": 0.25, "padding": 0.25}}
 
 
 @pytest.mark.parametrize(
-    ("rows", "cost", "whole", "earned"),
+    ("rows", "cost", "earned"),
     [
-        (dict.fromkeys(OUTCOMES, RIGHT), None, False, 20),
-        (dict.fromkeys(OUTCOMES, RIGHT), None, True, 20),
-        (OUTCOMES, None, False, 0),
-        (OUTCOMES, 0.6, False, 8),
-        (OUTCOMES, 0.6, True, 0),
-        ({"values": RIGHT, "gradients": WRONG, "padding": RIGHT}, None, False, 15),
-        ({"values": RIGHT, "gradients": WRONG, "padding": RIGHT}, None, True, 0),
+        (dict.fromkeys(OUTCOMES, RIGHT), None, 20),
+        (OUTCOMES, None, 0),
+        (OUTCOMES, 0.6, 8),
+        ({"values": RIGHT, "gradients": WRONG, "padding": RIGHT}, None, 15),
     ],
 )
-def test_points_of_a_task(rows, cost, whole, earned):
+def test_points_of_a_task(rows, cost, earned):
     verdict = Verdict("wrong", rows, ("differs",), (KNOWN,), cost)
-    made = points.task_result(ATTENTION, verdict, {"grading": GRADING | {"whole_tasks": whole}})
+    made = points.task_result(ATTENTION, verdict, SHARES)
     assert made.points == pytest.approx(earned)
     assert sum(row.points for row in made.rows) == pytest.approx(earned)
     assert sum(row.of for row in made.rows) == pytest.approx(20)
     assert (made.messages, made.mistakes) == (("differs",), (KNOWN,))
-    if cost is None and not whole:
+    if cost is None:
         assert {row.what: row.outcome for row in made.rows} == rows
 
 
@@ -455,14 +402,14 @@ def scores(sst: float | None, para: float, sts: float) -> tuple[Score, ...]:
 def test_points_of_predictions_grow_from_none_to_full(values, earned):
     ends = SETTINGS | {"predictions": {"points": 10, "none": 0.5, "full": 0.7}}
     result = points.with_marks(Result("a", 2, GRADED, scores=scores(*values)), ends, {})
-    assert {mark.row: mark.points for mark in result.marks}["predictions"] == earned
+    assert {task.number: task.points for task in result.tasks}["predictions"] == earned
 
 
 def test_a_refused_submission_has_0_in_every_row_and_a_staff_error_no_row():
     for part, rows in ((1, 7), (2, 5 + len(SETTINGS["manual"]) + 1), (3, 3)):
         refused = points.with_marks(Result("a", part, REFUSED), SETTINGS, {})
-        assert len(tables.points_of(refused)) == rows
-        assert (refused.points, refused.unmarked) == (0, ())
+        assert {task.points for task in refused.tasks} == {0}
+        assert (len(refused.tasks), refused.unmarked) == (rows, [])
         assert refused.of >= 20
         failed = points.with_marks(Result("a", part, STAFF_ERROR), SETTINGS, {})
         assert tables.submission_row(failed)["points"] is None
@@ -472,10 +419,9 @@ def test_a_refused_submission_has_0_in_every_row_and_a_staff_error_no_row():
     ("old", "new", "fact"),
     [
         ("approach = 20", "approach = -1", "manual.approach is -1, not a number from 0 up"),
-        ("whole_tasks = false", 'whole_tasks = "no"', "neither true nor false"),
+        ("none = 0.5\n", "none = 0.9\n", "predictions.none is not below predictions.full"),
         ("[points]", '[points]\n"9.9" = 3', "gives points to 9.9, which is not a task"),
         ("full = 0.78\n", "", "has no predictions.full"),
-        ('visibility = "visible"', 'visibility = "often"', "visibility is 'often'; write"),
     ],
 )
 def test_a_fault_in_the_settings_is_one_line(tmp_path, old, new, fact):
@@ -533,10 +479,10 @@ class Shown(HTMLParser):
 
 
 def test_what_students_write_is_text_on_every_page(tmp_path):
-    more = {"notes": (HOSTILE,), "checks": HOSTILE, "calls": (HOSTILE,)}
+    more = {"notes": (HOSTILE,), "checks": HOSTILE, "named": (HOSTILE,)}
     more |= {"scores": (a_score("test", None, faults=(HOSTILE,)), a_score("dev"))}
-    more |= {"marks": (Mark("approach", 20, 5, HOSTILE),)}
-    hostile = a_result("1_a", a_task(text=HOSTILE), **more)
+    mark = TaskResult("approach", "approach", "marked", 5, 20, messages=[HOSTILE])
+    hostile = a_result("1_a", a_task(text=HOSTILE), mark, **more)
     refused = Result("2_b", 1, REFUSED, why=f"={HOSTILE}")
     files = written(tmp_path, hostile, points.with_marks(refused, SETTINGS, {}))
     assert {"feedback/1_a.html", "feedback/2_b.html", "staff.html", "grades.csv"} < {*files}
@@ -568,14 +514,15 @@ def test_no_cell_is_a_formula(value, cell):
 
 
 def test_feedback_says_what_is_wrong_and_why_rows_do_not_count():
-    marks = (Mark("approach", 20), Mark("analysis", 25, 12.5, "fine"))
-    text = Shown(pages.feedback(a_result("1_a", scores=(a_score("test"),), marks=marks))).text
+    given = [TaskResult("approach", "approach", "not marked", None, 20)]
+    given += [TaskResult("analysis", "analysis", "marked", 12.5, 25, messages=["fine"])]
+    text = Shown(pages.feedback(a_result("1_a", a_task(), *given))).text
     for words in (
         "20.5 of 45 points of the rows graded so far",
         "✗ values 0 of 10",
         "– padding not counted: values wrong",
         "The scores are not divided. Look at equation 1. Read Vaswani, §3.",
-        "approach: not marked yet",
+        "approach – of 20 Not marked yet. analysis 12.5 of 25 fine",
     ):
         assert words in " ".join(text.split()), words
 
@@ -596,7 +543,7 @@ def test_the_leaderboard_orders_by_test_then_dev_and_shares_ranks():
 
 
 def test_what_staff_should_look_at():
-    good = a_result("a", scores=(a_score("test", 0.5, contents="1"),), calls=("Task 1.1 ran x",))
+    good = a_result("a", scores=(a_score("test", 0.5, contents="1"),), named=("bert.py names x",))
     twin = a_result("b", scores=(a_score("test", 0.99, contents="1"),))
     bad = a_result("c", a_task("crashed"), notes=(f"{batch.NOT_HANDED_IN}: bert.py", "moved: x"))
     missing = (a_score("dev", None, faults=("fault 0",)),)
@@ -604,7 +551,7 @@ def test_what_staff_should_look_at():
         [good, twin, bad, replace(bad, student="d", scores=missing)], SETTINGS["look"]
     )
     file = "predictions/finetune-sst-test-out.csv"
-    assert found["a"] == ["Task 1.1 ran x", f"{file}: the same predictions as b"]
+    assert found["a"] == ["bert.py names x", f"{file}: the same predictions as b"]
     assert f"{file}: 0.990 is implausible, were test labels used?" in found["b"]
     assert found["c"] == ["not handed in: bert.py", "1.1 crashed"]
     assert found["d"] == [*found["c"], "fault 0"]

@@ -11,7 +11,6 @@ import pytest
 from factories import ROOT
 
 from course.handout import read_regions
-from course.parts import common_lines
 from course.regions import secret_lines, surviving
 
 pytestmark = pytest.mark.skipif(
@@ -66,7 +65,7 @@ def readings(text):
 
 def test_no_file_has_a_line_of_a_solution(site):
     _, regions, _ = read_regions(ROOT)
-    secret = secret_lines(regions, common_lines(ROOT))
+    secret = secret_lines(regions)
     assert len(secret) > 50
     shown = {
         (path.relative_to(site).as_posix(), secret[line], line)

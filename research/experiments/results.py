@@ -86,23 +86,12 @@ class Experiment:
         made_with = self.flags | ({"members": self.members} if self.kind == "ensemble" else {})
         return hashlib.sha256(json.dumps(made_with, sort_keys=True).encode()).hexdigest()[:8]
 
-    def fault(self) -> str:
-        """What is wrong with the TOML's values, or nothing."""
-        if self.kind not in SCRIPTS:
-            return f"kind {self.kind!r} is not one of {', '.join(SCRIPTS)}"
-        needed = "members" if self.kind == "ensemble" else "seeds"
-        if not getattr(self, needed):
-            return f"[run] has no {needed}, which a run of kind {self.kind} needs"
-        if not all(isinstance(flags, dict) for flags in self.variants.values()):
-            return "a variant is a table of flags, [variants.NAME]"
-        return ""
-
 
 def read_experiment(path: str | Path) -> Experiment:
     """Read and check a TOML.
 
     Raises:
-        InputError: the file is missing or not a TOML, or a key is unknown or missing.
+        InputError: the file is missing or not a TOML, or a key is unknown.
     """
     path = Path(path)
     try:
@@ -112,8 +101,8 @@ def read_experiment(path: str | Path) -> Experiment:
         raise InputError(f"{path} is not a TOML ({error})") from None
     except TypeError as error:  # a key that is not a field, or no name
         raise InputError(f"{path}: {error}; see research/experiments/README.md") from None
-    if fault := experiment.fault():
-        raise InputError(f"{path}: {fault}")
+    if experiment.kind not in SCRIPTS:
+        raise InputError(f"{path}: kind {experiment.kind!r} is not one of {', '.join(SCRIPTS)}")
     return experiment
 
 

@@ -51,7 +51,6 @@ def run_one(experiment: Experiment, seed: int | None, has_line: bool) -> None:
     """Run a command, and append its result if it has no line yet."""
     name = run_name(experiment.name, seed)
     folder = results.RUNS / name
-    check_earlier_runs(experiment, seed)
     command = results.command_of(experiment, seed, folder)
     if experiment.kind in OF_TASKS:
         results.dev_files(experiment.flags)  # a missing file must show now, not after an hour
@@ -69,20 +68,6 @@ def run_one(experiment: Experiment, seed: int | None, has_line: bool) -> None:
         results.append_line(results.RESULTS, result)
     if stop_asked:
         raise InputError(f"stopped after {name}; the same command resumes")
-
-
-def check_earlier_runs(experiment: Experiment, seed: int | None) -> None:
-    """Raise InputError if the run begins with files of an earlier run that are not there."""
-    made = {"corpus"} if experiment.kind == "pretrain" else set()  # by the run, if it is not there
-    values = [str(value) for flag, value in experiment.flags.items() if flag not in made]
-    paths = [Path(results.expanded(value, seed)) for value in values if value.startswith("$RUNS/")]
-    paths += [results.RUNS / member / "model.pt" for member in experiment.members]
-    if missing := [str(path) for path in paths if not path.exists()]:
-        name = run_name(experiment.name, seed)
-        raise InputError(
-            f"{name} reads {', '.join(missing)}, which is not there; research/experiments/README.md"
-            " says what makes it (a run that has its line already wants --again)"
-        )
 
 
 def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:

@@ -108,12 +108,11 @@ def test_the_spread_over_examples_is_kept(place, run_script_here):
     assert "note: no predictions of base-0, base-1, better-0, better-1; run.py" in done.err
 
 
-def test_what_cannot_be_reported(place, run_script_here, monkeypatch):
+def test_runs_on_other_data_are_not_compared(place, run_script_here, monkeypatch):
     fill(place, {"base": ((0, 5), (1, 5)), "other": ((0, 6), (1, 6))})
-    assert_refused(run_script_here(report, "base", "nothing"), "no results of nothing in", code=1)
     monkeypatch.setenv("MINBERT_DATA", str(ROOT / "data" / "practice"))
     done = run_script_here(report, "base", "other")
-    assert_refused(done, "other-0 was measured on another sst dev file than", code=1)
+    assert_refused(done, "other-0 was measured on another sst dev file than")
 
 
 def test_scripts_of_one_task_have_intervals_over_seeds(place, run_script_here):

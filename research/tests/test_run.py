@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import shutil
 import signal
 import sys
 import time
@@ -45,25 +44,21 @@ def test_runs_already_done_are_skipped_or_made_again(place, run_script_here):
     succeeded(run_script_here(run, toml))
     assert [result["seed"] for result in results.load_results()] == [1, 0]
     assert len(calls(place)) == 2
-    shutil.rmtree(place / "runs")
-    later = write_toml(place, "later", 'model = "$RUNS/plain-0"', seeds="[0]")
-    facts = (f"later-0 reads {place / 'runs' / 'plain-0'}, which is not there", "--again")
-    assert_refused(run_script_here(run, later), *facts, code=1)
     succeeded(run_script_here(run, toml, "--again"))
-    succeeded(run_script_here(run, later))
-    assert len(results.load_results()) == 3
+    assert len(calls(place)) == 4
+    assert len(results.load_results()) == 2
     message = "plain-0 is in results.jsonl with other flags"
-    assert_refused(run_script_here(run, write_toml(place, "plain", "lr = 0.2")), message, code=1)
+    assert_refused(run_script_here(run, write_toml(place, "plain", "lr = 0.2")), message)
 
 
 def test_a_run_that_fails_is_not_recorded_and_is_resumed(place, run_script_here, monkeypatch):
     toml = write_toml(place, "bad", "lr = 13.0")
-    assert_refused(run_script_here(run, toml), "bad-0 ended with status 1", code=1)
+    assert_refused(run_script_here(run, toml), "bad-0 ended with status 1")
     run_script_here(run, toml)
     assert calls(place)[1].endswith(" --resume")
     monkeypatch.setenv("MINBERT_DATA", str(ROOT / "data" / "practice"))
     toml = write_toml(place, "plain")
-    assert_refused(run_script_here(run, toml), "sst-dev-output.csv has other ids than", code=1)
+    assert_refused(run_script_here(run, toml), "sst-dev-output.csv has other ids than")
     assert results.load_results() == []
 
 
@@ -84,22 +79,6 @@ def test_variants_and_models(place, run_script_here):
         *("--teachers", "a.pt", "b.pt", "--model", str(place / "runs" / "long-0" / "pieces-50")),
         *("--fast", "--seed", "2", "--out", "out"),
     ]
-    refused = run_script_here(run, path, "--only", "fast")
-    assert_refused(refused, "--only fast: there are labels-pieces-0, labels-pieces-50")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[run\n", "is not a TOML"),
-        ('[run]\nname = "a"\nkind = "x"\n', "kind 'x' is not one of"),
-        ('[run]\nname = "a"\nseeds = [1]\n[flag]\n', "unexpected keyword argument 'flag'"),
-    ],
-)
-def test_a_faulty_toml(tmp_path, text, message):
-    (tmp_path / "a.toml").write_text(text)
-    with pytest.raises(InputError, match=message):
-        results.read_experiment(tmp_path / "a.toml")
 
 
 @pytest.mark.parametrize("path", TOMLS, ids=lambda path: path.stem)

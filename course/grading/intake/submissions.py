@@ -28,9 +28,8 @@ MODULE = re.compile(r"(?:[a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
 OURS = {Path(name).stem.lower() for name in (*GIVEN, *WANTED[2], "data", "course")}
 JUNK = ("__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini")
 MB = 1 << 20
-# Bytes of a file that is read, by its suffix; of all of them; of all Python files
-LIMITS = {"zip": 20 * MB, "py": MB, **dict.fromkeys(("csv", "md", "sh", "pdf"), 8 * MB)}
-TOTAL, SOURCES = 64 * MB, MB
+READ = (".zip", ".py", ".csv", ".md", ".sh", ".pdf")  # endings of the files that are read
+FILE, TOTAL, SOURCES = 20 * MB, 64 * MB, MB  # most bytes of a file, of all, of all Python files
 # zipfile limits what it unpacks at a time for these only: 45 bytes of bzip2 can be 45 MB
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # Names as Canvas and Moodle make them, and as prepare_submit.py and those who copy a zip do
@@ -39,7 +38,7 @@ CANVAS = re.compile(r"(?=[^_]*[^\W\d_])([^_]+_)(?:LATE_)?(\d+)_(\d{3,18})_.+")
 MOODLE = re.compile(r"(.+_)(\d+)_assignsubmission_file_().*")
 TEXT = "_assignsubmission_onlinetext_"  # Moodle's folder of what was written into its page
 PREPARED = re.compile(rf"(.+?)(?:_part[123])*_{ZIP_NAME.removesuffix('.zip')}.*")
-File = tuple[str, bytes | None]  # None: it is not asked for, or cannot be taken
+File = tuple[str, bytes | None]  # None: it is not asked for, or too long
 
 
 class Refused(Exception):
@@ -74,7 +73,7 @@ def find(folder: str | Path, ours: Iterable[Path] = ()) -> list[Found]:
     """Each owner's newest submission in a folder but ``ours``; InputError where there is none."""
     folder = Path(folder)
     staffs, owners = {path.resolve() for path in ours}, defaultdict(list)
-    for path in folder.iterdir() if folder.is_dir() else [folder] * folder.is_file():
+    for path in folder.iterdir() if folder.is_dir() else ():
         is_one = (path.is_dir() or ARCHIVE.search(path.name)) and plain_name(path.name)
         if is_one and TEXT not in path.name and path.resolve() not in staffs:
             owner, number = _owner(path.name)
@@ -91,7 +90,7 @@ def find(folder: str | Path, ours: Iterable[Path] = ()) -> list[Found]:
 
 
 def take(student: str, path: str | Path, part: int) -> Submission:
-    """What a part asks for of a zip or a folder; InputError where this machine cannot read it."""
+    """What a part asks for of a zip or a folder; OSError where this machine cannot read it."""
     taken, left, refused = {}, "", ""
     try:
         files = read_files(Path(path))
@@ -102,8 +101,6 @@ def take(student: str, path: str | Path, part: int) -> Submission:
         taken, left = choose(files, part)
     except Refused as error:
         refused = f"{error}; hand in the zip that prepare_submit.py writes"
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
     notes = (f"left out: {left}",) if left else ()
     digest = hashlib.sha256(repr((sorted(taken.items()), notes, refused)).encode()).hexdigest()
     return Submission(student, part, taken, notes, refused, digest)
@@ -127,8 +124,8 @@ def read_files(path: Path) -> list[File]:
         os.listdir(path)  # an OSError where that is not allowed
         inside = (item for item in path.rglob("*") if item.is_file() and not item.is_symlink())
         return _read((str(item.relative_to(path)), partial(item.open, "rb")) for item in inside)
-    if not path.is_file() or path.stat().st_size > LIMITS["zip"]:
-        raise Refused(f"not a regular file, or more than {LIMITS['zip'] // MB} MB")
+    if not path.is_file() or path.stat().st_size > FILE:
+        raise Refused(f"not a regular file, or more than {FILE // MB} MB")
     return read_zip(path.read_bytes())
 
 
@@ -150,16 +147,17 @@ def read_zip(content: bytes) -> list[File]:
 
 def _read(members: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> list[File]:
     files, total = [], 0
-    for name, opener in ((plain_name(name), opener) for name, opener in members):
-        content, most = None, LIMITS.get(base_of(name).rpartition(".")[2], 0)
-        if most:
+    for member, opener in members:
+        name, content = plain_name(member), b""
+        if is_read := base_of(name).endswith(READ):
             with opener() as file:
-                content = file.read(most + 1)
-            total += len(content)
+                content = file.read(FILE + 1)
+        total += len(content)
         if total > TOTAL:
             raise Refused(f"more than {TOTAL // MB} MB unpacked")
-        files.append((name, content if content is None or len(content) <= most else None))
-    return [file for file in files if file[0]]
+        if name:
+            files.append((name, content if is_read and len(content) <= FILE else None))
+    return files
 
 
 def choose(files: list[File], part: int) -> tuple[dict[str, bytes], str]:

@@ -7,60 +7,55 @@ would pay for it: then grading does not begin.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from checks.findings import ROOT
-from course.grading.judging.submission import grade_submission
+from checks.graded_tasks import graded_task
+from course.grading.judging.submission import checks_text, verdicts_on
 from course.grading.sandbox.context import GradingContext
 from course.grading.types import Submission
 from training.files.errors import InputError
 
 MISTAKES = {  # by part: the task, the known mistake, and the change to our solution that makes it
-    1: ("bert.attention", "no_scale", " / math.sqrt(query.size(-1))", ""),
-    3: ("modern.rotary", "positions_from_one", "torch.arange(length,", "1 + torch.arange(length,"),
+    1: ("bert.attention", "no_scale", b" / math.sqrt(query.size(-1))", b""),
+    3: (
+        "modern.rotary",
+        "positions_from_one",
+        b"torch.arange(length,",
+        b"1 + torch.arange(length,",
+    ),
 }
 STUBS = "not started"  # what the checks say about part 2's stubs
 
 
 def check(context: GradingContext) -> None:
     """Grade both; InputError where something else comes out than has to."""
-    faults = [found for one in submissions(context) if (found := fault(context, *one))]
-    if faults:
-        raise InputError(f"grading does not begin: in this sandbox {'; '.join(faults)}")
-
-
-def submissions(context: GradingContext) -> list[tuple[Submission, str]]:
-    """Our solution, and the same with a known mistake in it, which is named; of part 2 stubs."""
-    if context.part == 2:
-        return [(Submission("canary", 2), "")]
-    names = {entry.file for entry in context.tasks}
-    right = {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
-    task_id, mistake, old, new = MISTAKES[context.part]
-    file = next(entry.file for entry in context.tasks if entry.id == task_id)
-    wrong = right | {file: right[file].replace(old, new)}
-    both = [{name: text.encode() for name, text in files.items()} for files in (right, wrong)]
-    solution, mistaken = (Submission("canary", context.part, files) for files in both)
-    return [(solution, ""), (mistaken, mistake)]
-
-
-def fault(context: GradingContext, submission: Submission, mistake: str) -> str:
-    """What is wrong with how a submission is graded; "": nothing.
-
-    Args:
-        mistake: the known one in it; "": all is right.
-    """
     try:
-        judged = grade_submission(context, submission)
+        fault = next(faults(context), "")
     except Exception as error:  # whatever it is, each submission would meet it
-        return f"the grader fails with {str(error)[:500] or type(error).__name__}"
-    if context.part == 2:
-        return "" if STUBS in judged.checks else "the checks of part 2 do not run"
-    wrong = {task_id: v for task_id, v in judged.verdicts.items() if v.status != "right"}
-    if mistake:
-        task_id = MISTAKES[context.part][0]
-        named = {key for key, v in wrong.items() if v.cost and v.mistakes[0].name == mistake}
-        found = named == {task_id} == wrong.keys()
-        return "" if found else f"the known mistake {mistake} is not found in {task_id}"
-    for entry in context.tasks:
-        if entry.id in wrong:
-            why = " ".join(wrong[entry.id].messages[:1])[:500]
-            return f"our own solution is {wrong[entry.id].status} in {entry.title} ({why})"
-    return ""
+        fault = f"the grader fails with {str(error)[:500] or type(error).__name__}"
+    if fault:
+        raise InputError(f"grading does not begin: in this sandbox {fault}")
+
+
+def faults(context: GradingContext) -> Iterator[str]:
+    """What is wrong with how they are graded; of part 2, the checks have to run on its stubs."""
+    part = context.part
+    if part == 2:
+        if STUBS not in checks_text(context, Submission("canary", part)):
+            yield "the checks of part 2 do not run"
+        return
+    files = {entry.file: (ROOT / entry.file).read_bytes() for entry in context.tasks}
+    for task_id, verdict in verdicts_on(context, Submission("canary", part, files)).items():
+        if verdict.status != "right":
+            why = " ".join(verdict.messages[:1])[:500]
+            title = graded_task(task_id).title
+            yield f"our own solution is {verdict.status} in {title} ({why})"
+    wrong_task, mistake, old, new = MISTAKES[part]
+    file = graded_task(wrong_task).file
+    files[file] = files[file].replace(old, new)
+    verdicts = verdicts_on(context, Submission("canary", part, files))
+    wrong = [task_id for task_id, verdict in verdicts.items() if verdict.status != "right"]
+    named = [each.name for each in verdicts[wrong_task].mistakes if verdicts[wrong_task].cost]
+    if (wrong, named) != ([wrong_task], [mistake]):
+        yield f"the known mistake {mistake} is not found in {wrong_task}"

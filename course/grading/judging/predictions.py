@@ -98,12 +98,9 @@ def score_file(result: Score, content: bytes, gold: Gold) -> Score:
         predicted = read(result.file, content, gold)
     except InputError as error:
         return replace(result, faults=(str(error)[:1000],))
-    if gold.classes:
-        value, same = float(np.mean(predicted == gold.labels)), predicted
-    else:  # of similarities their order alone: Pearson's correlation does not know any scale
-        value, same = pearson(predicted, gold.labels), np.unique(predicted, return_inverse=True)[1]
-    digest = hashlib.sha256(same.astype(float).tobytes()).hexdigest()
-    return replace(result, value=value, contents=digest)
+    value = np.mean(predicted == gold.labels) if gold.classes else pearson(predicted, gold.labels)
+    digest = hashlib.sha256(predicted.tobytes()).hexdigest()
+    return replace(result, value=float(value), contents=digest)
 
 
 def read(path: str, content: bytes, gold: Gold) -> np.ndarray:
@@ -117,17 +114,15 @@ def read(path: str, content: bytes, gold: Gold) -> np.ndarray:
     predicted = parse_predictions(text, gold.column, path)
     if faults := mismatches(predicted, gold.ids, gold.file, gold.classes, path):
         raise InputError("; ".join(faults))
-    return np.array([predicted[key] for key in gold.ids])
+    return np.array([predicted[key] for key in gold.ids], dtype=float)
 
 
 def pearson(predicted: np.ndarray, labels: np.ndarray) -> float:
     """Pearson's correlation, of numbers of any finite size; 0 where one side does not vary."""
-    largest = np.abs(predicted).max()
-    if np.ptp(predicted / (largest or 1)) == 0 or np.ptp(labels) == 0:
-        return 0.0
+    scaled = predicted / (np.abs(predicted).max() or 1)
     with np.errstate(all="ignore"):
-        value = float(np.corrcoef(predicted / largest, labels)[0, 1])
-    return value if np.isfinite(value) else 0.0
+        value = np.corrcoef(scaled, labels)[0, 1]
+    return float(np.nan_to_num(value))
 
 
 def overall(scores: Iterable[Score], split: str) -> float | None:

@@ -1,80 +1,95 @@
-"""Judge one submission: its tasks, what of torch its code ran, what the students' checks print."""
+"""Judge one submission: the sandbox runs functions on inputs, numbers are compared with ours here.
+
+Part 2 is judged by people, who see what its checks print.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from checks.graded_tasks import GradedTask
-from course.grading.judging import part1
+from checks.inputs import is_given
+from checks.references import load_references
+from course.grading.judging import adamw, hidden, judge
+from course.grading.judging.hidden import SOLVED
+from course.grading.judging.judge import HIDDEN, INIT, OPTIMIZER, PUBLIC
 from course.grading.sandbox import protocol
 from course.grading.sandbox.context import GradingContext
 from course.grading.sandbox.protocol import Reply
-from course.grading.sandbox.runs import RECORDED
+from course.grading.sandbox.runs import DTYPES
 from course.grading.types import STATUSES, Submission, Verdict
+from prepare_submit import CODE
 
-SAYS_MORE = ("wrong", "waits", "crashed")  # statuses of tasks whose checks are run
+ONE_AT_A_TIME = threading.Lock()  # torch's default type is one for all threads
 LOOP = "loop"  # of part 2, a job of the students' checks
-UNDER_CAUSE = "  waits "  # what the checks print of a task after the cause, which is in its file
 
 
-@dataclass(frozen=True)
-class Judged:
-    """All that is found out about a submission's code."""
-
-    verdicts: Mapping[str, Verdict]  # by the task's id; of part 2 there are none
-    calls: tuple[str, ...] = ()  # of torch's own attention, layers, optimizers: for staff
-    checks: str = ""  # what the students' own sanity_check.py prints of what is not right
-
-
-def grade_submission(context: GradingContext, submission: Submission) -> Judged:
-    """Run a submission's code in the sandbox, and judge it."""
-    if context.part == 2:  # people judge the code, the scores of its predictions count
-        file = context.tasks[0].file
-        files = dict.fromkeys([*(entry.id for entry in context.tasks), LOOP], file)
-        return Judged({}, checks=checks_text(context, submission, files))
-    verdicts, replies = part1.grade(context, submission)
-    more = [entry for entry in context.tasks if verdicts[entry.id].status in SAYS_MORE]
-    files = {entry.id: entry.file for entry in more}
-    calls = tuple(calls_in(context.tasks, replies))
-    return Judged(verdicts, calls, checks_text(context, submission, files))
+def checks_text(context: GradingContext, submission: Submission) -> str:
+    """What the students' own sanity_check.py prints of part 2, of which anything may be true."""
+    file, sources = context.tasks[0].file, submission.sources()
+    names = [*(entry.id for entry in context.tasks), LOOP]
+    jobs = [protocol.job(n, "checks", {"name": n, "file": file}, sources) for n in names]
+    lines: list[str] = []
+    for reply in protocol.ask(context, jobs, {}).values():
+        text = reply.outputs.get("text")
+        if not isinstance(text, str):
+            text = f"  {STATUSES.get(reply.status, STATUSES['invalid answer'])}\n"
+        lines += text.splitlines(keepends=True)
+    return "".join(dict.fromkeys(lines))  # a cause that several share is said once
 
 
-def calls_in(tasks: Iterable[GradedTask], replies: Mapping[str, Reply]) -> Iterator[str]:
-    """A sentence for each task that ran something of torch's own that it asks students to write."""
-    for entry in tasks:
-        counts = replies[entry.id].outputs.get("calls") if entry.id in replies else None
-        readable = isinstance(counts, Tensor) and counts.shape == (len(RECORDED),)
-        for kind, count in zip(RECORDED, counts.tolist() if readable else (), strict=False):
-            if count:
-                yield f"Task {entry.number} ran torch's own {kind}"
+def public_inputs() -> dict[str, Tensor]:
+    """Of the references, what a student's function is run on, without the right results."""
+    return {name: tensor for name, tensor in load_references().items() if is_given(name)}
 
 
-def checks_text(context: GradingContext, submission: Submission, files: Mapping[str, str]) -> str:
-    """What sanity_check.py prints about some jobs; a cause that several share is said once.
-
-    Args:
-        files: of each job the file that it is about.
-    """
-    jobs = [
-        protocol.job(f"checks {name}", "checks", {"name": name, "file": file}, submission.sources())
-        for name, file in files.items()
-    ]
-    replies = protocol.ask(context, jobs, {}) if jobs else {}
-    texts, causes = [], set()
-    for job in jobs:
-        cause, waits, task = text_in(replies[job["name"]]).rpartition(UNDER_CAUSE)
-        texts.append(("" if waits and cause in causes else cause) + waits + task)
-        causes.add(cause)
-    return "".join(texts)
+def job_for(entry: GradedTask, submission: Submission, optimizer_seed: int) -> protocol.Job:
+    """What the sandbox has to run for a task whose file was handed in."""
+    # it may import the student's own modules; all else is ours
+    files = submission.sources(CODE) | {entry.file: submission.files[entry.file].decode()}
+    if entry.id == OPTIMIZER:
+        return protocol.job(entry.id, "optimizer", {"seed": optimizer_seed}, files)
+    runs = list(runs_for(entry))
+    return protocol.job(entry.id, "part_1", {"task_id": entry.id, "runs": runs}, files)
 
 
-def text_in(reply: Reply) -> str:
-    """The text that came back, of which anything may be true."""
-    content = reply.outputs.get("text")
-    if isinstance(content, Tensor) and content.dtype == torch.uint8 and content.dim() == 1:
-        return bytes(content.numpy()).decode(errors="replace")
-    return f"  {STATUSES.get(reply.status, STATUSES['invalid answer'])}\n"
+def runs_for(entry: GradedTask) -> Iterator[list]:
+    """The runs of a task, see runs.part_1: on hidden inputs, and on the published ones."""
+    for name, task_id in hidden.runs_of(entry).items():
+        for dtype in DTYPES:
+            yield [f"{name} {dtype}", HIDDEN, dtype, task_id, name == SOLVED]
+        yield [f"{PUBLIC} {name}", PUBLIC, "float64", task_id, name == SOLVED]
+
+
+def verdicts_on(context: GradingContext, submission: Submission) -> dict[str, Verdict]:
+    """The verdict on each task by its id."""
+    whose = (submission.student, submission.sha256)
+    seed = context.seed(*whose)
+    optimizer_seed = context.seed(*whose, "optimizer")  # the sandbox knows this one
+    entries = [entry for entry in context.tasks if entry.file in submission.files]
+    ids = {entry.id for entry in entries}
+    made, expected, tensors = None, {}, {}
+    with ONE_AT_A_TIME:
+        if OPTIMIZER in ids:
+            expected = hidden.trajectories(optimizer_seed)
+        if ids - {OPTIMIZER}:
+            made = hidden.make(seed, context.part)
+            tensors = {f"{PUBLIC}/{k}": t for k, t in public_inputs().items()}
+            tensors |= {f"{HIDDEN}/{k}": t for k, t in made.inputs.items()}
+    jobs = [job_for(entry, submission, optimizer_seed) for entry in entries]
+    replies = protocol.ask(context, jobs, tensors)
+    verdicts: dict[str, Verdict] = {}
+    for entry in context.tasks:
+        reply = replies.get(entry.id, Reply("missing"))
+        if reply.status != "ran":
+            verdicts[entry.id] = judge.without_results(entry, reply.status)
+        elif entry.id == OPTIMIZER:
+            verdict = adamw.judge_optimizer(entry, reply.outputs, expected, optimizer_seed)
+            verdicts[entry.id] = verdict
+        else:
+            init_is_right = INIT not in verdicts or verdicts[INIT].status == "right"
+            verdicts[entry.id] = judge.judge_part_1(entry, reply.outputs, made, init_is_right)
+    return verdicts

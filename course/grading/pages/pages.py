@@ -9,8 +9,8 @@ from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS
 from course.grading.pages.output import body, cell, page, write_csv
-from course.grading.pages.tables import SCORES, standings, submission_row, task_rows, to_look_at
-from course.grading.types import STATUSES, WRONG, Mark, Result, Score, TaskResult
+from course.grading.pages.tables import LEADING, standings, submission_row, task_rows, to_look_at
+from course.grading.types import STATUSES, WRONG, Result, Score, TaskResult
 from training.files.writing import write_whole
 
 KNOWN = {task.number: task for task in GRADED_TASKS}
@@ -30,8 +30,8 @@ def write_all(out: Path, results: Sequence[Result], settings: Mapping[str, Any])
     for result in results:
         write_whole(out / "feedback" / f"{result.student}.html", feedback(result))
     part, course = results[0].part, settings["course"]["name"]
-    if part in SCORES:
-        board, lead = standings(results, part), f"Ordered by {SCORES[part][0]}, on test. {ABOUT}"
+    if part in LEADING:
+        board, lead = standings(results, part), f"Ordered by {LEADING[part]}, on test. {ABOUT}"
         write_csv(out / "leaderboard.csv", board)
         title, tables = f"{course}: leaderboard, part {part}", {"Scores": board}
         html = page("tables.html", title, lead, tables=tables, links=False)
@@ -52,7 +52,6 @@ def write_all(out: Path, results: Sequence[Result], settings: Mapping[str, Any])
 def feedback(result: Result, whole: bool = True) -> str:
     """The page that one student gets to read, or without ``whole`` its text for another page."""
     lists = {
-        "Points by people and for predictions": [mark_line(mark) for mark in result.marks],
         "Predictions": [score_line(score) for score in result.scores],
         "What we noticed in your files": result.notes,
     }
@@ -60,12 +59,6 @@ def feedback(result: Result, whole: bool = True) -> str:
     if not whole:
         return body("feedback.html", **more)
     return page("feedback.html", f"{result.student}, part {result.part}", **more)
-
-
-def mark_line(mark: Mark) -> str:
-    """A row of points that people give, or predictions earn."""
-    points = "not marked yet" if mark.points is None else f"{cell(mark.points)} of {cell(mark.of)}"
-    return f"{KNOWN[mark.row].title if mark.row in KNOWN else mark.row}: {points} {mark.comment}"
 
 
 def score_line(score: Score) -> str:

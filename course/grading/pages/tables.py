@@ -10,49 +10,32 @@ from course.grading.batch import NOT_HANDED_IN
 from course.grading.judging.predictions import overall
 from course.grading.types import GRADED, Result
 
-# Scores by part; the first one makes the order, on test before dev
-SCORES = {
-    1: ("finetune-sst", "pretrain-sst", "finetune-cfimdb", "pretrain-cfimdb"),
-    2: ("overall", "sst", "para", "sts"),
-}
-
-
-def keys_of(part: int) -> list[str]:
-    """The names of a part's scores with their splits, as overall-test, in the tables' order."""
-    return [f"{name}-{split}" for name in SCORES.get(part, ()) for split in ("test", "dev")]
+LEADING = {1: "finetune-sst", 2: "overall"}  # by part: the score that makes the order
 
 
 def scores_of(result: Result) -> dict[str, float]:
-    """A result's scores by the names of ``keys_of``; those that there are."""
-    values = {score.key: score.value for score in result.scores}
-    if result.part == 2:
-        values |= {f"overall-{split}": overall(result.scores, split) for split in ("test", "dev")}
-    return {key: values[key] for key in keys_of(result.part) if values.get(key) is not None}
+    """A result's scores by name and split, such as overall-test; the one that leads comes first."""
+    leading = LEADING.get(result.part, "")
+    values = {f"{leading}-{split}": overall(result.scores, split) for split in ("test", "dev")}
+    values |= {score.key: score.value for score in result.scores}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def standings(results: Iterable[Result], part: int) -> list[dict[str, Any]]:
     """A row for each group that has a score, the best first; equal scores share a rank."""
     scored = {r.student: scores for r in results if (scores := scores_of(r))}
-    keys = keys_of(part)
-    shown = [key for key in keys if any(key in scores for scores in scored.values())]
-    place = {s: [-round(of.get(key, -2), 3) for key in keys[:2]] for s, of in scored.items()}
+    keys = [f"{LEADING[part]}-{split}" for split in ("test", "dev")]
+    place = {s: [-round(of.get(key, -2), 3) for key in keys] for s, of in scored.items()}
     order = sorted(place.values())
     return [
-        {"rank": order.index(place[s]) + 1, "student": s}
-        | {key: scored[s].get(key) for key in shown}
+        {"rank": order.index(place[s]) + 1, "student": s, **scored[s]}
         for s in sorted(scored, key=lambda s: (place[s], s))
     ]
 
 
-def points_of(result: Result) -> dict[str, tuple[float | None, float]]:
-    """A result's points by row, and the most that the row can have: tasks by number, then marks."""
-    tasks = {task.number: (task.points, task.of) for task in result.tasks}
-    return tasks | {mark.row: (mark.points, mark.of) for mark in result.marks}
-
-
 def submission_row(result: Result) -> dict[str, Any]:
     """A line of grades.csv; whom the grader failed has no points."""
-    points, scores = points_of(result), scores_of(result)
+    points, scores = {task.number: task.points for task in result.tasks}, scores_of(result)
     return {
         "student": result.student,
         "part": result.part,
@@ -62,23 +45,25 @@ def submission_row(result: Result) -> dict[str, Any]:
         "unmarked": ", ".join(result.unmarked) or None,
         "why": result.why.strip().rpartition("\n")[2] or None,
         "sha256": result.sha256,
-        **{row: given for row, (given, _) in points.items()},
+        **points,
         **{key: value for key, value in scores.items() if key.endswith("-test")},
     }
 
 
 def task_rows(results: Sequence[Result]) -> Iterator[dict[str, Any]]:
     """A line for each row of points: the mean, how tasks ended, common mistakes."""
-    graded = [(result, points_of(result)) for result in results if result.status == GRADED]
-    for row, of in {row: of for _, rows in graded for row, (_, of) in rows.items()}.items():
-        given = [rows[row][0] for _, rows in graded if rows.get(row, (None,))[0] is not None]
-        tasks = [task for result, _ in graded for task in result.tasks if task.number == row]
+    by_number = defaultdict(list)
+    for result in results:
+        for task in result.tasks if result.status == GRADED else ():
+            by_number[task.number].append(task)
+    for tasks in by_number.values():
+        given = [task.points for task in tasks if task.points is not None]
         says = Counter(mistake.says for task in tasks for mistake in task.mistakes).most_common(5)
-        ended = Counter(task.status for task in tasks) or {"marked": len(given)}
+        ended = Counter(task.status for task in tasks)
         yield {
-            "row": tasks[0].title if tasks else row,
+            "row": tasks[0].title,
             "mean points": sum(given) / len(given) if given else None,
-            "of": of,
+            "of": tasks[0].of,
             "how it ended": ", ".join(f"{count} {status}" for status, count in ended.items()),
             "common mistakes": " ".join(f"{text} ({count})" for text, count in says) or None,
         }
@@ -100,7 +85,7 @@ def sentences(
     """What is to be looked at in one submission."""
     yield from (note for note in result.notes if note.startswith(NOT_HANDED_IN))
     yield from (f"{task.number} crashed" for task in result.tasks if task.status == "crashed")
-    yield from result.calls
+    yield from result.named
     for score in result.scores:
         yield from score.faults
         if score.split == "test" and (score.value or 0) > highest[score.data]:

@@ -6,9 +6,8 @@ import contextlib
 import hashlib
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +33,6 @@ class GradingContext:
     limits: Limits
     seconds: float  # wall time of one task
     isolation: Isolation
-    # torch's default type is one for all threads
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def seed(self, student: str, sha256: str, purpose: str = "") -> int:
         """The number from which a submission's hidden inputs are made.

@@ -93,7 +93,7 @@ def decode(number: int, content: bytes) -> Reply:
         outputs[name] = None if kind == "none" else OTHER
         if kind == "text":
             content = array.contiguous().numpy().tobytes() if array.dtype == torch.uint8 else b""
-            outputs[name] = content.decode(errors="replace")[:2000]
+            outputs[name] = content.decode(errors="replace")
         elif kind == "tensor" and array.dtype in NUMBERS:
             outputs[name] = array
     return Reply("ran", outputs)

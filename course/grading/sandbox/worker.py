@@ -30,11 +30,11 @@ import torch
 from safetensors.torch import load, save
 
 RUNS = "course.grading.sandbox.runs"
-IMPORTS = ("utils", "base_bert", "tokenizer", "datasets", "evaluation", "training.loop.run")
-IMPORTS += ("training.loop.encoder_outputs", "training.cli.flags", RUNS)
+IMPORTS = ("utils", "base_bert", "tokenizer", "datasets", "evaluation", "training.loop", RUNS)
 HEAD = struct.Struct("<BQ")
 ENDS = ("ran", "crashed", "timeout", "memory", "disk")  # how a task ended, by number
 MOST_NUMBERS = 1_000_000  # of an output
+MOST_TEXT = 20_000  # bytes of one
 MOST_FILES = 10_000  # of a task
 FULL = 64 << 10  # bytes that are left of a full folder
 
@@ -140,8 +140,8 @@ def encode(outputs: dict[str, Any]) -> bytes:
             arrays[f"tensor/{name}"] = torch.empty(output.shape, dtype=output.dtype)
             arrays[f"tensor/{name}"].copy_(output.detach())
         elif isinstance(output, str):
-            text = list(output.encode(errors="replace")[:8000])
-            arrays[f"text/{name}"] = torch.tensor(text, dtype=torch.uint8)
+            text = output.encode(errors="replace")[:MOST_TEXT]
+            arrays[f"text/{name}"] = torch.tensor(list(text), dtype=torch.uint8)
         else:
             arrays[f"{'none' if output is None else 'other'}/{name}"] = torch.zeros(1)
     return save(arrays)

@@ -1,0 +1,33 @@
+"""What the commands for staff and for experiments refuse."""
+
+from row import Row, written
+
+HAND_IN = written("hand-ins/a.zip", "")
+FULL = written("full/of/others", "")
+RUN = '[run]\nname = "a"\nseeds = [1]\n'
+
+ROWS = [
+    Row("course.grade nobody --gold data --out out", "nobody has no submission in it"),
+    Row("course.grade hand-ins --gold model --out out", "no labelled file", HAND_IN),
+    Row("course.viva hand-ins --seed 7 --out full", "full is there already: name a new", FULL),
+    Row("course.handout --out file/minbert", "file/minbert cannot be made", written("file", "")),
+    Row("course.handout --out full", "is there and is not a git repository", FULL),
+    Row("course.gradescope.build --gold model --out out", "no labelled file"),
+    Row("research.experiments.run a.toml", "is not a TOML", written("a.toml", "[run\n")),
+    Row(
+        "research.experiments.run a.toml",
+        "kind 'x' is not one of",
+        written("a.toml", f'{RUN}kind = "x"\n'),
+    ),
+    Row(
+        "research.experiments.run a.toml",
+        "unexpected keyword argument 'flag'",
+        written("a.toml", f"{RUN}[flag]\n"),
+    ),
+    Row(
+        "research.experiments.run a.toml --only fast",
+        "--only fast: there are a",
+        written("a.toml", RUN),
+    ),
+    Row("research.experiments.report nothing", "no results of nothing in"),
+]
