@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from training.cli.flags import (
     FineTuningFlags,
@@ -41,13 +40,22 @@ class ClassifierFlags(FineTuningFlags):
     train: str | None = flag(None, path="reads", help=TRAIN_HELP)
     dev: str | None = flag(None, path="reads", help="its dev file")
     test: str | None = flag(None, path="reads", may_change=True, help="its test file (optional)")
-    labels: str | None = flag(None, help="names of the classes, separated by commas")
     predict: str | None = flag(
         None, may_change=True, nargs="?", const="-", metavar="TEXT", help=PREDICT_HELP
     )
     checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
     num_labels: int | None = None  # None: as many as the training set has
     filepath: str | None = field(default=None, metadata={"path": "writes", "may_change": True})
+
+    @property
+    def stem(self) -> str:
+        """What the names of the run's output files begin with: predictions/finetune-sst."""
+        return str(Path(self.dev_out).with_suffix("")).removesuffix("-dev-out")
+
+    @property
+    def report(self) -> Report:
+        """Where the run's reports go, and what they are called."""
+        return Report(f"{self.stem}-", Path(self.stem).name, COLUMNS)
 
 
 def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
@@ -62,8 +70,6 @@ def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
         parser.error("--only chooses one of the course's data sets; --train names another one")
     if (args.dev_out or args.test_out) and not (args.train or args.only):
         parser.error("--dev_out and --test_out name the files of ONE data set, but two would run")
-    if args.test_out and args.train and not args.test:
-        parser.error("--test_out is where predictions for --test go: give both")
     if (args.predict is None) != (args.checkpoint is None):
         parser.error("--predict and --checkpoint go together; --resume continues a run")
     return args
@@ -92,19 +98,3 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
     results = [run.filepath for run in runs]
     refuse_ended(args, results, [resume_path(result) for result in results])
     return runs
-
-
-def is_ours(config: Mapping[str, Any]) -> bool:
-    """Whether a checkpoint's configuration is of a model of classifier.py."""
-    labels, option = config.get("num_labels"), config.get("option")
-    return isinstance(labels, int) and option in ("pretrain", "finetune")
-
-
-def output_stem(args: ClassifierFlags) -> str:
-    """What the names of a run's output files begin with: predictions/finetune-sst."""
-    return str(Path(args.dev_out).with_suffix("")).removesuffix("-dev-out")
-
-
-def report_of(args: ClassifierFlags) -> Report:
-    """Where the run's reports go, and what they are called."""
-    return Report(f"{output_stem(args)}-", Path(output_stem(args)).name, COLUMNS)

@@ -11,7 +11,6 @@ import copy
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
-from inspect import signature
 from statistics import median
 from typing import Any
 
@@ -19,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from training.files.errors import InputError, first_line
-from training.loop.batches import PAIR
+from training.loop.batches import PAIR, SINGLE
 from training.loop.devices import autocast_for
 from training.loop.processes import gather
 
@@ -30,7 +29,7 @@ MARGIN = 8  # times what rounding explains: kernels round in other places (on CP
 def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> None:
     """InputError where a device is wrong, unless --trust_device; rows by the model's methods."""
     device = next(model.parameters()).device
-    samples = {name: sample(getattr(model, name), rows) for name, rows in datasets.items()}
+    samples = {name: sample(rows) for name, rows in datasets.items()}
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         fault = fault_of(model.eval(), samples, autocast_for(device, args.precision))
     fault = next(filter(None, gather(fault)), None)  # all processes end together
@@ -39,12 +38,10 @@ def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> No
     print(f"note: {fault}" if fault else f"device check: {device.type} computes as the CPU does")
 
 
-def sample(method: Callable, rows: Any) -> list[Tensor]:
-    """A method's inputs of two rows, cut to LENGTH tokens, the second padded: (2, L) each."""
+def sample(rows: Any) -> list[Tensor]:
+    """A model's inputs of two rows, cut to LENGTH tokens, the second padded: (2, L) each."""
     batch = rows.collate_fn([rows[0], rows[1 % len(rows.lengths())]])
-    keys = PAIR[:-1] if "token_ids_1" in batch else ("token_ids", "attention_mask")
-    if "token_type_ids" in batch and len(signature(method).parameters) > 2:
-        keys = (*keys, "token_type_ids")
+    keys = PAIR[:-1] if "token_ids_1" in batch else SINGLE[:-1]
     inputs = [batch[key][:, :LENGTH].clone() for key in keys]
     for mask in inputs[1::2]:
         mask[-1, max(1, mask.size(1) // 2) :] = 0
@@ -70,8 +67,8 @@ def fault_of(model: nn.Module, samples: Mapping, autocast: Callable) -> str | No
         return None
     computed = passes(model, samples, autocast)
     # in float32 the sums of K products count as well: about √K units of 2⁻¹⁶ of bfloat16's
-    longest_sum = max(size for p in model.parameters() for size in p.shape)
-    factor = MARGIN * (1.0 if is_half else 2.0**-16 * longest_sum**0.5)
+    longest = max(size for p in model.parameters() for size in p.shape)
+    factor = MARGIN * (1.0 if is_half else 2.0**-16 * longest**0.5)
     sizes = {name: float(x.norm()) for name, x in exact.items()}
     errors = {name: float((rounded[name] - x).norm()) for name, x in exact.items()}
     # a small tensor may be rounded well by chance: at least the usual error is granted
