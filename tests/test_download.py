@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from support import ROOT, as_process, assert_refused, load_script, one_line_error
+from factories import ROOT
+from running import as_process, assert_refused, load_script, one_line_error
 
 ONE = bytes(range(256)) * 2000  # 512,000 bytes: several reads
 TWO = b"\tid\tsentence\n" * 5000

@@ -59,7 +59,7 @@ def from_hub(name: str, local_files_only: bool) -> Path | None:
 
 
 def hub_trouble(name: str, local_files_only: bool) -> str:
-    """Ask the hub for one file's metadata, without retries: '' if it answers, else what is wrong."""
+    """Ask the hub for one file's metadata, once: '' if it answers, else what is wrong."""
     if local_files_only:
         return "the hub was not asked (local_files_only)"
     try:
