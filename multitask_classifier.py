@@ -37,12 +37,13 @@ from evaluation import (
 )
 from optimizer import AdamW
 from training import loop
-from training.cli.flags import check_outputs, given_lines, hint_at_rate, with_defaults
+from training.cli.flags import given_lines, hint_at_rate, with_defaults
 from training.cli.scripts import run_script
 from training.cli.task_flags import TaskFlags, find_files, parse_task_flags
 from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
+from training.files.writing import check_writable
 from training.reports.report import Report
 from utils import seed_everything
 
@@ -356,7 +357,7 @@ def main() -> None:
     args = find_files(with_defaults(args, MultitaskFlags), TASKS)
     loop.refuse_ended(args, [args.filepath], [loop.resume_path(args.filepath)])
     hint_at_rate(args)
-    check_outputs(args)
+    check_writable(args.out_dir)
     held_out = read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
     train_multitask(args, held_out)

@@ -31,13 +31,13 @@ from extensions.text.no_duplicates import without_duplicates
 from extensions.text.sampling import Turns, plan_run
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import check_outputs, given_lines, hint_at_rate, with_defaults
+from training.cli.flags import given_lines, hint_at_rate, with_defaults
 from training.cli.scripts import run_script
 from training.cli.task_flags import find_files
 from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.files.writing import sha256_of
+from training.files.writing import check_writable, sha256_of
 from training.loop import (
     Run,
     autocast_for,
@@ -225,7 +225,7 @@ def main() -> None:
     find_files(args, our.TASKS, our.STEMS)
     refuse_ended(args, [args.filepath], [resume_path(args.filepath)])
     hint_at_rate(args)
-    check_outputs(args)
+    check_writable(args.out_dir)
     held_out = read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
     train(args, held_out)

@@ -13,7 +13,6 @@ That one object goes through the run, into checkpoints and into metrics.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -21,7 +20,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from training.files.errors import InputError
-from training.files.writing import check_writable
 
 # What --fast takes; a handout lacks it, since it solves tasks
 HAS_KERNELS = (Path(__file__).resolve().parents[1] / "fast").is_dir()
@@ -91,7 +89,7 @@ def flag(default: Any, *, path: str = "", may_change: bool = False, **options: A
         may_change: whether a resumed run may have another value; where it writes may always change.
         options: of argparse's ``add_argument``.
     """
-    metadata = {"options": options, "path": path, "may_change": may_change or path == "writes"}
+    metadata = {"options": options, "may_change": may_change or path == "writes"}
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -101,13 +99,9 @@ def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
     """Add an option for each field that ``flag`` made."""
     defaults = kind()
     for setting in fields(kind):
-        if "options" in setting.metadata:
-            options = dict(setting.metadata["options"])
-            if setting.metadata["path"]:
-                options.setdefault("type", os.path.expanduser)
-            parser.add_argument(
-                f"--{setting.name}", default=getattr(defaults, setting.name), **options
-            )
+        if options := setting.metadata.get("options"):
+            default = getattr(defaults, setting.name)
+            parser.add_argument(f"--{setting.name}", default=default, **options)
 
 
 Flags = TypeVar("Flags")
@@ -117,23 +111,6 @@ def with_defaults(args: Any, kind: type[Flags]) -> Flags:
     """An older caller's args or config, any object, as a ``kind``, with defaults for the rest."""
     names = [setting.name for setting in fields(kind)]
     return kind(**{name: getattr(args, name) for name in names if hasattr(args, name)})
-
-
-def check_outputs(args: Any) -> None:
-    """InputError where a run would write over what it reads, into one file twice, or cannot."""
-    names: dict[str, str] = {}  # of the flags, by the files they name
-    for verb in ("reads", "writes"):
-        for setting in fields(args):
-            value = getattr(args, setting.name)
-            if not value or setting.metadata.get("path") != verb:
-                continue
-            place = os.path.realpath(value)
-            if verb == "writes":
-                if place in names:
-                    where = f"--{setting.name} {value}"
-                    raise InputError(f"{where} is the file of --{names[place]}; name another")
-                check_writable(Path(value).parent)
-            names[place] = setting.name
 
 
 def hint_at_rate(args: Any) -> None:

@@ -10,12 +10,12 @@ from training.cli.flags import (
     FineTuningFlags,
     OneLineParser,
     add_fields,
-    check_outputs,
     flag,
     positive_int,
 )
 from training.files.course_files import SPLITS, data_folder
 from training.files.hub import default_model
+from training.files.writing import check_writable
 from training.loop import on_main_process, refuse_ended, resume_path
 from training.reports.report import Report
 
@@ -45,7 +45,7 @@ class ClassifierFlags(FineTuningFlags):
     )
     checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
     num_labels: int | None = None  # None: as many as the training set has
-    filepath: str | None = field(default=None, metadata={"path": "writes", "may_change": True})
+    filepath: str | None = field(default=None, metadata={"may_change": True})
 
     @property
     def stem(self) -> str:
@@ -93,7 +93,7 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
             run.batch_size = batch_size or args.batch_size
             for key, end in SPLITS.items():
                 setattr(run, key, str(folder / f"ids-{name}-{end}.csv"))
-        check_outputs(run)
+        check_writable(Path(run.dev_out).parent)
         runs.append(run)
     results = [run.filepath for run in runs]
     refuse_ended(args, results, [resume_path(result) for result in results])
