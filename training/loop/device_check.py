@@ -1,8 +1,8 @@
 """Before a run trains on a GPU: does it compute what the CPU computes?
 
-Two rows of the run's data go through its model without dropout, forward and backward: on the device
-in the run's precision, on the CPU in float32, and on the CPU in 16 bits, which measures how much of
-a difference the precision explains.
+Two rows go through the model without dropout, forward and backward: on the device in the run's
+precision, on the CPU in float32, and on the CPU in 16 bits, which measures how much of a difference
+the precision explains.
 """
 
 from __future__ import annotations
@@ -54,14 +54,10 @@ def fault_of(model: nn.Module, samples: Mapping, autocast: Callable) -> str | No
     with autocast():
         is_half = torch.is_autocast_enabled(device)
         dtype = torch.get_autocast_dtype(device) if is_half else torch.bfloat16
-    plain = copy.deepcopy(model).cpu()
-    for module in plain.modules():  # without the kernels of --fast
-        for name, value in [*vars(module).items()]:
-            if str(getattr(value, "__module__", "")).startswith("training.fast"):
-                delattr(module, name)
+    on_cpu = copy.deepcopy(model).cpu()
     try:
-        exact = passes(plain, samples, nullcontext)
-        rounded = passes(plain, samples, partial(torch.autocast, "cpu", dtype))
+        exact = passes(on_cpu, samples, nullcontext)
+        rounded = passes(on_cpu, samples, partial(torch.autocast, "cpu", dtype))
     except RuntimeError as error:  # such as code that names the GPU
         print(f"note: no device check, since the model fails on the CPU ({first_line(error)})")
         return None
@@ -96,10 +92,9 @@ def passes(model: nn.Module, samples: Mapping, autocast: Callable) -> dict[str, 
     for method, inputs in samples.items():
         with autocast():
             outputs = getattr(model, method)(*(tensor.to(device) for tensor in inputs))
-        for output in outputs if isinstance(outputs, tuple) else (outputs,):
+        for output in filter(torch.is_tensor, outputs if isinstance(outputs, tuple) else [outputs]):
             keep(method, None, (), output)
-            if output is not None:
-                loss = loss + (output.float() - 1).square().mean()
+            loss = loss + (output.float() - 1).square().mean()
     for hook in hooks:
         hook.remove()
     learned = {f"the gradient of {n}": p for n, p in model.named_parameters() if p.requires_grad}
