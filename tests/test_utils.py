@@ -63,12 +63,8 @@ class Hub:
         self.knows: set[str] = set()
         self.trouble: Exception | None = None
         self.broken: dict[str, Exception] = {}  # files that cannot be downloaded
-        for name in ("try_to_load_from_cache", "get_hf_file_metadata", "hf_hub_download"):
+        for name in ("get_hf_file_metadata", "hf_hub_download"):
             monkeypatch.setattr(huggingface_hub, name, getattr(self, name))
-
-    def try_to_load_from_cache(self, name, file):
-        """A path if the model is cached."""
-        return str(self.folder / file) if name in self.cached else None
 
     def get_hf_file_metadata(self, url, timeout):
         """Pass if the hub knows the model."""
@@ -79,8 +75,12 @@ class Hub:
             response = types.SimpleNamespace(headers={}, request=None, status_code=404)
             raise RepositoryNotFoundError("404", response=response)
 
-    def hf_hub_download(self, name, file):
-        """Pretend to download."""
+    def hf_hub_download(self, name, file, local_files_only):
+        """A path if the model is cached; else pretend to download."""
+        if local_files_only and name not in self.cached:
+            raise EntryNotFoundError("not in the cache")
+        if local_files_only:
+            return str(self.folder / file)
         if file in self.broken:
             raise self.broken[file]
         self.downloaded.append(file)
