@@ -12,7 +12,7 @@ from training.loop.processes import is_main_process, leave_processes
 
 
 def run_script(main: Callable[[], Any]) -> None:
-    """Run a script's ``main``: what a user can fix is one line on stderr and exit status 2."""
+    """Run a script's ``main``: bad input is one line on stderr and exit status 2."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # a console without UTF-8 shows ? for ·
     try:
@@ -32,7 +32,7 @@ def run_script(main: Callable[[], Any]) -> None:
             raise
         leave_processes(line)
         print(line, file=sys.stderr)
-        sys.exit(1 if isinstance(error, Stopped) else 2)
+        sys.exit(2 if type(error) is InputError else 1)  # 2 as argparse does
 
 
 def one_line(error: Exception) -> str | None:
