@@ -59,6 +59,7 @@ def as_process(script: Path | str, *arguments, folder: Path, **environment: str)
     return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
+MODULES = {"PYTHONPATH": str(ROOT)}  # where ``-m`` finds them from another folder
 needs_gloo = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
     reason="this torch has no gloo",

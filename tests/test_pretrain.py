@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
-from factories import NO_DROPOUT, ROOT, WORDS, stir, tiny_config
+from factories import NO_DROPOUT, WORDS, stir, tiny_config
 from running import (
+    MODULES,
     as_process,
     assert_refused,
     assert_same_tensors,
@@ -176,9 +177,7 @@ def trained(place, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     flags = ["--epochs", "20", "--eval_every", "30"]
     succeeded(
-        as_process(
-            "-m", "pretraining.pretrain", *place.line, *flags, folder=folder, PYTHONPATH=str(ROOT)
-        )
+        as_process("-m", "pretraining.pretrain", *place.line, *flags, folder=folder, **MODULES)
     )
     return folder
 
