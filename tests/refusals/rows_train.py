@@ -68,10 +68,15 @@ ROWS = [
     Row(RUN, f"{DEV}, row 4", cell(DEV, 4, "id", " ")),
     Row(RUN, f"{DEV} is empty", written(f"data/{DEV}", "")),
     Row(RUN, "has a header but no rows", written(f"data/{DEV}", "id\tsentence\tsentiment\n")),
-    Row(RUN, "line 2 is not UTF-8", written(f"data/{DEV}", b"id\tsentence\tsentiment\n1\t\xe9\t1\n")),
+    Row(
+        RUN, "line 2 is not UTF-8", written(f"data/{DEV}", b"id\tsentence\tsentiment\n1\t\xe9\t1\n")
+    ),
     Row(RUN, f"{DEV}, row 3 has", extra_cell),
     Row(RUN, f"{DEV} cannot be read", folder_for_file),
-    *(Row(RUN, f"{TRAIN}, row 2", cell(TRAIN, 2, "sentiment", x)) for x in (" ", "1.5", "inf", "5")),
+    *(
+        Row(RUN, f"{TRAIN}, row 2", cell(TRAIN, 2, "sentiment", x))
+        for x in (" ", "1.5", "inf", "5")
+    ),
     Row(RUN, f"{TRAIN}, row 2", cell(TRAIN, 2, "sentiment", "-1")),
     Row(RUN, "no file", lambda folder: (folder / f"data/{DEV}").unlink()),
     Row(RUN.replace("data_dir data", "data_dir nowhere"), "nowhere lacks ids-sst-train.csv"),
