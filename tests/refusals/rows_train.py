@@ -113,6 +113,9 @@ ROWS = [
     Row(PREDICT, "more than tensors", saved({"model": nn.Linear(1, 1)})),
     Row(PREDICT, "x.pt is not a checkpoint of a Bert", saved({"state_dict": {}})),
     Row(PREDICT, "x.pt is not a checkpoint of a Bert", saved(torch.zeros(3))),
+    # what is not on the web
+    Row("data.download --out new --url file:///etc/", "not an http:// or https:// address"),
+    Row("data.download --out new --url http://127.0.0.1:9/", "data/practice"),
     # runs to compare
     *(
         Row(f"evaluation.py --compare one {place}", place, runs)
