@@ -84,7 +84,7 @@ class OneAfterTheOther(TorchDispatchMode):
 def test_an_honest_device_passes_whatever_the_weights(precision):
     """Autocast rounds within the products, kernels elsewhere; sums have another order."""
     order = OneAfterTheOther if precision == "fp32" else nullcontext
-    for seed in range(20):
+    for seed in range(12):
         torch.manual_seed(seed)
         model = Classifier(BertModel(tiny_config())).eval()
         if seed % 2:
@@ -92,14 +92,6 @@ def test_an_honest_device_passes_whatever_the_weights(precision):
         if seed % 4 > 1:
             use_attention_kernel(model, in_training=True)
         assert fault_of(model, samples(), device(precision, order)) is None, seed
-
-
-@in_all_precisions
-def test_an_honest_device_passes_with_real_weights(precision, offline_model):
-    torch.manual_seed(0)
-    model = Classifier(BertModel.from_pretrained(str(offline_model))).eval()
-    order = OneAfterTheOther if precision == "fp32" else nullcontext
-    assert fault_of(model, samples(30_000, 16, 7), device(precision, order)) is None
 
 
 # ---------------------------------------------------------------------------------------------
@@ -168,13 +160,12 @@ class WrongRows(TorchDispatchMode):
 
 
 LAYER = "of bert.bert_layers.0.self_attention"
-ATTENTION = LAYER
 HALF = ("bf16", "fp16")
 FAULTS = {
-    "mask ignored": (with_attention(without_mask), ATTENTION, PRECISIONS),
-    "one head wrong": (with_attention(with_one_wrong_head), ATTENTION, PRECISIONS),
-    "wrong softmax in half precision": (with_attention(with_half_a_sum), ATTENTION, HALF),
-    "nan": (with_attention(with_nan), ATTENTION, PRECISIONS),
+    "mask ignored": (with_attention(without_mask), LAYER, PRECISIONS),
+    "one head wrong": (with_attention(with_one_wrong_head), LAYER, PRECISIONS),
+    "wrong softmax in half precision": (with_attention(with_half_a_sum), LAYER, HALF),
+    "nan": (with_attention(with_nan), LAYER, PRECISIONS),
     "gradient lost": (
         without_gradient,
         "the gradient of bert.word_embedding.weight is off by",
@@ -258,7 +249,7 @@ def test_weights_gradients_and_random_numbers_stay(checked):
 
 def test_a_batch_without_padding_gets_some():
     """Else a mask that is ignored would not be noticed."""
-    _, mask = sample(Classifier(random_bert()).forward, Rows())
+    _, mask = sample(Rows())
     assert mask.sum(dim=1).tolist() == [9, 4]
 
 
