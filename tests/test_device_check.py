@@ -249,7 +249,7 @@ def test_weights_gradients_and_random_numbers_stay(checked):
 
 def test_a_batch_without_padding_gets_some():
     """Else a mask that is ignored would not be noticed."""
-    _, mask = sample(Rows())
+    _, mask = sample(Classifier(random_bert()).forward, Rows())
     assert mask.sum(dim=1).tolist() == [9, 4]
 
 

@@ -1,4 +1,4 @@
-"""On a GPU with CUDA: the numbers of the CPU, the same run twice, interrupted runs, NCCL.
+"""On a GPU with CUDA: the numbers of the CPU, an interrupted run, NCCL.
 
 Nothing here runs without such a device. Where there is none, --use_gpu computes on the CPU: with
 ``pytestmark`` taken away, one can try there what the tests themselves do.
@@ -60,18 +60,6 @@ def test_states_and_gradients_of_the_cpu(has_kernel):
         torch.testing.assert_close(others[name], gradient, atol=1e-3, rtol=1e-3, msg=name)
 
 
-def test_a_run_repeats_itself(line, run_script_here, monkeypatch, tmp_path):
-    """With the same seed every tensor and every score is the same, to the bit."""
-    draw_nothing(monkeypatch)
-    found = []
-    for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-        monkeypatch.chdir(tmp_path / name)
-        assert run_script_here(classifier, *line).code == 0
-        found.append(left_by(tmp_path / name, *FILES))
-    assert found[0] == found[1]
-
-
 def test_an_interrupted_run_ends_as_if_untouched(line, run_script_here, monkeypatch, tmp_path):
     """Dropout's random state on the device is resumed, too."""
     draw_nothing(monkeypatch)
@@ -119,7 +107,7 @@ processes.join_processes(use_gpu=True)
 processes.world_size = lambda: 2  # a single one sends no messages
 model = torch.nn.Linear(3, 2).to("cuda" if torch.cuda.is_available() else "cpu")
 model(torch.ones(4, 3, device=model.weight.device)).sum().backward()
-assert processes.sum_gradients(model, True)
+processes.sum_gradients(model)
 assert model.weight.grad.tolist() == [[4.0] * 3] * 2, model.weight.grad
 assert processes.gather({"a": 1})[0] == {"a": 1}
 print("messages through", dist.get_backend(), flush=True)

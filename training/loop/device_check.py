@@ -11,6 +11,7 @@ import copy
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
+from inspect import signature
 from statistics import median
 from typing import Any
 
@@ -29,7 +30,7 @@ MARGIN = 8  # times what rounding explains: kernels round in other places (on CP
 def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> None:
     """InputError where a device is wrong, unless --trust_device; rows by the model's methods."""
     device = next(model.parameters()).device
-    samples = {name: sample(rows) for name, rows in datasets.items()}
+    samples = {name: sample(getattr(model, name), rows) for name, rows in datasets.items()}
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         fault = fault_of(model.eval(), samples, autocast_for(device, args.precision))
     fault = next(filter(None, gather(fault)), None)  # all processes end together
@@ -38,10 +39,12 @@ def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> No
     print(f"note: {fault}" if fault else f"device check: {device.type} computes as the CPU does")
 
 
-def sample(rows: Any) -> list[Tensor]:
-    """A model's inputs of two rows, cut to LENGTH tokens, the second padded: (2, L) each."""
+def sample(method: Callable, rows: Any) -> list[Tensor]:
+    """A method's inputs of two rows, cut to LENGTH tokens, the second padded: (2, L) each."""
     batch = rows.collate_fn([rows[0], rows[1 % len(rows.lengths())]])
     keys = PAIR[:-1] if "token_ids_1" in batch else SINGLE[:-1]
+    if "token_type_ids" in batch and len(signature(method).parameters) > 2:
+        keys = (*keys, "token_type_ids")
     inputs = [batch[key][:, :LENGTH].clone() for key in keys]
     for mask in inputs[1::2]:
         mask[-1, max(1, mask.size(1) // 2) :] = 0
