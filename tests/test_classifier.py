@@ -261,21 +261,3 @@ def test_a_cased_model_sees_capitals_and_a_cut_text_is_noted(run_script_here, tm
         answers.append(done.out.splitlines()[-1].split("]")[0])
         assert ("1 of 1 texts were cut at 64 tokens" in done.out) == (len(text) > 99)
     assert answers[0] != answers[1]
-
-
-def test_predict_agrees_with_evaluation(run_script_here, checkpoint, tiny_data):
-    """The text goes through the same cleaning and the same model."""
-    model, config = classifier.load_model(checkpoint, CPU)
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():  # a head on which the text's every letter shows
-        model.classifier.weight.copy_(200 * torch.randn(3, 32, generator=generator))
-        model.classifier.bias.zero_()
-        inputs = torch.tensor([[2, 9, 3]]), torch.ones(1, 3)
-        model.classifier.bias.copy_(-model(*inputs)[0])
-    save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
-    text = load_data(tiny_data / "ids-sst-dev.csv", "dev")[0][0]
-    data = classifier.SentimentTestDataset([(text, "x")], config)
-    predictions = classifier.classify([data.collate_fn([data[0]])], model, CPU)
-    result = run_script_here(classifier, "--predict", text.upper(), "--checkpoint", "x.pt")
-    shown = "  ".join(f"{i}: {p:.3f}" for i, p in enumerate(predictions["probabilities"][0]))
-    assert f"[{shown}]" in result.out

@@ -82,13 +82,6 @@ def test_fetches_all_and_then_asks_no_more(fetch, server, tmp_path):
     assert len(server.log) == asked
 
 
-def test_a_file_the_server_lacks_does_not_stop_the_others(fetch, server, tmp_path):
-    del server.files["one.csv"]
-    with one_line_error("one.csv: the server says 404"):
-        fetch()
-    assert names(tmp_path) == ["two.csv"]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -3,7 +3,6 @@
 import copy
 import io
 import json
-import re
 import sys
 from argparse import Namespace
 from functools import partial
@@ -27,7 +26,7 @@ import classifier
 import evaluation
 import multitask_classifier as multitask
 from datasets import load_pairs
-from multitask_classifier import FILE_COLUMNS, HEADS, TASKS, MultitaskBERT
+from multitask_classifier import FILE_COLUMNS, TASKS, MultitaskBERT
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.cli.task_flags import multitask_files, task_names
@@ -255,21 +254,6 @@ def test_predictions_stand_beside_the_right_ids(flags, monkeypatch, tested):
             assert list(predictions) == list(expected)
 
 
-def test_tasks_take_turns(flags, monkeypatch):
-    """As many steps as give every row a turn: 25 rows in batches of 8 are 4 steps, three times."""
-    called = []
-    for task, name in HEADS.items():
-
-        def watched(self, *inputs, head=getattr(MultitaskBERT, name), task=task):  # noqa: B008
-            if self.training:
-                called.append(task)
-            return head(self, *inputs)
-
-        monkeypatch.setattr(MultitaskBERT, name, watched)
-    multitask.train_multitask(flags)
-    assert called == ["sst", "para", "sts"] * 4
-
-
 # ---------------------------------------------------------------------------------------------
 # The script
 
@@ -332,22 +316,6 @@ def test_predict(run_script_here, checkpoint, monkeypatch, words, expected):
     result = run_script_here(multitask, "--predict", *words, "--checkpoint", checkpoint)
     lines = [line for line in succeeded(result).out.splitlines() if " | " in line or "[" in line]
     assert lines == expected
-
-
-def test_a_text_to_predict_that_is_cut_is_noted(run_script_here, checkpoint):
-    words = ("a " * 600, "Two")
-    for count in (1, 2):
-        line = ("--predict", *words[:count], "--checkpoint", checkpoint)
-        done = succeeded(run_script_here(multitask, *line))
-        assert f"data: 1 of {count} texts were cut at 512 tokens" in done.out
-
-
-def test_predict_names_the_class(run_script_here, tiny_model_folder):
-    names = ["negative", "somewhat negative", "neutral", "somewhat positive", "positive"]
-    model, config = make_model(tiny_model_folder), make_config(tiny_model_folder, labels=names)
-    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
-    result = run_script_here(multitask, "--predict", "a film", "--checkpoint", "x.pt")
-    assert re.search(r"class (\d), [a-z ]+   \[negative: 0\.\d+  somewhat neg", result.out)
 
 
 def test_predict_says_nothing_of_tasks_that_were_not_trained(run_script_here, tiny_model_folder):
