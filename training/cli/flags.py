@@ -10,8 +10,6 @@
 That one object goes through the run, into checkpoints and into metrics.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """How a script runs: what a user can fix is one line, and several processes end together."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

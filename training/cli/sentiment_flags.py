@@ -1,7 +1,5 @@
 """The flags of classifier.py, and the runs they ask for: SST and CFIMDB, or one's own files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

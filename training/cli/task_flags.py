@@ -1,7 +1,5 @@
 """The flags of a run of several tasks: the course's data files, and where predictions go."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the course brings: its data files, with their folder and classes, and names of models."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Models by their names: this machine's cache, the hub, and the package that stands in for it."""
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where pretrained weights are found, by a folder or a name. Needs no torch."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

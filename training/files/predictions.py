@@ -1,7 +1,5 @@
 """The one reader of prediction files: ``id,Predicted_…`` and a row an example."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Trained models in files, and files from which an interrupted run goes on."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import fields

@@ -5,8 +5,6 @@ precision, on the CPU in float32, and on the CPU in 16 bits, which measures how 
 the precision explains.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext

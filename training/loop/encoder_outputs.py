@@ -1,7 +1,5 @@
 """What modules return in a forward pass, collected as it runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

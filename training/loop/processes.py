@@ -4,8 +4,6 @@ Gradients are summed by hand: ``DistributedDataParallel`` averages them, waits f
 without rows of a small batch, and sees no method of a model but ``forward``.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

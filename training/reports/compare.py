@@ -1,7 +1,5 @@
 """Several runs compared: scores, the settings that differ, curves; from metrics.json, steps.csv."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

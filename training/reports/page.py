@@ -3,8 +3,6 @@
 The page is written again after each epoch and with each resume point.
 """
 
-from __future__ import annotations
-
 import functools
 import platform
 import re

@@ -1,7 +1,5 @@
 """What a run reports: a table that grows by the epoch, metrics.json, and a page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
