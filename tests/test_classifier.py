@@ -142,26 +142,6 @@ def test_train_and_test_with_the_attributes_of_older_callers(flags, tiny_data, c
     assert metrics["best"]["dev_acc"] == pytest.approx(accuracy)
 
 
-def test_predictions_stand_beside_the_right_ids(flags, monkeypatch):
-    """Batches go by length, the file does not: each id must keep its own prediction."""
-
-    class ByLength(nn.Module):
-        def forward(self, ids, mask):
-            return F.one_hot(mask.sum(dim=1) % 5, 5).float()
-
-    config = SimpleNamespace(model=None, num_labels=5)
-    monkeypatch.setattr(classifier, "load_model", lambda *_: (ByLength(), config))
-    classifier.test(flags)
-    tokenizer = BertTokenizer.from_pretrained(None)
-    for path, rows in (
-        (flags.dev_out, load_data(flags.dev, "dev")),
-        (flags.test_out, load_data(flags.test, "test")),
-    ):
-        expected = {row[-1]: len(tokenizer.encode(row[0])) % 5 for row in rows}
-        assert len(set(expected.values())) > 2
-        assert read_predictions(path, "Predicted_Sentiment") == expected
-
-
 @pytest.mark.parametrize("option", ["pretrain", "finetune"])
 def test_a_checkpoint_holds_what_it_needs_and_pretrain_leaves_bert_as_it_is(
     flags, tiny_model_folder, option

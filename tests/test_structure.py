@@ -45,7 +45,7 @@ STUDENTS = {"variants", "attacks"}  # folders of code that is written as a stude
 LATE = {  # what is imported inside a function: only a flag, or a name to look up, asks for it
     "evaluation.py": {"training.reports.compare"},
     "training/files/hub.py": {"training.files.download"},
-    "training/reports/report.py": {"training.reports.error_analysis", "training.reports.page"},
+    "training/reports/report.py": {"training.reports.page"},
 }
 LATE_BY_NAME = {
     "training/loop/devices.py",  # training.fast, which students do not have

@@ -103,6 +103,7 @@ ROWS = [
     Row("classifier.py --train t.csv", "--train and --dev together"),
     Row("classifier.py --dev_out d.csv", "--dev_out and --test_out name the files of ONE"),
     Row(f"{OWN} --only sst", "--only chooses"),
+    Row(f"{OWN} --dev_out ./t.csv", "t.csv is data that the run reads", own_files),
     Row("classifier.py --predict film", "--predict and --checkpoint go together"),
     Row("classifier.py --checkpoint x.pt", "--predict and --checkpoint go together"),
     Row("multitask_classifier.py --predict a b c --checkpoint x.pt", "the two of a pair"),

@@ -12,6 +12,7 @@ from training.cli.flags import (
     positive_int,
 )
 from training.files.course_files import SPLITS, data_folder
+from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import check_writable
 from training.loop import on_main_process, refuse_ended, resume_path
@@ -91,7 +92,11 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
             run.batch_size = batch_size or args.batch_size
             for key, end in SPLITS.items():
                 setattr(run, key, str(folder / f"ids-{name}-{end}.csv"))
-        check_writable(Path(run.dev_out).parent)
+        reads = [Path(file).resolve() for file in (run.train, run.dev, run.test) if file]
+        for file in (run.dev_out, run.test_out):
+            if Path(file).resolve() in reads:
+                raise InputError(f"{file} is data that the run reads: name another --dev_out")
+            check_writable(Path(file).parent)
         runs.append(run)
     results = [run.filepath for run in runs]
     refuse_ended(args, results, [resume_path(result) for result in results])
