@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from factories import ROOT, copy_tree
-from test_stubs import written
+from made import written
 
 from checks.graded_tasks import GRADED_TASKS
 from course import handout, regions

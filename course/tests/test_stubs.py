@@ -5,26 +5,13 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from factories import ROOT
+from made import built, written
 from running import as_process, draw_nothing
 
 from checks.graded_tasks import GRADED_TASKS
-from course import handout, regions
 from course.answers import VARIANTS, installed_source, put, read
 from course.handout_repository import write_files
 from utils import seed_everything
-
-
-def solved(numbers: str) -> dict[str, bytes]:
-    """The graded files with these tasks done, and with all that only a solution of them needs."""
-    files, done = {}, set(numbers.split())
-    for name in sorted({task.file for task in GRADED_TASKS}):
-        stubs = {task.id for task in GRADED_TASKS if task.number not in done}
-        pieces = regions.parse((ROOT / name).read_text(encoding="utf-8"))
-        kept = {piece.id for piece in pieces if isinstance(piece, regions.Region)} - stubs
-        has_any = any(task.file == name and task.number in done for task in GRADED_TASKS)
-        files[name] = regions.render(pieces, kept if has_any else ()).encode()
-    return files
 
 
 @pytest.mark.parametrize(
@@ -36,7 +23,7 @@ def solved(numbers: str) -> dict[str, bytes]:
     ],
 )
 def test_a_run_ends_at_a_stub_that_it_calls_and_names_the_check(numbers, line, stub, tmp_path):
-    write_files(tmp_path, handout.build(ROOT, "all").files | solved(numbers))
+    write_files(tmp_path, built("all").files | written(set(numbers.split())))
     line += " --epochs 1 --batch_size 64 --lr 1e-3 --model models/books"
     done = as_process(*line.split(), folder=tmp_path, HF_HUB_OFFLINE="1", MINBERT_DATA="")
     titles = [task.title for task in GRADED_TASKS if task.number == stub]
@@ -50,7 +37,7 @@ def test_the_skeleton_trains_on_sst_once_it_is_filled_in(
 ):
     monkeypatch.chdir(tmp_path)
     draw_nothing(monkeypatch)
-    skeleton = handout.build(ROOT, "2").text("multitask_classifier.py")
+    skeleton = built("2").text("multitask_classifier.py")
     filled_in = put(read(VARIANTS, "multitask/plain"), source=skeleton)
     args = Namespace(model=str(tiny_model_folder), data_dir=str(tiny_data), option="finetune")
     vars(args).update(epochs=12, lr=3e-3, hidden_dropout_prob=0.0)
