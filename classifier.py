@@ -19,16 +19,9 @@ from datasets import SentenceClassificationDataset, SentenceClassificationTestDa
 from evaluation import classify, metrics_of, say_classes, write_in_order
 from optimizer import AdamW
 from training import loop
-from training.cli.flags import hint_at_rate, print_settings, standard_input, with_defaults
-from training.cli.scripts import run_script, stop_at_stubs
-from training.cli.sentiment_flags import (
-    ClassifierFlags,
-    get_args,
-    is_ours,
-    output_stem,
-    plan,
-    report_of,
-)
+from training.cli.flags import hint_at_rate, standard_input, with_defaults
+from training.cli.scripts import run_script
+from training.cli.sentiment_flags import ClassifierFlags, get_args, plan
 from training.files.course_files import class_names
 from utils import seed_everything
 
@@ -90,8 +83,7 @@ def model_test_eval(dataloader, model: nn.Module, device: torch.device) -> tuple
 
 def load_model(filepath: str, device: torch.device) -> tuple[nn.Module, SimpleNamespace]:
     """The classifier that save_model wrote, in evaluation mode, and its configuration."""
-    build = BertSentimentClassifier
-    return loop.restore_model(filepath, device, build, script="classifier.py", is_ours=is_ours)
+    return loop.restore_model(filepath, device, BertSentimentClassifier)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -100,12 +92,12 @@ def load_model(filepath: str, device: torch.device) -> tuple[nn.Module, SimpleNa
 
 @dataclass
 class Data:
-    """The data sets of a run, and the names of the classes they fall into."""
+    """The data sets of a run, and how many classes they have."""
 
     train: SentimentDataset | None
     dev: SentimentDataset
     test: SentimentTestDataset | None
-    classes: list[str]
+    num_labels: int
 
 
 def read_data(args: ClassifierFlags, splits: tuple[str, ...] = ("train", "dev", "test")) -> Data:
@@ -117,20 +109,19 @@ def read_data(args: ClassifierFlags, splits: tuple[str, ...] = ("train", "dev", 
     dev_set = SentimentDataset(load_data(args.dev, "dev", num_labels), args)
     if "test" in splits and args.test:
         test_set = SentimentTestDataset(load_data(args.test, "test"), args)
-    classes = class_names(args.dev, num_labels, args.labels)
-    return Data(train_set, dev_set, test_set, classes)
+    return Data(train_set, dev_set, test_set, num_labels)
 
 
-def new_model(args: ClassifierFlags, classes: list[str]) -> tuple[nn.Module, SimpleNamespace]:
+def new_model(args: ClassifierFlags, num_labels: int) -> tuple[nn.Module, SimpleNamespace]:
     """A classifier on a pretrained BERT, and its configuration."""
     config = SimpleNamespace(
         hidden_dropout_prob=args.hidden_dropout_prob,
-        num_labels=len(classes),
+        num_labels=num_labels,
         hidden_size=BertModel.config_class.from_pretrained(args.model).hidden_size,
         data_dir=".",
         option=args.option,
         model=args.model,
-        labels=classes,
+        labels=class_names(args.dev, num_labels),
     )
     return BertSentimentClassifier(config), config
 
@@ -151,20 +142,14 @@ def train(args, data: Data | None = None) -> None:
     data = data or read_data(args, ("train", "dev"))
     train_loader = loop.TrainingLoader(data.train, args.batch_size, args.seed)
     dev_loader = loop.evaluation_loader(data.dev, args.batch_size)
-    model, config = new_model(args, data.classes)
+    model, config = new_model(args, data.num_labels)
     model.to(device)
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.fast:
         loop.speed_up(model, optimizer)
     loop.check_device(args, model, {"forward": data.train})
-    if args.option == "pretrain" and not args.reencode:
-        with autocast():
-            rows = (data.train, data.dev)
-            loop.cache_encoder_outputs(model, [model.forward], rows, args.batch_size, device)
-    if args.compile:
-        loop.compile_encoder(model, args, args.epochs * len(train_loader))
 
-    with loop.Run(args, model, optimizer, train_loader, report=report_of(args)) as run:
+    with loop.Run(args, model, optimizer, train_loader, report=args.report) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 for ids, mask, labels in loop.parts(batch, args.accumulate, device):
@@ -187,10 +172,7 @@ def train(args, data: Data | None = None) -> None:
 
 
 def test(args, data: Data | None = None) -> None:
-    """Write predictions for args.dev and args.test with the model kept in args.filepath.
-
-    Also writes what the model does on dev: every class, mistakes, pictures, the run's page.
-    """
+    """Write predictions for args.dev and args.test with the model kept in args.filepath."""
     args = with_defaults(args, ClassifierFlags)
     device = loop.pick_device(args.use_gpu)
     autocast = loop.autocast_for(device, args.precision)
@@ -199,21 +181,17 @@ def test(args, data: Data | None = None) -> None:
         loop.speed_up(model)
     args.model, args.num_labels = config.model, config.num_labels
     data = data or read_data(args, ("dev", "test"))
-
-    with autocast():
-        predictions = classify(loop.evaluation_loader(data.dev, args.batch_size), model, device)
-    accuracy, f1 = metrics_of(predictions)[:2]
-    print(f"dev accuracy {accuracy:.3f}, macro F1 {f1:.3f} ({args.dev})")
-    write_in_order(args.dev_out, data.dev, predictions, "Predicted_Sentiment")
-    report = report_of(args)
-    report.describe(output_stem(args), predictions, data.dev, data.classes)
-    report.conclude(args)
-    if data.test:
+    for rows, path in ((data.dev, args.dev_out), (data.test, args.test_out)):
+        if rows is None:
+            continue
         with autocast():
-            test_loader = loop.evaluation_loader(data.test, args.batch_size)
-            predictions = classify(test_loader, model, device)
-        write_in_order(args.test_out, data.test, predictions, "Predicted_Sentiment")
-    print(f"wrote {output_stem(args)}-*")
+            loader = loop.evaluation_loader(rows, args.batch_size)
+            predictions = classify(loader, model, device)
+        if rows is data.dev:
+            accuracy, f1 = metrics_of(predictions)[:2]
+            print(f"dev accuracy {accuracy:.3f}, macro F1 {f1:.3f} ({args.dev})")
+        write_in_order(path, rows, predictions, "Predicted_Sentiment")
+    print(f"wrote {args.stem}-*")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -243,14 +221,12 @@ def main() -> None:
         predict(texts, args.checkpoint, args.use_gpu)
         return
     loop.join_processes(args.use_gpu)
-    stop_at_stubs("classifier.py", ["__init__", "forward"])
     runs = plan(args)
     hint_at_rate(args)
     # all files are read before: a fault in the last one must not show after an hour of training
     data = [read_data(run) for run in runs]
     for run, its_data in zip(runs, data, strict=True):
         seed_everything(run.seed)
-        print_settings(run)
         train(run, its_data)
         if loop.is_main_process():
             test(run, its_data)

@@ -37,18 +37,13 @@ from evaluation import (
 )
 from optimizer import AdamW
 from training import loop
-from training.cli.flags import given_lines, hint_at_rate, print_settings, with_defaults
-from training.cli.scripts import run_script, stop_at_stubs
-from training.cli.task_flags import (
-    TaskFlags,
-    check_files,
-    find_files,
-    parse_task_flags,
-    tasks_with_loss,
-)
+from training.cli.flags import given_lines, hint_at_rate, with_defaults
+from training.cli.scripts import run_script
+from training.cli.task_flags import TaskFlags, find_files, parse_task_flags
 from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
+from training.files.writing import check_writable
 from training.reports.report import Report
 from utils import seed_everything
 
@@ -214,7 +209,11 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     args = find_files(with_defaults(args, MultitaskFlags), TASKS)
     device = loop.pick_device(args.use_gpu)
     autocast = loop.autocast_for(device, args.precision)
-    tasks = tasks_with_loss(args.tasks, LOSSES)
+    tasks = [task for task in args.tasks if task in LOSSES]
+    if not tasks:
+        raise InputError(f"nothing to train: LOSSES has no loss for {', '.join(args.tasks)}")
+    if tasks != args.tasks:
+        print(f"trains {', '.join(tasks)} only: LOSSES has no loss for the rest")
     train_sets = {task: read_set(task, args, "train") for task in tasks}
     held_out = held_out or read_held_out(args, ["dev"])
     dev_sets = {task: held_out[task, "dev"] for task in tasks}
@@ -226,14 +225,6 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     if args.fast:
         loop.speed_up(model, optimizer)
     loop.check_device(args, model, {HEADS[task]: rows for task, rows in train_sets.items()})
-    if args.option == "pretrain" and not args.reencode:
-        texts = loop.unique_texts([*train_sets.values(), *dev_sets.values()])
-        with autocast():
-            rows = [SentenceClassificationTestDataset(texts, args)]
-            heads = [getattr(model, HEADS[task]) for task in tasks]
-            loop.cache_encoder_outputs(model, heads, rows, args.batch_size, device)
-    if args.compile:
-        loop.compile_encoder(model, args, args.epochs * len(train_loader))
 
     with loop.Run(args, model, optimizer, train_loader, report=report_of(args, tasks)) as run:
         for _ in run.epochs():
@@ -294,19 +285,13 @@ def evaluate(model: nn.Module, loaders: Mapping[str, Iterable], device) -> dict[
 
 def load_model(filepath: str, device: torch.device) -> tuple[MultitaskBERT, SimpleNamespace]:
     """The model that save_model wrote, in evaluation mode, and its configuration."""
-    return loop.restore_model(
-        filepath,
-        device,
-        MultitaskBERT,
-        script="multitask_classifier.py (techniques have a script of their own)",
-        is_ours=lambda config: config.keys() <= {*vars(MultitaskFlags()), "hidden_size", "labels"},
-    )
+    return loop.restore_model(filepath, device, MultitaskBERT)
 
 
 def test_model(args, held_out: HeldOut | None = None) -> None:
     """Write each task's predictions for dev and test with the model kept in args.filepath.
 
-    On dev it also writes a report, mistakes and pictures; it reads the sets unless they are given.
+    It reads the data sets unless they are given.
     """
     args = find_files(with_defaults(args, MultitaskFlags), TASKS)
     device = loop.pick_device(args.use_gpu)
@@ -314,7 +299,7 @@ def test_model(args, held_out: HeldOut | None = None) -> None:
     if args.fast:
         loop.speed_up(model)
     vars(args).update(vars(config))
-    report, scores = report_of(args, args.tasks), {}
+    scores = {}
     for (task, split), rows in (held_out or read_held_out(args)).items():
         loader = loop.evaluation_loader(rows, args.batch_size)
         with loop.autocast_for(device, args.precision)():
@@ -322,9 +307,6 @@ def test_model(args, held_out: HeldOut | None = None) -> None:
         write_in_order(getattr(args, f"{task}_{split}_out"), rows, predictions, FILE_COLUMNS[task])
         if split == "dev":
             scores[task] = score(task, predictions)
-            names = class_names(getattr(args, f"{task}_dev"), CLASSES[task])
-            report.describe(f"{args.out_dir}/multitask-{task}", predictions, rows, names)
-    report.conclude(args)
     shown = "".join(f"  {task} {value:.3f}" for task, value in scores.items())
     trained = {task: value for task, value in scores.items() if task in LOSSES}
     print(f"dev{shown}  overall {overall(trained):.3f}")
@@ -371,13 +353,11 @@ def main() -> None:
         predict(*load_model(args.checkpoint, device), given_lines(args.predict), device)
         return
     loop.join_processes(args.use_gpu)
-    stop_at_stubs("multitask_classifier.py", ["__init__", *map(HEADS.get, args.tasks)])
     args.model = args.model or loop.on_main_process(default_model)
     args = find_files(with_defaults(args, MultitaskFlags), TASKS)
     loop.refuse_ended(args, [args.filepath], [loop.resume_path(args.filepath)])
     hint_at_rate(args)
-    check_files(args)
-    print_settings(args, args.tasks)
+    check_writable(args.out_dir)
     held_out = read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
     train_multitask(args, held_out)

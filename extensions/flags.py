@@ -112,7 +112,6 @@ NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
         ("regulariser=smart", "adapt", "gradients"),
         "BERT is frozen",
     ),
-    ("compile", ("regulariser=smart", *ON_VECTORS), "that looks into the model"),
     ("regulariser=r_drop", ("teachers", *ON_VECTORS), "it has every row twice"),
     ("adapt=lora", ("pals", "separate_layers"), "it freezes what that is about"),
     ("gradients", ("sampling=annealed", "sampling=before"), "a step has all tasks"),

@@ -35,7 +35,6 @@ from training.loop import (
     TrainingLoader,
     autocast_for,
     check_device,
-    compile_encoder,
     is_main_process,
     join_processes,
     on_main_process,
@@ -164,8 +163,6 @@ def new_run(
         speed_up(model, optimizer)
     check_device(args, model, {"forward": dataset})
     loader = TrainingLoader(dataset, args.batch_size, args.seed)
-    if args.compile:
-        compile_encoder(model, args, args.epochs * len(loader))
     report = Report(f"{args.out}/", Path(args.out).name, columns, curves)
     return Run(args, model, optimizer, loader, report=report)
 

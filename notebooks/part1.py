@@ -54,13 +54,8 @@ TASK = "1.1"
 # %% [markdown]
 # ## Look
 #
-# `predictions/finetune-sst-report.html` has all of it on one page; download it and open it in a browser. Which classes
-# does the model confuse?
-
-# %%
-report = Path("predictions/finetune-sst-report.txt")
-missing = "no report yet: train first; python sanity_check.py says what is missing"
-print(report.read_text() if report.is_file() else missing)
+# `predictions/finetune-sst-report.html` has the curves on one page; download it and open it in a browser. Then ask the
+# model something:
 
 # %%
 # !python classifier.py --predict "Not bad, if you like queues." --checkpoint sst-classifier.pt {FLAGS}

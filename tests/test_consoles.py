@@ -54,10 +54,6 @@ def test_training(say, script, tiny_model_folder, tiny_data):
     assert "loss" in say(script, *line, *more, "--model", tiny_model_folder)
 
 
-def test_faults_of_a_submission(say):
-    assert "no zip written" in say("prepare_submit")
-
-
 @pytest.mark.skipif(os.name == "nt", reason="a closed pipe is another error on Windows")
 @pytest.mark.parametrize(
     ("line", "unbuffered"),

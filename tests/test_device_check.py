@@ -84,7 +84,7 @@ class OneAfterTheOther(TorchDispatchMode):
 def test_an_honest_device_passes_whatever_the_weights(precision):
     """Autocast rounds within the products, kernels elsewhere; sums have another order."""
     order = OneAfterTheOther if precision == "fp32" else nullcontext
-    for seed in range(20):
+    for seed in range(12):
         torch.manual_seed(seed)
         model = Classifier(BertModel(tiny_config())).eval()
         if seed % 2:
@@ -92,14 +92,6 @@ def test_an_honest_device_passes_whatever_the_weights(precision):
         if seed % 4 > 1:
             use_attention_kernel(model, in_training=True)
         assert fault_of(model, samples(), device(precision, order)) is None, seed
-
-
-@in_all_precisions
-def test_an_honest_device_passes_with_real_weights(precision, offline_model):
-    torch.manual_seed(0)
-    model = Classifier(BertModel.from_pretrained(str(offline_model))).eval()
-    order = OneAfterTheOther if precision == "fp32" else nullcontext
-    assert fault_of(model, samples(30_000, 16, 7), device(precision, order)) is None
 
 
 # ---------------------------------------------------------------------------------------------
@@ -131,11 +123,6 @@ def without_mask(scores, mask, value):
     return scores.softmax(-1).to(value) @ value
 
 
-def with_one_wrong_head(scores, mask, value):
-    context = (scores + mask).softmax(-1).to(value) @ value
-    return torch.cat([context[:, 1:2], context[:, 1:]], dim=1)
-
-
 def with_half_a_sum(scores, mask, value):
     """A softmax that in types of 16 bits divides by the sum of every second exponential."""
     powers = (scores + mask).exp()
@@ -157,30 +144,17 @@ def without_gradient():
     return replaced(nn.Embedding, "forward", forward)
 
 
-class WrongRows(TorchDispatchMode):
-    """Products of matrices whose rows are no multiple of 16: the first row is another's."""
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        result = operation(*args, **(kwargs or {}))
-        if operation.overloadpacket in (ATEN.mm, ATEN.addmm) and len(result) % 16:
-            result[0] = result[1]
-        return result
-
-
 LAYER = "of bert.bert_layers.0.self_attention"
-ATTENTION = LAYER
 HALF = ("bf16", "fp16")
 FAULTS = {
-    "mask ignored": (with_attention(without_mask), ATTENTION, PRECISIONS),
-    "one head wrong": (with_attention(with_one_wrong_head), ATTENTION, PRECISIONS),
-    "wrong softmax in half precision": (with_attention(with_half_a_sum), ATTENTION, HALF),
-    "nan": (with_attention(with_nan), ATTENTION, PRECISIONS),
+    "mask ignored": (with_attention(without_mask), LAYER, PRECISIONS),
+    "wrong softmax in half precision": (with_attention(with_half_a_sum), LAYER, HALF),
+    "nan": (with_attention(with_nan), LAYER, PRECISIONS),
     "gradient lost": (
         without_gradient,
         "the gradient of bert.word_embedding.weight is off by",
         PRECISIONS,
     ),
-    "rows wrong": (WrongRows, LAYER, PRECISIONS),
 }
 
 
@@ -200,18 +174,13 @@ def test_a_fault_is_named(name, precision):
 # What cannot be compared
 
 
-def refusing(error: Exception):
-    """Attention that raises it."""
-
-    def change(scores, mask, value):
-        raise error
-
-    return with_attention(change)
-
-
 def test_a_model_that_fails_on_the_cpu_is_trained_unchecked(capsys):
     """As one whose code names the GPU, which is right there."""
-    with refusing(RuntimeError("tensors on two devices\nand more"))():
+
+    def fail(*_):
+        raise RuntimeError("tensors on two devices\nand more")
+
+    with with_attention(fail)():
         assert fault_of(Classifier(random_bert()), samples(), device("fp32")) is None
     assert "no device check" in capsys.readouterr().out
 

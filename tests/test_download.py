@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from running import MODULES, as_process, assert_refused, load_script, one_line_error
+from running import load_script, one_line_error
 
 ONE = bytes(range(256)) * 2000  # 512,000 bytes: several reads
 TWO = b"\tid\tsentence\n" * 5000
@@ -82,13 +82,6 @@ def test_fetches_all_and_then_asks_no_more(fetch, server, tmp_path):
     assert len(server.log) == asked
 
 
-def test_a_file_the_server_lacks_does_not_stop_the_others(fetch, server, tmp_path):
-    del server.files["one.csv"]
-    with one_line_error("one.csv: the server says 404"):
-        fetch()
-    assert names(tmp_path) == ["two.csv"]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -125,22 +118,6 @@ def test_a_server_that_never_answers_is_given_up(fetch, monkeypatch, tmp_path):
         with one_line_error("cannot fetch one.csv", "timed out"):
             fetch(url=f"http://127.0.0.1:{silent.getsockname()[1]}")
     assert names(tmp_path) == []
-
-
-def test_refuses_addresses_that_are_not_of_the_web(fetch):
-    with one_line_error("not an http:// or https:// address"):
-        fetch(url="file:///etc/")
-
-
-def test_offline_it_says_in_one_line_what_to_do(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    url, new = f"http://127.0.0.1:{port}/", tmp_path / "new"
-    result = as_process(
-        "-m", "data.download", "--out", new, "--url", url, folder=tmp_path, **MODULES
-    )
-    assert_refused(result, url, "data/practice", str(new), "by hand", code=1)
-    assert names(new) == []
 
 
 def test_the_table_names_every_course_file_once_with_its_hash():

@@ -1,18 +1,16 @@
 """What is read is what runs; what --fast puts in its place computes the same."""
 
 import functools
-import shutil
 import sys
 from collections import Counter
 
 import pytest
 import torch
-from factories import ROOT, tiny_config
-from running import as_process, assert_refused, draw_nothing
+from factories import tiny_config
+from running import assert_refused, draw_nothing
 from torch import nn
 
 import classifier
-import multitask_classifier
 from bert import BertModel, BertSelfAttention
 from optimizer import AdamW
 from training.fast.adamw import use_fused_step
@@ -31,21 +29,9 @@ READ = ((AdamW, "step"), (BertSelfAttention, "attention"), (nn.Dropout, "forward
 @pytest.fixture
 def line(tiny_model_folder, tiny_data) -> list[str]:
     return (
-        f"--model {tiny_model_folder} --data_dir {tiny_data} --option finetune --epochs 1"
+        f"--model {tiny_model_folder} --data_dir {tiny_data} --option finetune --only sst "
+        f"--epochs 1"
     ).split()
-
-
-def classifier_phases(line):
-    (args,) = classifier.plan(classifier.get_args([*line, "--only", "sst"]))
-    return lambda: classifier.train(args), lambda: classifier.test(args)
-
-
-def multitask_phases(line):
-    args = multitask_classifier.get_args(line)
-    return (
-        lambda: multitask_classifier.train_multitask(args),
-        lambda: multitask_classifier.test_model(args),
-    )
 
 
 @pytest.fixture
@@ -69,15 +55,14 @@ def calls(monkeypatch) -> Counter:
 
 
 @pytest.mark.parametrize("is_fast", [False, True])
-@pytest.mark.parametrize("phases", [classifier_phases, multitask_phases])
-def test_what_is_read_is_what_runs(phases, is_fast, line, calls, tmp_path, monkeypatch, capsys):
+def test_what_is_read_is_what_runs(is_fast, line, calls, tmp_path, monkeypatch, capsys):
     """In training, in the evaluation on dev, and in the test of the checkpoint."""
     monkeypatch.chdir(tmp_path)
     draw_nothing(monkeypatch)
     runs, enter = [], Run.__enter__
     monkeypatch.setattr(Run, "__enter__", lambda run: runs.append(run) or enter(run))
-    train, test = phases([*line, "--fast"] if is_fast else line)
-    train()
+    (args,) = classifier.plan(classifier.get_args([*line, "--fast"] if is_fast else line))
+    classifier.train(args)
     (run,) = runs
     assert calls["encode", True] >= run.step > 3
     shadowed = {name for module in run.model.modules() for name in vars(module)}
@@ -89,10 +74,10 @@ def test_what_is_read_is_what_runs(phases, is_fast, line, calls, tmp_path, monke
     assert (calls["forward", True] == 0) == is_fast
     assert calls["attention", True] == 2 * calls["encode", True]  # on a CPU the formula trains
     out = capsys.readouterr().out.splitlines()
-    for phase in (None, test):
-        if phase:
+    for phase in ("training", "test"):
+        if phase == "test":
             calls.clear()
-            phase()
+            classifier.test(args)
             out = capsys.readouterr().out.splitlines()
         passes = calls["encode", False]
         assert passes > 0
@@ -101,20 +86,15 @@ def test_what_is_read_is_what_runs(phases, is_fast, line, calls, tmp_path, monke
         lines = [text for text in out if text.startswith("--fast: ")]
         assert len(lines) == is_fast
         for name in ("attention", "dropout", "AdamW.step") if is_fast else ():
-            assert name in lines[0] or (phase and name == "AdamW.step")
+            assert name in lines[0] or (phase == "test" and name == "AdamW.step")
 
 
 def test_a_copy_without_training_fast_says_that_there_is_no_fast(
-    tmp_path, line, run_script_here, monkeypatch
+    line, run_script_here, monkeypatch
 ):
     """As a student's, where both attention and AdamW are the student's."""
-    for path in ROOT.glob("*.py"):
-        shutil.copy(path, tmp_path)
-    shutil.copytree(ROOT / "training", tmp_path / "training", ignore=shutil.ignore_patterns("fast"))
-    line = [*line, "--fast"]
-    assert_refused(as_process("classifier.py", *line, folder=tmp_path), "training/fast is not in")
     monkeypatch.setitem(sys.modules, "training.fast", None)
-    assert_refused(run_script_here(multitask_classifier, *line), "training/fast is not in")
+    assert_refused(run_script_here(classifier, *line, "--fast"), "training/fast is not in")
 
 
 # ---------------------------------------------------------------------------------------------

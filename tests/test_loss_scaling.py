@@ -61,13 +61,7 @@ def spoil(model: nn.Module, step: int) -> None:
 
 
 def args(**more) -> SimpleNamespace:
-    flags = {
-        "epochs": 1,
-        "patience": None,
-        "precision": "fp16",
-        "resume": False,
-        "tensorboard": None,
-    }
+    flags = {"epochs": 1, "patience": None, "precision": "fp16", "resume": False}
     return SimpleNamespace(**flags | more)
 
 
@@ -134,8 +128,8 @@ def test_steps_are_those_of_pytorchs_loop(model, loader):
     assert run.step == STEPS
 
 
-@pytest.mark.parametrize("last", [2, 3, 5])
-def test_a_resumed_run_has_the_factor(model, loader, last):
+def test_a_resumed_run_has_the_factor(model, loader):
+    last = 3  # whose gradient overflows
     expected, untouched = trained(model, loader)
     with pytest.raises(Stopped):
         trained(model, loader, last)

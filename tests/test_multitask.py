@@ -3,10 +3,6 @@
 import copy
 import io
 import json
-import os
-import re
-import shutil
-import signal
 import sys
 from argparse import Namespace
 from functools import partial
@@ -15,14 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from course.answers import VARIANTS, installed_source, put, read
-from factories import PAIRS, ROOT, with_random_weights
+from factories import PAIRS, with_random_weights
 from running import (
     assert_refused,
-    assert_same_tensors,
     assert_shapes_and_padding,
     draw_nothing,
-    left_by,
     one_line_error,
     succeeded,
 )
@@ -32,18 +25,13 @@ from torch.nn import functional as F
 import classifier
 import evaluation
 import multitask_classifier as multitask
-from course import handout
 from datasets import load_pairs
-from multitask_classifier import FILE_COLUMNS, HEADS, TASKS, MultitaskBERT
+from multitask_classifier import FILE_COLUMNS, TASKS, MultitaskBERT
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.cli.task_flags import multitask_files, task_names
 from training.files import course_files
 from training.files.predictions import read_predictions
-from training.loop.checkpoints import load_checkpoint
-from training.loop.run import Run
-from training.reports.report import Report
-from utils import seed_everything
 
 CPU = torch.device("cpu")
 
@@ -196,26 +184,6 @@ def test_without_course_files_all_three_tasks_take_the_practice_set(tmp_path, mo
     assert len(load_pairs(files["sts_test"], "test", "")) == 100
 
 
-@pytest.fixture
-def data(tmp_path, tiny_data) -> Path:
-    """A copy of the tiny data that a test may spoil."""
-    return Path(shutil.copytree(tiny_data, tmp_path / "data"))
-
-
-def test_small_quora_stands_in_loudly_and_has_no_test_predictions(
-    run_script_here, tiny_model_folder, data, tmp_path
-):
-    (data / "quora-test-student.csv").unlink()
-    for split in ("train", "dev"):
-        (data / f"quora-{split}.csv").rename(data / f"quora-small-{split}.csv")
-    line = quick(tiny_model_folder, data, "--tasks", "para", "--steps_per_epoch", "1")
-    result = succeeded(run_script_here(multitask, *line))
-    assert "*** quora-train.csv is not there: taking quora-small-train.csv" in result.out
-    names = {file.name for file in (tmp_path / "predictions").iterdir()}
-    assert "para-dev-output.csv" in names
-    assert "para-test-output.csv" not in names
-
-
 # ---------------------------------------------------------------------------------------------
 # Training
 
@@ -286,85 +254,12 @@ def test_predictions_stand_beside_the_right_ids(flags, monkeypatch, tested):
             assert list(predictions) == list(expected)
 
 
-def test_tasks_take_turns(flags, monkeypatch):
-    """As many steps as give every row a turn: 25 rows in batches of 8 are 4 steps, three times."""
-    called = []
-    for task, name in HEADS.items():
-
-        def watched(self, *inputs, head=getattr(MultitaskBERT, name), task=task):  # noqa: B008
-            if self.training:
-                called.append(task)
-            return head(self, *inputs)
-
-        monkeypatch.setattr(MultitaskBERT, name, watched)
-    multitask.train_multitask(flags)
-    assert called == ["sst", "para", "sts"] * 4
-
-
-def test_the_best_epoch_overall_is_kept(flags, monkeypatch):
-    """Of overall scores .3, .5, .5, .4 the second is the best, and the first of its equals."""
-    scores = iter([(0.6, 0.0, -0.4), (0.1, 0.9, 0.0), (0.9, 0.1, 0.0), (0.0, 0.2, 1.0)])
-    epochs = []
-
-    def pretended(model, loaders, device):
-        epochs.append({key: value.clone() for key, value in model.state_dict().items()})
-        row = dict(zip(TASKS, next(scores), strict=True))
-        return row | {"overall": multitask.overall(row)}
-
-    monkeypatch.setattr(multitask, "evaluate", pretended)
-    flags.epochs, flags.steps_per_epoch = 4, 3
-    multitask.train_multitask(flags)
-    assert_same_tensors(load_checkpoint(flags.filepath)["model"], epochs[1])
-    assert not torch.equal(epochs[1]["sentiment.weight"], epochs[2]["sentiment.weight"])
-    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
-    assert metrics["best"]["epoch"] == 2
-    assert [row["overall"] for row in metrics["epochs"]] == pytest.approx([0.3, 0.5, 0.5, 0.4])
-
-
-# ---------------------------------------------------------------------------------------------
-# Interrupted runs
-
-
-def test_stopped_and_resumed_it_ends_with_the_same_bytes(
-    run_script_here, tiny_model_folder, tiny_data, tmp_path, monkeypatch
-):
-    """Stopped within the first epoch, within the second, and then not at all."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    draw_nothing(monkeypatch)
-    monkeypatch.setattr(Report, "describe", lambda *_: None)
-    words = quick(tiny_model_folder, tiny_data, "--steps_per_epoch", "7", "--filepath", "x.pt")
-    words += "--epochs 2 --accumulate 2 --clip 1 --warmup 0.2".split()
-    assert run_script_here(multitask, *words).code == 0
-    expected = left_by(tmp_path, "*.pt", "predictions/*")
-    gather_gradients = Run.gather_gradients
-    for more, stop_at in (([], 3), (["--resume"], 6), (["--resume"], None)):
-        steps = []
-
-        def watched(self, steps=steps, stop_at=stop_at):
-            steps.append(0)
-            if len(steps) == stop_at:
-                signal.raise_signal(signal.SIGINT)
-            gather_gradients(self)
-
-        monkeypatch.setattr(Run, "gather_gradients", watched)
-        result = run_script_here(multitask, *words, *more)
-        if stop_at:
-            assert result.err == "stopped; --resume goes on from x.resume\n"
-            assert load_checkpoint("x.resume")["position"]["batch"] == (3 if stop_at == 3 else 2)
-        else:
-            assert (result.code, len(steps)) == (0, 5)
-    assert left_by(tmp_path, "*.pt", "predictions/*") == expected
-    assert_refused(run_script_here(multitask, *words, "--resume"), "x.pt exists", code=1)
-
-
 # ---------------------------------------------------------------------------------------------
 # The script
 
 OUTPUTS = {
     *(f"{name}-{split}-output.csv" for name in TASKS for split in ("dev", "test")),
-    *("multitask-metrics.json", "multitask-steps.csv"),
-    *(f"multitask-{name}-{end}" for name in TASKS for end in ("report.txt", "mistakes.tsv")),
-    "multitask-report.html",
+    *("multitask-metrics.json", "multitask-steps.csv", "multitask-report.html"),
 }
 
 
@@ -423,28 +318,6 @@ def test_predict(run_script_here, checkpoint, monkeypatch, words, expected):
     assert lines == expected
 
 
-def test_a_text_to_predict_that_is_cut_is_noted(run_script_here, checkpoint):
-    words = ("a " * 600, "Two")
-    for count in (1, 2):
-        line = ("--predict", *words[:count], "--checkpoint", checkpoint)
-        done = succeeded(run_script_here(multitask, *line))
-        assert f"data: 1 of {count} texts were cut at 512 tokens" in done.out
-
-
-@pytest.mark.parametrize("texts", [[""], ["one", " "]])
-def test_an_empty_text_is_refused(run_script_here, checkpoint, texts):
-    result = run_script_here(multitask, "--predict", *texts, "--checkpoint", checkpoint)
-    assert_refused(result, "argument --predict: the text is empty")
-
-
-def test_predict_names_the_class(run_script_here, tiny_model_folder):
-    names = ["negative", "somewhat negative", "neutral", "somewhat positive", "positive"]
-    model, config = make_model(tiny_model_folder), make_config(tiny_model_folder, labels=names)
-    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
-    result = run_script_here(multitask, "--predict", "a film", "--checkpoint", "x.pt")
-    assert re.search(r"class (\d), [a-z ]+   \[negative: 0\.\d+  somewhat neg", result.out)
-
-
 def test_predict_says_nothing_of_tasks_that_were_not_trained(run_script_here, tiny_model_folder):
     model = make_model(tiny_model_folder)
 
@@ -456,8 +329,8 @@ def test_predict_says_nothing_of_tasks_that_were_not_trained(run_script_here, ti
     line = said_by(["sst", "sts"], "one", "two").out.splitlines()[-1]
     assert line.startswith("similarity")
     assert "paraphrase" not in line
-    assert_refused(said_by(["sst"], "one", "two"), "no answer to a pair", code=1)
-    assert_refused(said_by(["para", "sts"], "one"), "no answer to one text", code=1)
+    assert_refused(said_by(["sst"], "one", "two"), "no answer to a pair")
+    assert_refused(said_by(["para", "sts"], "one"), "no answer to one text")
 
 
 def test_checkpoints_that_are_not_ours(tiny_model_folder, checkpoint, tmp_path):
@@ -465,42 +338,13 @@ def test_checkpoints_that_are_not_ours(tiny_model_folder, checkpoint, tmp_path):
     assert not model.training
     other = make_config(tiny_model_folder, num_labels=5)
     sentiment = classifier.BertSentimentClassifier(other)
-    technique = make_config(tiny_model_folder, adapt="lora")
-    without_option = Namespace(**{k: v for k, v in vars(config).items() if k != "option"})
     wrong_shape = copy.deepcopy(model)
     wrong_shape.sentiment = nn.Linear(32, 7)
     for saved, saved_config, fact in (
-        (sentiment, other, "not a checkpoint of multitask_classifier.py"),
-        (model, without_option, "not a checkpoint of multitask_classifier.py"),
-        (model, technique, "techniques have a script of their own"),
+        (sentiment, other, "is not a checkpoint of a MultitaskBERT"),
         (wrong_shape, config, "does not hold the tensors of a MultitaskBERT"),
     ):
         optimizer = AdamW(saved.parameters())
         multitask.save_model(saved, optimizer, Namespace(), saved_config, tmp_path / "x.pt")
         with one_line_error(fact):
             multitask.load_model(tmp_path / "x.pt", CPU)
-
-
-# ---------------------------------------------------------------------------------------------
-# The student's skeleton
-
-
-def test_the_skeleton_trains_on_sst_once_it_is_filled_in(flags, capsys):
-    skeleton = handout.build(ROOT, "2").text("multitask_classifier.py")
-    filled_in = put(read(VARIANTS, "multitask/plain"), source=skeleton)
-    flags.epochs, flags.lr, flags.hidden_dropout_prob = 12, 3e-3, 0.0
-    seed_everything(flags.seed)
-    with installed_source("multitask_classifier.py", filled_in) as module:
-        module.train_multitask(flags)
-    assert "trains sst only: LOSSES has no loss for para, sts" in capsys.readouterr().out
-    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
-    assert set(metrics["best"]) == {"epoch", "loss", "sst_loss", "sst", "overall"}
-    assert metrics["epochs"][-1]["loss"] < 0.95 * metrics["epochs"][0]["loss"]
-    with installed_source("multitask_classifier.py", filled_in) as module:
-        module.test_model(flags)
-    assert f"  overall {metrics['best']['overall']:.3f}\n" in capsys.readouterr().out
-    for task in TASKS:
-        for split in ("dev", "test"):
-            path = getattr(flags, f"{task}_{split}_out")
-            rows = multitask.read_set(task, flags, split)
-            assert list(read_predictions(path, FILE_COLUMNS[task])) == [row[-1] for row in rows]

@@ -1,35 +1,27 @@
 """What training runs share (training/): batches, precision, schedule, progress, the run itself."""
 
-import functools
 import json
 import math
-import os
-import signal
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
-import torch._dynamo
 import transformers
 from factories import make_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import assert_refused, draw_nothing, one_line_error
+from running import draw_nothing, one_line_error
 from torch import nn
 from torch.nn import functional as F
 
 import classifier
-import multitask_classifier
-from bert import BertModel
 from datasets import SentenceClassificationDataset
 from optimizer import AdamW
-from training.loop import devices, on_request
+from training.loop import devices
 from training.loop import run as loop
 from training.loop.batches import LengthBatches, RoundRobin, TrainingLoader
-from training.loop.checkpoints import ResumePoint, Stopped, load_checkpoint
+from training.loop.checkpoints import ResumePoint, load_checkpoint
 from training.loop.progress import Progress
 from training.loop.run import Run, linear_factor
 from utils import seed_everything
@@ -155,13 +147,6 @@ def test_what_a_gpu_multiplies_in_by_itself(monkeypatch, capability, has_bf16, d
     assert devices.half_type(torch.device("cuda"), "auto") == dtype
 
 
-def test_fp16_on_a_cpu_without_it(run_script_here, flags, monkeypatch):
-    monkeypatch.setattr(devices, "computes", lambda *_: False)
-    line = ["--model", flags.model, "--train", flags.train, "--dev", flags.dev]
-    result = run_script_here(classifier, *line, "--precision", "fp16")
-    assert_refused(result, "--precision fp16", "cpu")
-
-
 # ---------------------------------------------------------------------------------------------
 # The update
 
@@ -202,40 +187,6 @@ def trained(args, **more) -> dict[str, torch.Tensor]:
     return load_checkpoint(args.filepath)["model"]
 
 
-def test_every_step_is_logged_for_tensorboard_too(flags, monkeypatch):
-    """By a stand-in for the package."""
-    points, begun = [], []
-
-    class Writer:
-        def __init__(self, folder: str, purge_step: int):
-            begun.append((folder, purge_step))
-
-        def add_scalar(self, name: str, value: float, step: int) -> None:
-            points.append((name, step, value))
-
-        def close(self) -> None:
-            begun.append("closed")
-
-    stand_in = SimpleNamespace(SummaryWriter=Writer)
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", stand_in)
-    options = {"warmup": 0.5, "decay": True, "accumulate": 2, "lr": 0.01}
-    trained(flags, tensorboard="board", epochs=2, **options)
-    assert begun == [(os.path.join("board", "x"), 1), "closed"]
-    steps = steps_in("x-steps.csv")
-    assert [(int(step), int(epoch)) for step, epoch, _, _ in steps] == [
-        (number, 1 + (number > 4)) for number in range(1, 9)
-    ]
-    rates = [0.01 * linear_factor(step, 8, 0.5, True) for step in range(8)]
-    assert [float(rate) for *_, rate in steps] == pytest.approx(rates)
-    means = [float(loss) for _, _, loss, _ in steps]
-    assert min(means[:4]) <= last_epochs()[0]["loss"] <= max(means[:4])
-    for name, values in (("loss", means), ("lr", rates)):
-        curve = [(step, value) for point, step, value in points if point == name]
-        assert curve == [(i, pytest.approx(value, 1e-5)) for i, value in enumerate(values, 1)]
-    scores = [(step, value) for name, step, value in points if name == "epoch/dev_acc"]
-    assert scores == [(4 * row["epoch"], row["dev_acc"]) for row in last_epochs()]
-
-
 def steps_in(path) -> list[list[str]]:
     header, *lines = Path(path).read_text().splitlines()
     assert header == "step,epoch,loss,lr"
@@ -247,14 +198,34 @@ def last_epochs() -> list[dict]:
     return json.loads(Path("x-metrics.json").read_text())["epochs"]
 
 
-def without_dropout(monkeypatch, args) -> None:
-    monkeypatch.setattr(nn.Dropout, "forward", lambda self, x: x)
-    args.hidden_dropout_prob = 0.0
+def test_every_steps_loss_and_learning_rate_are_in_a_file(flags):
+    """The mean loss of an epoch is that of its steps, weighted by their rows: 8, 8, 8 and 1."""
+    trained(flags, epochs=2, warmup=0.5, decay=True, accumulate=2, lr=0.01)
+    steps = steps_in("x-steps.csv")
+    numbers = [(int(step), int(epoch)) for step, epoch, _, _ in steps]
+    assert numbers == [(i, 1 + (i > 4)) for i in range(1, 9)]
+    rates = [0.01 * linear_factor(step, 8, 0.5, True) for step in range(8)]
+    assert [float(rate) for *_, rate in steps] == pytest.approx(rates)
+    losses = torch.tensor([float(loss) for _, _, loss, _ in steps]).view(2, 4)
+    rows = torch.tensor([[len(batch) for batch in epoch] for epoch in batches_of(flags)])
+    for row, epoch, of in zip(last_epochs(), losses, rows, strict=True):
+        assert row["loss"] == pytest.approx(float((epoch * of).sum() / 25), rel=1e-4)
+
+
+def batches_of(args) -> list[list[list[int]]]:
+    """The rows of every batch of two epochs."""
+    data = classifier.read_data(args).train
+    batches = LengthBatches(data.lengths(), args.batch_size, args.seed)
+    epochs = []
+    for epoch in (1, 2):
+        batches.set_epoch(epoch)
+        epochs.append([*batches])
+    return epochs
 
 
 def test_parts_have_the_gradients_of_a_batch_which_may_be_clipped(flags, monkeypatch):
     """Each step's, over 25 rows in batches of 8: the last part and the last batch are smaller."""
-    without_dropout(monkeypatch, flags)
+    monkeypatch.setattr(nn.Dropout, "forward", lambda self, x: x)
     steps, losses = [], []
 
     def keep(self, closure=None):  # and no update, so that all steps are taken at the same place
@@ -280,152 +251,6 @@ def test_early_stopping(flags, monkeypatch, patience, last):
     monkeypatch.setattr(classifier, "model_eval", lambda *_: (next(accuracies), 0.0))
     trained(flags, option="pretrain", epochs=7, patience=patience)
     assert [row["epoch"] for row in last_epochs()] == list(range(1, last + 1))
-
-
-# ---------------------------------------------------------------------------------------------
-# A frozen encoder that runs once
-
-
-def count_encoding(monkeypatch) -> list[int]:
-    """How many rows went through BERT's layers, call by call."""
-    rows, encode = [], BertModel.encode
-
-    def counted(self, hidden, mask):
-        rows.append(len(hidden))
-        return encode(self, hidden, mask)
-
-    monkeypatch.setattr(BertModel, "encode", counted)
-    return rows
-
-
-def mean_of_tokens(self, input_ids, attention_mask):
-    """(B, L), (B, L) → (B, D), by all tokens' states."""
-    states = self.bert(input_ids, attention_mask)["last_hidden_state"]
-    weights = attention_mask[:, : states.shape[1], None].float()
-    return (states * weights).sum(dim=1) / weights.sum(dim=1)
-
-
-def state_of_cls(self, input_ids, attention_mask):
-    return self.bert(input_ids, attention_mask)["last_hidden_state"][:, 0]
-
-
-@pytest.mark.parametrize(("pool", "is_cached"), [(mean_of_tokens, False), (state_of_cls, True)])
-def test_a_frozen_bert_is_cached_only_if_the_model_looks_at_cls_alone(
-    pool, is_cached, tiny_model_folder, tiny_data, tmp_path, monkeypatch, capsys
-):
-    """Else the run is the one with --reencode, to the last digit, and says so."""
-    monkeypatch.chdir(tmp_path)
-    draw_nothing(monkeypatch)
-    monkeypatch.setattr(multitask_classifier.MultitaskBERT, "forward", pool)
-    line = f"--model {tiny_model_folder} --data_dir {tiny_data} --tasks sst,sts --epochs 2 "
-    results = []
-    for more in ("--lr 0.01", "--lr 0.01 --reencode"):
-        args = multitask_classifier.get_args((line + more).split())
-        seed_everything(args.seed)
-        multitask_classifier.train_multitask(args)
-        metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
-        results.append(metrics["epochs"])
-        said = "the frozen BERT runs again in every step" in capsys.readouterr().out
-        assert said == (not is_cached and "reencode" not in more)
-    assert (results[0] == results[1]) == (not is_cached)  # a cached encoder has no dropout
-
-
-def test_a_head_learns_as_on_a_frozen_encoder_in_evaluation_mode(flags, monkeypatch):
-    flags.option, flags.epochs, flags.lr, flags.hidden_dropout_prob = "pretrain", 3, 1e-2, 0.0
-    rows = count_encoding(monkeypatch)
-    cached = trained(flags)
-    epochs = last_epochs()
-    assert sum(rows) == 25 + 11 + 2 * 8  # a batch twice, to see whether [CLS] is enough
-    # The other way: every batch again, by an encoder that model.train() does not reach
-    monkeypatch.setattr(BertModel, "train", lambda self, mode=True: nn.Module.train(self, False))
-    rows.clear()
-    again = trained(flags, reencode=True)
-    assert sum(rows) == 3 * (25 + 11)
-    for ours, theirs in zip(epochs, last_epochs(), strict=True):
-        assert ours == pytest.approx(theirs, abs=1e-5)
-    for name, tensor in again.items():
-        torch.testing.assert_close(cached[name], tensor, rtol=0, atol=1e-5)
-
-
-# ---------------------------------------------------------------------------------------------
-# torch.compile
-
-
-@pytest.fixture
-def compiled_shapes(monkeypatch) -> Iterator[list[tuple[int, ...]]]:
-    """The shapes that a run compiles, by the part of torch.compile that needs no C++ compiler."""
-    shapes: list[tuple[int, ...]] = []
-
-    def backend(graph, inputs):
-        shapes.extend(tuple(x.shape) for x in inputs if x.dim() == 3 and not x.is_leaf)
-        return graph.forward
-
-    monkeypatch.setattr(on_request, "FEWEST_STEPS", 1)
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=backend))
-    torch._dynamo.reset()
-    with torch._dynamo.config.patch(suppress_errors=False, recompile_limit=8):
-        yield shapes
-
-
-@pytest.mark.parametrize("accumulate", [1, 2])
-def test_compile_changes_neither_names_nor_results(accumulate, flags, monkeypatch, compiled_shapes):
-    """25 rows in batches of 8, or parts of 4: the last one is computed as without."""
-    without_dropout(monkeypatch, flags)
-    flags.accumulate = accumulate
-    plain = trained(flags)
-    tensors = trained(flags, compile=True)
-    width = tensors["bert.word_embedding.weight"].shape[1]
-    assert set(compiled_shapes) == {(8 // accumulate, 32, width)}
-    assert list(tensors) == list(plain)
-    for name, tensor in plain.items():
-        torch.testing.assert_close(tensors[name], tensor, rtol=0, atol=1e-5)
-
-
-def test_a_compiled_run_that_was_interrupted_ends_as_if_untouched(
-    flags, monkeypatch, compiled_shapes
-):
-    flags.compile, flags.batch_size = True, 4
-    untouched = trained(flags)
-    gather_gradients, steps = Run.gather_gradients, []
-
-    def stop_at_the_fourth(run):
-        gather_gradients(run)
-        steps.append(run)
-        if len(steps) == 4:
-            signal.raise_signal(signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Run, "gather_gradients", stop_at_the_fourth)
-        with pytest.raises(Stopped, match="--resume"):
-            trained(flags)
-    torch._dynamo.reset()
-    again = trained(flags, resume=True)
-    assert compiled_shapes
-    assert all(torch.equal(again[name], untouched[name]) for name in untouched)
-
-
-@pytest.mark.parametrize(
-    ("more", "reason"),
-    [
-        ({"epochs": 1}, "it pays from about 500 steps on"),
-        ({}, "torch cannot compile here (no compiler is installed)"),
-    ],
-)
-def test_where_compile_does_not_help_it_says_so_and_goes_on(
-    more, reason, flags, monkeypatch, capsys
-):
-    def compile_nothing(function, **options):
-        raise RuntimeError("no compiler is installed\nand much more about that")
-
-    if "epochs" not in more:
-        monkeypatch.setattr(on_request, "FEWEST_STEPS", 1)
-    monkeypatch.setattr(torch, "compile", compile_nothing)
-    tensors = trained(flags, compile=True, **more)
-    lines = [line for line in capsys.readouterr().out.splitlines() if "--compile" in line]
-    assert len(lines) == 1
-    assert lines[0].startswith(f"--compile: left out, since {reason}")
-    plain = trained(flags, **more)
-    assert all(torch.equal(tensors[name], plain[name]) for name in plain)
 
 
 # ---------------------------------------------------------------------------------------------

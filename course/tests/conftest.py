@@ -3,7 +3,14 @@
 import shutil
 
 import pytest
-from fixtures import browser, check_here, chromium, run_script_here, tiny_data  # noqa: F401
+from fixtures import (  # noqa: F401
+    browser,
+    check_here,
+    chromium,
+    run_script_here,
+    tiny_data,
+    tiny_model_folder,
+)
 
 from course.grading.sandbox import isolation
 

@@ -10,19 +10,14 @@
 That one object goes through the run, into checkpoints and into metrics.
 """
 
-from __future__ import annotations
-
 import argparse
-import os
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from training.files.errors import InputError
-from training.files.writing import check_writable
 
 # What --fast takes; a handout lacks it, since it solves tasks
 HAS_KERNELS = (Path(__file__).resolve().parents[1] / "fast").is_dir()
@@ -66,13 +61,6 @@ positive_float = number(float, lambda x: 0 < x < float("inf"), "a finite number 
 probability = number(float, lambda x: 0 <= x < 1, "a number of at least 0 and below 1")
 
 
-def some_text(text: str) -> str:
-    """An argparse type: a text with more than white space."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError("the text is empty")
-    return text
-
-
 def given_lines(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """The texts on the command line, or lines of standard input, where a tab separates a pair."""
     if texts and list(texts) != ["-"]:
@@ -99,7 +87,7 @@ def flag(default: Any, *, path: str = "", may_change: bool = False, **options: A
         may_change: whether a resumed run may have another value; where it writes may always change.
         options: of argparse's ``add_argument``.
     """
-    metadata = {"options": options, "path": path, "may_change": may_change or path == "writes"}
+    metadata = {"options": options, "may_change": may_change or path == "writes"}
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -109,11 +97,8 @@ def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
     """Add an option for each field that ``flag`` made."""
     defaults = kind()
     for setting in fields(kind):
-        if "options" in setting.metadata:
-            default, options = getattr(defaults, setting.name), setting.metadata["options"]
-            if not {"type", "action"} & options.keys():
-                of_text = os.path.expanduser if setting.metadata["path"] else some_text
-                options = {"type": of_text, **options}
+        if options := setting.metadata.get("options"):
+            default = getattr(defaults, setting.name)
             parser.add_argument(f"--{setting.name}", default=default, **options)
 
 
@@ -126,46 +111,10 @@ def with_defaults(args: Any, kind: type[Flags]) -> Flags:
     return kind(**{name: getattr(args, name) for name in names if hasattr(args, name)})
 
 
-def print_settings(args: Any, tasks: Sequence[str] = ()) -> None:
-    """Print a run's settings, and the files that it reads and writes (of ``tasks``, if given)."""
-    told: dict[str, list[str]] = {"settings": [], "reads": [], "writes": []}
-    for setting in fields(args):
-        value, verb = getattr(args, setting.name), setting.metadata.get("path")
-        task, _, kind = setting.name.partition("_")
-        if verb and value and (not kind or not tasks or task in tasks):
-            told[verb].append(str(value))
-        elif not verb and value is not None and (value or value != setting.default):
-            text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-            told["settings"].append(f"{setting.name} {text}")
-    print()
-    for name, items in told.items():
-        text = f"{name}: {', '.join(items)}"
-        print(textwrap.fill(text, 60, subsequent_indent="    ", break_long_words=False))
-
-
-def check_outputs(args: Any) -> None:
-    """InputError where a run would write over what it reads, into one file twice, or cannot."""
-    names: dict[str, str] = {}  # of the flags, by the files they name
-    for verb in ("reads", "writes"):
-        for setting in fields(args):
-            value = getattr(args, setting.name)
-            if not value or setting.metadata.get("path") != verb:
-                continue
-            place, flag_name = os.path.realpath(value), f"--{setting.name} {value}"
-            if verb == "writes":
-                if os.path.isdir(place):
-                    raise InputError(f"{flag_name} is a folder; name a file in it")
-                if place in names:
-                    raise InputError(f"{flag_name} is the file of --{names[place]}; name another")
-                check_writable(Path(value).parent)
-            names[place] = setting.name
-
-
 def hint_at_rate(args: Any) -> None:
     """Say so where a frozen BERT's head is to learn at a rate for fine-tuning."""
     if args.option == "pretrain" and args.lr < 1e-4:
         print(f"hint: only the head learns, and at --lr {args.lr:g} it hardly moves; try --lr 1e-3")
-        print("    (practice set, 10 epochs: 0.215 at 1e-5, which is chance, and 0.350 at 1e-3)")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -175,7 +124,6 @@ DECAY_HELP = "let lr fall linearly to 0 after the warm-up"
 PRECISION_HELP = "of matrix products; auto: bf16, or fp16 on a GPU without it"
 PATIENCE_HELP = "stop after that many epochs without a better dev score"
 OPTION_HELP = "pretrain: BERT is frozen; finetune: everything learns"
-BOARD_HELP = "folder for TensorBoard's curves"
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 YES = {"action": "store_true"}
 
@@ -198,9 +146,6 @@ class TrainingFlags:
     warmup: float = flag(0.0, type=probability, help="fraction of steps in which lr rises")
     decay: bool = flag(False, action=argparse.BooleanOptionalAction, help=DECAY_HELP)
     patience: int | None = flag(None, type=positive_int, help=PATIENCE_HELP)
-    compile: bool = flag(False, may_change=True, help="torch.compile the model", **YES)
-    reencode: bool = flag(False, help="run a frozen encoder again for every batch", **YES)
-    tensorboard: str | None = flag(None, may_change=True, metavar="DIR", help=BOARD_HELP)
     resume: bool = flag(False, may_change=True, help="continue an interrupted run", **YES)
 
 

@@ -1,22 +1,20 @@
 """The flags of classifier.py, and the runs they ask for: SST and CFIMDB, or one's own files."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from training.cli.flags import (
     FineTuningFlags,
     OneLineParser,
     add_fields,
-    check_outputs,
     flag,
     positive_int,
 )
 from training.files.course_files import SPLITS, data_folder
+from training.files.errors import InputError
 from training.files.hub import default_model
+from training.files.writing import check_writable
 from training.loop import on_main_process, refuse_ended, resume_path
 from training.reports.report import Report
 
@@ -41,13 +39,22 @@ class ClassifierFlags(FineTuningFlags):
     train: str | None = flag(None, path="reads", help=TRAIN_HELP)
     dev: str | None = flag(None, path="reads", help="its dev file")
     test: str | None = flag(None, path="reads", may_change=True, help="its test file (optional)")
-    labels: str | None = flag(None, help="names of the classes, separated by commas")
     predict: str | None = flag(
         None, may_change=True, nargs="?", const="-", metavar="TEXT", help=PREDICT_HELP
     )
     checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
     num_labels: int | None = None  # None: as many as the training set has
-    filepath: str | None = field(default=None, metadata={"path": "writes", "may_change": True})
+    filepath: str | None = field(default=None, metadata={"may_change": True})
+
+    @property
+    def stem(self) -> str:
+        """What the names of the run's output files begin with: predictions/finetune-sst."""
+        return str(Path(self.dev_out).with_suffix("")).removesuffix("-dev-out")
+
+    @property
+    def report(self) -> Report:
+        """Where the run's reports go, and what they are called."""
+        return Report(f"{self.stem}-", Path(self.stem).name, COLUMNS)
 
 
 def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
@@ -62,8 +69,6 @@ def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
         parser.error("--only chooses one of the course's data sets; --train names another one")
     if (args.dev_out or args.test_out) and not (args.train or args.only):
         parser.error("--dev_out and --test_out name the files of ONE data set, but two would run")
-    if args.test_out and args.train and not args.test:
-        parser.error("--test_out is where predictions for --test go: give both")
     if (args.predict is None) != (args.checkpoint is None):
         parser.error("--predict and --checkpoint go together; --resume continues a run")
     return args
@@ -87,24 +92,12 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
             run.batch_size = batch_size or args.batch_size
             for key, end in SPLITS.items():
                 setattr(run, key, str(folder / f"ids-{name}-{end}.csv"))
-        check_outputs(run)
+        reads = [Path(file).resolve() for file in (run.train, run.dev, run.test) if file]
+        for file in (run.dev_out, run.test_out):
+            if Path(file).resolve() in reads:
+                raise InputError(f"{file} is data that the run reads: name another --dev_out")
+            check_writable(Path(file).parent)
         runs.append(run)
     results = [run.filepath for run in runs]
     refuse_ended(args, results, [resume_path(result) for result in results])
     return runs
-
-
-def is_ours(config: Mapping[str, Any]) -> bool:
-    """Whether a checkpoint's configuration is of a model of classifier.py."""
-    labels, option = config.get("num_labels"), config.get("option")
-    return isinstance(labels, int) and option in ("pretrain", "finetune")
-
-
-def output_stem(args: ClassifierFlags) -> str:
-    """What the names of a run's output files begin with: predictions/finetune-sst."""
-    return str(Path(args.dev_out).with_suffix("")).removesuffix("-dev-out")
-
-
-def report_of(args: ClassifierFlags) -> Report:
-    """Where the run's reports go, and what they are called."""
-    return Report(f"{output_stem(args)}-", Path(output_stem(args)).name, COLUMNS)

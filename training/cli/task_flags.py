@@ -1,25 +1,12 @@
 """The flags of a run of several tasks: the course's data files, and where predictions go."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from pathlib import Path
 from typing import Any, TypeVar
 
-from training.cli.flags import (
-    FineTuningFlags,
-    OneLineParser,
-    add_fields,
-    check_outputs,
-    flag,
-    positive_int,
-    some_text,
-)
+from training.cli.flags import FineTuningFlags, OneLineParser, add_fields, flag, positive_int
 from training.files.course_files import COURSE_STEMS, SPLITS, data_folder
-from training.files.errors import InputError
 
 OUT_HELP = "file for predictions (in --out_dir)"
 FILEPATH_HELP = "checkpoint ({option}-{epochs}-{lr}-multitask.pt)"
@@ -66,7 +53,7 @@ class TaskFlags(FineTuningFlags):
     filepath: str | None = flag(None, path="writes", help=FILEPATH_HELP)
     steps_per_epoch: int | None = flag(None, type=positive_int, help=STEPS_HELP)
     predict: list[str] | None = flag(
-        None, may_change=True, nargs="*", type=some_text, metavar="TEXT", help=PREDICT_HELP
+        None, may_change=True, nargs="*", metavar="TEXT", help=PREDICT_HELP
     )
     checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
 
@@ -114,50 +101,17 @@ def find_files(args: Flags, tasks: Sequence[str], stems: Mapping[str, str] = COU
     names = {f"{t}_{s}": f"data/{stems[t]}-{end}.csv" for t in stems for s, end in SPLITS.items()}
     wanted = [key for key, name in names.items() if getattr(args, key) == name]
     files = multitask_files(args.data_dir, stems) if wanted else {}
-    for key in wanted:
-        setattr(args, key, files[key])
+    vars(args).update({key: files[key] for key in wanted})
     return args
 
 
 def multitask_files(
     data_dir: str | None = None, stems: Mapping[str, str] = COURSE_STEMS
 ) -> dict[str, str]:
-    """The files of the tasks in ``stems`` by the names of their flags: sst_train, … sts_test.
-
-    Where quora-train.csv is missing, the small split of quora-dev.csv stands in, and para_test may
-    be ''.
-    """
+    """The files of the tasks in ``stems`` by the names of their flags: sst_train, … sts_test."""
     folder = data_folder(data_dir)
-    files = {f"{t}_{s}": folder / f"{stems[t]}-{e}.csv" for t in stems for s, e in SPLITS.items()}
-    small = folder / "quora-small-train.csv"
-    if "para" in stems and small.is_file() and not files["para_train"].is_file():
-        files |= {"para_train": small, "para_dev": folder / "quora-small-dev.csv"}
-        print("*** quora-train.csv is not there: taking quora-small-train.csv and -dev.csv.")
-        print("Numbers will differ from those on all of Quora. ***")
-        if not files["para_test"].is_file():
-            files["para_test"] = ""
-    return {key: str(file) for key, file in files.items()}
-
-
-def tasks_with_loss(names: Sequence[str], losses: Mapping[str, Callable]) -> list[str]:
-    """Those tasks that have a loss and so are trained; says which have none."""
-    trained = [name for name in names if name in losses]
-    rest = ", ".join(name for name in names if name not in losses)
-    if not trained:
-        raise InputError(f"nothing to train: LOSSES has no loss for {rest}")
-    if rest:
-        print(f"trains {', '.join(trained)} only: LOSSES has no loss for {rest}")
-    return trained
-
-
-def check_files(args: TaskFlags) -> None:
-    """InputError if a data file of args.tasks is missing or an output cannot be written."""
-    for task, split in product(args.tasks, SPLITS):
-        path = getattr(args, f"{task}_{split}")
-        if split == "test" and not path:
-            print(f"*** no --{task}_test: no test predictions for this task ***")
-        elif not Path(path).is_file():
-            fetch = "python -m data.download fetches the course files"
-            what = f"no file {path} (--{task}_{split}): {fetch}"
-            raise InputError(f"{what}, or leave {task} out with --tasks")
-    check_outputs(args)
+    return {
+        f"{task}_{split}": str(folder / f"{stem}-{end}.csv")
+        for task, stem in stems.items()
+        for split, end in SPLITS.items()
+    }

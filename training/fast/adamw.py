@@ -4,8 +4,6 @@ The kernel reads and writes each number once, where the plain step passes over m
 It has ε inside the bias correction: with ε / √(1 − β₂ᵗ) its update is ours.
 """
 
-from __future__ import annotations
-
 import math
 from types import MethodType
 

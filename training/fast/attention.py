@@ -5,8 +5,6 @@ same products. Without dropout it never writes the scores to memory, and on text
 pieces is two to four times as fast. Hence in evaluation always, in training only on request.
 """
 
-from __future__ import annotations
-
 from types import MethodType
 
 import torch

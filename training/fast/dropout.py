@@ -5,8 +5,6 @@ a training step's time. Sixteen bits are enough for the same decision, and four 
 draw.
 """
 
-from __future__ import annotations
-
 from types import MethodType
 
 import torch

@@ -1,7 +1,5 @@
 """What the course brings: its data files, with their folder and classes, and names of models."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -43,13 +41,8 @@ def data_folder(data_dir: str | None = None, probe: str = "ids-sst-train.csv") -
     return PRACTICE_DATA
 
 
-def class_names(file: str, count: int, labels: str | None = None) -> list[str]:
-    """The names of a data file's ``count`` classes: --labels, the course's, or numbers."""
-    if labels:
-        names = [name.strip() for name in labels.split(",")]
-        if len(names) != count or len({*names} - {""}) != count:
-            raise InputError(f"--labels {labels} does not name each of {file}'s {count} classes")
-        return names
+def class_names(file: str, count: int) -> list[str]:
+    """The names of a data file's ``count`` classes: the course's, or numbers."""
     known = (names for stem, names in CLASSES.items() if Path(file).name.startswith(stem))
     names = list(next(known, ()))
     return names if len(names) == count else [str(label) for label in range(count)]

@@ -1,18 +1,11 @@
 """Models by their names: this machine's cache, the hub, and the package that stands in for it."""
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 from pathlib import Path
 
 import huggingface_hub
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    HFValidationError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-)
+from huggingface_hub.errors import EntryNotFoundError, HFValidationError, RepositoryNotFoundError
 
 from training.files.course_files import COURSE_MODEL, OFFLINE_NAME, WEIGHT_FILES
 from training.files.errors import InputError, first_line
@@ -27,43 +20,44 @@ HUB_SECONDS = 2.0  # to answer
 def fetch_model(name: str, local_files_only: bool, why: str) -> Path:
     """The folder of a model in the offline package, in the cache, or downloaded; says which."""
     if name == OFFLINE_NAME:
-        folder = offline_model()
-        print(f"model: {name}{why} from the package {OFFLINE_PACKAGE}, sha256 verified")
-        return folder
-    if folder := cached_model(name):
-        print(f"model: {name}{why} from this machine's cache")
-        return folder
-    if trouble := hub_trouble(name, local_files_only):
+        folder, source = offline_model(), f"the package {OFFLINE_PACKAGE}, sha256 verified"
+    elif folder := from_hub(name, local_files_only=True):
+        source = "this machine's cache"
+    elif trouble := hub_trouble(name, local_files_only):
         raise InputError(
             f"model {name}{why}: no such folder, not in this machine's cache, and {trouble}; "
             f"connect once to download it, or give --model / $MINBERT_MODEL a folder"
         )
-    print(f"model: {name}{why} from the hub", flush=True)
+    else:
+        folder, source = from_hub(name, local_files_only=False), "the hub"
+    print(f"model: {name}{why} from {source}", flush=True)
+    return folder
+
+
+def from_hub(name: str, local_files_only: bool) -> Path | None:
+    """The folder of a model's files, downloaded unless they are in the cache.
+
+    With local_files_only it is None where the cache lacks one of them.
+    """
+    fetch = functools.partial(huggingface_hub.hf_hub_download, local_files_only=local_files_only)
     try:
-        folder = Path(huggingface_hub.hf_hub_download(name, "config.json")).parent
-        huggingface_hub.hf_hub_download(name, "vocab.txt")
+        folder = Path(fetch(name, "config.json")).parent
+        fetch(name, "vocab.txt")
         try:
-            huggingface_hub.hf_hub_download(name, WEIGHT_FILES[0])
-        except EntryNotFoundError:
-            huggingface_hub.hf_hub_download(name, WEIGHT_FILES[1])
+            fetch(name, WEIGHT_FILES[0])
+        except EntryNotFoundError:  # an older model has only the other one
+            fetch(name, WEIGHT_FILES[1])
+    except HFValidationError as error:
+        raise InputError(f"{name!r} is neither a folder nor a model's name on the hub") from error
     except Exception as error:  # any failure of the network, after the hub had answered
+        if local_files_only:
+            return None
         raise InputError(f"downloading {name} failed ({first_line(error)}); run again") from error
     return folder
 
 
-def cached_model(name: str) -> Path | None:
-    """The snapshot folder of a model whose needed files are all in the Hugging Face cache."""
-    try:
-        names = ("config.json", "vocab.txt", *WEIGHT_FILES)
-        files = [huggingface_hub.try_to_load_from_cache(name, file) for file in names]
-    except HFValidationError as error:
-        raise InputError(f"{name!r} is neither a folder nor a model's name on the hub") from error
-    config, vocabulary, *weights = (isinstance(file, str) for file in files)
-    return Path(files[0]).parent if config and vocabulary and any(weights) else None
-
-
 def hub_trouble(name: str, local_files_only: bool) -> str:
-    """Ask the hub for one file's metadata: '' if it answers, else what is wrong."""
+    """Ask the hub for one file's metadata, once: '' if it answers, else what is wrong."""
     if local_files_only:
         return "the hub was not asked (local_files_only)"
     try:
@@ -71,9 +65,7 @@ def hub_trouble(name: str, local_files_only: bool) -> str:
         huggingface_hub.get_hf_file_metadata(url, timeout=HUB_SECONDS)
     except RepositoryNotFoundError:
         return f"the hub knows no model {name}"
-    except OfflineModeIsEnabled:
-        return "the hub was not asked (HF_HUB_OFFLINE is set)"
-    except Exception:  # no network, no name server, a proxy's page, a server's error …
+    except Exception:  # no network, offline mode, a proxy's page, a server's error …
         return "no hub answers"
     return ""
 
@@ -81,13 +73,11 @@ def hub_trouble(name: str, local_files_only: bool) -> str:
 @functools.cache
 def course_or_offline_model(local_files_only: bool) -> str:
     """bert-base-uncased, or the offline model where it is neither in the cache nor on a hub."""
-    trouble = "" if cached_model(COURSE_MODEL) else hub_trouble(COURSE_MODEL, local_files_only)
+    is_cached = from_hub(COURSE_MODEL, local_files_only=True)
+    trouble = "" if is_cached else hub_trouble(COURSE_MODEL, local_files_only)
     if not trouble:
         return COURSE_MODEL
-    try:
-        offline_model()
-    except InputError as error:
-        raise InputError(f"no {COURSE_MODEL}: {trouble}, and {error}; or connect once") from None
+    offline_model()
     what = f"*** {COURSE_MODEL} is not available: {trouble}. Using {OFFLINE_NAME};"
     print(f"{what} expect lower scores than published. ***")
     return OFFLINE_NAME

@@ -1,7 +1,5 @@
 """The one kind of error that a user can fix, and a stop that a user asked for. No torch."""
 
-from __future__ import annotations
-
 import os
 import sys
 import zipfile

@@ -1,7 +1,5 @@
 """Where pretrained weights are found, by a folder or a name. Needs no torch."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re
@@ -36,10 +34,11 @@ def find_model(name_or_path: str | os.PathLike | None, local_files_only: bool = 
 
 def default_model(local_files_only: bool = False) -> str:
     """The scripts' own default: $MINBERT_MODEL if set, else bert-base-uncased or its stand-in."""
+    if redirect := os.environ.get("MINBERT_MODEL"):
+        return redirect
     from training.files import download  # only where a name has to be looked up
 
-    redirect = os.environ.get("MINBERT_MODEL")
-    return redirect or download.course_or_offline_model(local_files_only)
+    return download.course_or_offline_model(local_files_only)
 
 
 @functools.cache

@@ -3,8 +3,6 @@
 The files are parsed, and none is run.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path

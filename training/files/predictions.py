@@ -1,7 +1,5 @@
 """The one reader of prediction files: ``id,Predicted_…`` and a row an example."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,7 +8,6 @@ from training.files.errors import InputError
 from training.files.texts import read_text
 
 OLD_SPELLINGS = {"Predicted_Similiary": "Predicted_Similarity"}  # of columns, in older code
-MOST_FAULTS = 5  # that a message lists
 
 
 def read_predictions(path: str | Path, column: str) -> dict[str, float]:
@@ -25,12 +22,11 @@ def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
     end, ``4.0`` for a class, ``Predicted_Similiary``.
 
     Raises:
-        InputError: listing the faults of the file (header, values, repeated ids) at once, and
-            calling it ``name``.
+        InputError: with the file's first fault (header, value, repeated id); it calls it ``name``.
     """
     header, *lines = text.split("\n")  # splitlines() would also split inside odd ids
-    cells = [OLD_SPELLINGS.get(cell, cell) for cell in _cells(header)]
-    faults = [] if cells == ["id", column] else [f"header is {header!r}, not 'id,{column}'"]
+    if [OLD_SPELLINGS.get(cell, cell) for cell in _cells(header)] != ["id", column]:
+        raise InputError(f"{name}: header is {header!r}, not 'id,{column}'")
     values: dict[str, float] = {}
     for number, line in enumerate(lines, start=2):
         if not line.strip():
@@ -41,15 +37,11 @@ def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
         except ValueError:
             key, value = "", math.nan
         if not key or not math.isfinite(value):
-            faults.append(f"line {number}: {line.strip()[:60]!r} is not 'id,number'")
-            continue
+            what = f"{line.strip()[:60]!r} is not 'id,number'"
+            raise InputError(f"{name}: line {number}: {what}")
         if key in values:
-            faults.append(f"line {number}: id {key} occurs twice")
+            raise InputError(f"{name}: line {number}: id {key} occurs twice")
         values[key] = value
-    if faults:
-        rest = len(faults) - MOST_FAULTS
-        listed = faults[:MOST_FAULTS] + [f"… and {rest} more faults"] * (rest > 0)
-        raise InputError(f"{name}: {'; '.join(listed)}")
     return values
 
 

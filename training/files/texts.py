@@ -1,7 +1,5 @@
 """How text from outside is read: UTF-8, lines of any ending; JSON."""
 
-from __future__ import annotations
-
 import codecs
 import json
 from pathlib import Path

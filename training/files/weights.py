@@ -1,7 +1,5 @@
 """The tensors of a checkpoint folder, as they are read from its files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files that are never half written, and their checksums."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,7 +3,5 @@
 from training.loop.batches import PAIR, SINGLE, RoundRobin, TrainingLoader, evaluation_loader, parts
 from training.loop.checkpoints import refuse_ended, restore_model, resume_path, save_model
 from training.loop.devices import autocast_for, check_device, pick_device, speed_up
-from training.loop.encoder_outputs import cache_encoder_outputs, unique_texts
-from training.loop.on_request import compile_encoder
 from training.loop.processes import is_main_process, join_processes, on_main_process
 from training.loop.run import Run, clip, set_lr

@@ -1,7 +1,5 @@
 """Batches: rows of similar length together, in a new order every epoch; the parts of a batch."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,10 +1,7 @@
 """Trained models in files, and files from which an interrupted run goes on."""
 
-from __future__ import annotations
-
-import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from training.files.errors import InputError, Stopped, first_line
+from training.files.errors import InputError, first_line
 from training.files.weights import check_numbers
 from training.files.writing import atomic_write, sha256_of
 from training.loop.devices import device_fault
@@ -48,39 +45,27 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
     """Save model, optimizer, flags and configuration, atomically, as tensors and plain values."""
     states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    save_checkpoint(filepath, states | {"args": vars(args), "config": vars(config)})
+    values = {"args": vars(args), "config": vars(config), "kind": type(model).__name__}
+    save_checkpoint(filepath, states | values)
     print(f"saved the model to {filepath}")
 
 
 def restore_model(
-    filepath: str | Path,
-    device: torch.device,
-    build: Callable[[SimpleNamespace], nn.Module],
-    *,
-    script: str,
-    is_ours: Callable[[dict], bool],
+    filepath: str | Path, device: torch.device, kind: type[nn.Module]
 ) -> tuple[nn.Module, SimpleNamespace]:
-    """The model that save_model wrote, in evaluation mode, and its configuration.
-
-    Args:
-        build: makes a new model of a configuration.
-        script: the one that trains it, for error messages.
-        is_ours: whether a checkpoint's configuration is of such a model.
-    """
+    """The model of that class that save_model wrote, in evaluation mode, and its configuration."""
     saved = load_checkpoint(filepath)
-    values = saved.get("config") if isinstance(saved, dict) else None
-    needed = {"option", "hidden_size", "hidden_dropout_prob"}
-    if not isinstance(values, dict) or not needed <= values.keys() or not is_ours(values):
-        raise InputError(f"{filepath} is not a checkpoint of {script}; train again")
-    config = SimpleNamespace(**values)
-    model = build(config)
+    if not isinstance(saved, dict) or saved.get("kind") != kind.__name__:
+        raise InputError(f"{filepath} is not a checkpoint of a {kind.__name__}; train again")
+    config = SimpleNamespace(**saved["config"])
+    model = kind(config)
     try:
         check_numbers(f"{filepath}:", saved["model"])
         model.load_state_dict(saved["model"])
     except (RuntimeError, KeyError, AttributeError, TypeError) as error:
         raise InputError(
-            f"{filepath} does not hold the tensors of a {type(model).__name__} on "
-            f"{values.get('model') or 'the default model'}; train again"
+            f"{filepath} does not hold the tensors of a {kind.__name__} on "
+            f"{getattr(config, 'model', None) or 'the default model'}; train again"
         ) from error
     return model.to(device).eval(), config
 
@@ -167,29 +152,3 @@ class ResumePoint:
         if "cuda" in random and torch.cuda.is_available():
             torch.cuda.set_rng_state(random["cuda"])
         return position
-
-
-class StopRequest:
-    """Ctrl-C asks for a stop at the end of the current step; a second one stops at once."""
-
-    def __init__(self):
-        self.asked = False
-
-    def __enter__(self) -> StopRequest:
-        self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-
-    def _ask(self, number: int, frame: object) -> None:
-        if self.asked and world_size() == 1:  # torchrun passes a signal on: all get it twice
-            raise KeyboardInterrupt
-        self.asked = True
-        print("\nstopping after this step (once more to stop at once)", flush=True)
-
-    def leave_if_asked(self, point: ResumePoint) -> None:
-        """Raise Stopped, which says how to go on, if a stop was asked for in any process."""
-        if any(gather(self.asked)):
-            raise Stopped(f"stopped; --resume goes on from {point.path}")

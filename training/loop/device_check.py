@@ -1,11 +1,9 @@
 """Before a run trains on a GPU: does it compute what the CPU computes?
 
-Two rows of the run's data go through its model without dropout, forward and backward: on the device
-in the run's precision, on the CPU in float32, and on the CPU in 16 bits, which measures how much of
-a difference the precision explains.
+Two rows go through the model without dropout, forward and backward: on the device in the run's
+precision, on the CPU in float32, and on the CPU in 16 bits, which measures how much of a difference
+the precision explains.
 """
-
-from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
@@ -19,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from training.files.errors import InputError, first_line
-from training.loop.batches import PAIR
+from training.loop.batches import PAIR, SINGLE
 from training.loop.devices import autocast_for
 from training.loop.processes import gather
 
@@ -42,7 +40,7 @@ def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> No
 def sample(method: Callable, rows: Any) -> list[Tensor]:
     """A method's inputs of two rows, cut to LENGTH tokens, the second padded: (2, L) each."""
     batch = rows.collate_fn([rows[0], rows[1 % len(rows.lengths())]])
-    keys = PAIR[:-1] if "token_ids_1" in batch else ("token_ids", "attention_mask")
+    keys = PAIR[:-1] if "token_ids_1" in batch else SINGLE[:-1]
     if "token_type_ids" in batch and len(signature(method).parameters) > 2:
         keys = (*keys, "token_type_ids")
     inputs = [batch[key][:, :LENGTH].clone() for key in keys]
@@ -57,21 +55,17 @@ def fault_of(model: nn.Module, samples: Mapping, autocast: Callable) -> str | No
     with autocast():
         is_half = torch.is_autocast_enabled(device)
         dtype = torch.get_autocast_dtype(device) if is_half else torch.bfloat16
-    plain = copy.deepcopy(model).cpu()
-    for module in plain.modules():  # without the kernels of --fast
-        for name, value in [*vars(module).items()]:
-            if str(getattr(value, "__module__", "")).startswith("training.fast"):
-                delattr(module, name)
+    on_cpu = copy.deepcopy(model).cpu()
     try:
-        exact = passes(plain, samples, nullcontext)
-        rounded = passes(plain, samples, partial(torch.autocast, "cpu", dtype))
+        exact = passes(on_cpu, samples, nullcontext)
+        rounded = passes(on_cpu, samples, partial(torch.autocast, "cpu", dtype))
     except RuntimeError as error:  # such as code that names the GPU
         print(f"note: no device check, since the model fails on the CPU ({first_line(error)})")
         return None
     computed = passes(model, samples, autocast)
     # in float32 the sums of K products count as well: about √K units of 2⁻¹⁶ of bfloat16's
-    longest_sum = max(size for p in model.parameters() for size in p.shape)
-    factor = MARGIN * (1.0 if is_half else 2.0**-16 * longest_sum**0.5)
+    longest = max(size for p in model.parameters() for size in p.shape)
+    factor = MARGIN * (1.0 if is_half else 2.0**-16 * longest**0.5)
     sizes = {name: float(x.norm()) for name, x in exact.items()}
     errors = {name: float((rounded[name] - x).norm()) for name, x in exact.items()}
     # a small tensor may be rounded well by chance: at least the usual error is granted
@@ -99,10 +93,9 @@ def passes(model: nn.Module, samples: Mapping, autocast: Callable) -> dict[str, 
     for method, inputs in samples.items():
         with autocast():
             outputs = getattr(model, method)(*(tensor.to(device) for tensor in inputs))
-        for output in outputs if isinstance(outputs, tuple) else (outputs,):
+        for output in filter(torch.is_tensor, outputs if isinstance(outputs, tuple) else [outputs]):
             keep(method, None, (), output)
-            if output is not None:
-                loss = loss + (output.float() - 1).square().mean()
+            loss = loss + (output.float() - 1).square().mean()
     for hook in hooks:
         hook.remove()
     learned = {f"the gradient of {n}": p for n, p in model.named_parameters() if p.requires_grad}

@@ -1,7 +1,5 @@
 """What the hardware does: the device, the number of threads, the precision of matrix products."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import os

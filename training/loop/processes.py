@@ -4,8 +4,6 @@ Gradients are summed by hand: ``DistributedDataParallel`` averages them, waits f
 without rows of a small batch, and sees no method of a model but ``forward``.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable
@@ -43,10 +41,9 @@ def join_processes(use_gpu: bool) -> None:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"  # plain values need not wait for a GPU
     dist.init_process_group(backend, timeout=timedelta(hours=12))  # tokenizing may take long
-    if is_main_process():
-        print(f"processes: {world_size()} train together")
-    else:
+    if not is_main_process():
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
+    print(f"processes: {world_size()} train together")
 
 
 def leave_processes(error: str = "") -> None:
@@ -70,31 +67,28 @@ def gather(value: Any) -> list[Any]:
 
 def on_main_process(work: Callable[[], Any]) -> Any:
     """What ``work`` returns in the first process, in all of them; so is an InputError of it."""
-    result, fault = None, None
     try:
         result = work() if is_main_process() else None
     except InputError as error:
-        fault = error
-    result, fault = gather((result, fault))[0]
-    if fault is not None:
-        raise fault
+        result = error
+    result = gather(result)[0]
+    if isinstance(result, InputError):
+        raise result
     return result
 
 
-def sum_gradients(model: nn.Module, flag: bool = False) -> bool:
-    """Sum the gradients of all processes, in each; → whether ``flag`` is set in any of them.
+def sum_gradients(model: nn.Module) -> None:
+    """Sum the gradients of all processes, in each.
 
     A parameter that had a gradient in no process is left without one, as it would be in one.
     """
     if world_size() == 1:
-        return flag
+        return
     learning = [p for p in model.parameters() if p.requires_grad]
     grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in learning]
-    counts = grads[0].new_tensor([p.grad is not None for p in learning] + [flag])
+    counts = grads[0].new_tensor([p.grad is not None for p in learning])
     together = torch.cat([counts, *map(torch.flatten, grads)])  # one message, not hundreds
     dist.all_reduce(together)
-    *reached, flags = together[: len(counts)].tolist()
     sums = together[len(counts) :].split([p.numel() for p in learning])
-    for p, total, count in zip(learning, sums, reached, strict=True):
+    for p, total, count in zip(learning, sums, together[: len(counts)].tolist(), strict=True):
         p.grad = total.view_as(p) if count else None
-    return bool(flags)

@@ -1,7 +1,5 @@
 """How far a run is and how long the rest takes: a bar, or lines where there is no terminal."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -5,7 +5,9 @@ The loop stays in the script that trains: see ``train`` in classifier.py.
 
 from __future__ import annotations
 
+import csv
 import math
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,12 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from training.loop.checkpoints import ResumePoint, StopRequest, resume_path, run_settings
-from training.loop.devices import half_type, set_threads
-from training.loop.on_request import unscale
-from training.loop.processes import gather, is_main_process, rank, sum_gradients
+from training.files.errors import InputError, Stopped, trouble_in_one_line
+from training.files.writing import write_whole
+from training.loop.checkpoints import ResumePoint, resume_path, run_settings
+from training.loop.devices import half_type, set_threads, widest
+from training.loop.processes import gather, is_main_process, rank, sum_gradients, world_size
 from training.loop.progress import Progress
-from training.loop.record import Record
 
 POSITION = ("epoch", "batch", "step", "history", "times", "scores")  # attributes that are saved
 READ_EVERY = 50  # steps between two readings of losses from the device
@@ -65,7 +67,7 @@ class Run:
         self.total_steps = steps or args.epochs * len(loader)
         self.epoch, self.batch, self.step = 1, 0, 0
         self.history, self.times, self.scores = [], [], []  # scores: what is_best was asked about
-        self.rows, self.is_due = 0, False  # rows of the batch; whether to write the resume point
+        self.rows = 0  # of the batch
         self.device = next(model.parameters()).device
         self.progress, self.stop = Progress(self), StopRequest()
         is_fp16 = half_type(self.device, args.precision) is torch.float16
@@ -78,7 +80,7 @@ class Run:
         saved = self.point.read(self.model, self.optimizer) if self.args.resume else None
         for name in POSITION if saved else ():
             setattr(self, name, saved[name])
-        self.record = Record(self.steps_file, self.args.tensorboard, self.step)
+        self.record = Record(self.steps_file, self.step)
         if saved:
             for name, part in self.extra_state.items():
                 part.load_state_dict(saved["extra_state"][name])
@@ -91,7 +93,7 @@ class Run:
 
     def __exit__(self, *error: object) -> None:
         self.stop.__exit__(*error)
-        self.record.close()
+        self.record.flush()
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are left, each ended by ``end_epoch``; the model is in training mode."""
@@ -125,7 +127,7 @@ class Run:
 
     def gather_gradients(self) -> None:
         """After a step's backward passes: sum those of all processes; in fp16 unscale them."""
-        self.is_due = sum_gradients(self.model, self.stop.asked or self.point.due())
+        sum_gradients(self.model)
         if self.scaler.is_enabled():
             unscale(self.scaler, self.optimizer)
 
@@ -134,9 +136,12 @@ class Run:
         self.batch, self.step = self.batch + 1, self.step + 1
         rate = self.optimizer.param_groups[0]["lr"]
         self.record.end_step(self.step, self.epoch, self.batch, rate)
-        if self.is_due:
+        is_reading = self.step % READ_EVERY == 0
+        # several processes agree on it only where they exchange numbers anyway
+        may_save = is_reading or world_size() == 1
+        if may_save and any(gather(self.stop.asked or self.point.due())):
             self.save()
-        elif self.step % READ_EVERY == 0:
+        elif is_reading:
             self.record.read()
 
     def means(self) -> dict[str, float]:
@@ -154,7 +159,6 @@ class Run:
         """Report an epoch, and write the resume point; saving the model comes before it."""
         if results is not None:
             self.record.sums = {}
-            self.record.draw({f"epoch/{name}": x for name, x in results.items()}, self.step)
             self.history.append({"epoch": self.epoch, **results})
             self.times.append(self.progress.seconds())
             if self.report and is_main_process():
@@ -172,7 +176,8 @@ class Run:
         position |= {"seconds": self.progress.seconds(), "threads": torch.get_num_threads()}
         extra_state = {name: part.state_dict() for name, part in self.extra_state.items()}
         self.point.write(self.model, self.optimizer, position | {"extra_state": extra_state})
-        self.stop.leave_if_asked(self.point)
+        if any(gather(self.stop.asked)):
+            raise Stopped(f"stopped; --resume goes on from {self.point.path}")
 
     def _stops_early(self) -> bool:
         patience = self.args.patience or sys.maxsize
@@ -180,8 +185,113 @@ class Run:
         return bool(before) and max(self.scores[-patience:]) <= max(before)
 
 
+class Record:
+    """Sums and counts by name, and steps.csv at ``path``; what is logged is read by ``read``.
+
+    Reading a number from a GPU waits for all the work that was given to it; so values stay there,
+    and are read together once in a while. Lines are kept in memory until ``flush``, which comes
+    before every resume point: a run that goes on after ``step`` steps finds them all in the file,
+    and later ones are removed.
+    """
+
+    def __init__(self, path: Path, step: int):
+        self.path = path
+        self.sums: dict[str, list[float]] = {}  # name: [sum, count]
+        self.unread: list[tuple[str, int, Tensor]] = []  # name, count and sum
+        self.steps: list[tuple[int, int, int, float]] = []  # step, epoch, batch, learning rate
+        self.losses: list[Tensor] = []  # of these steps
+        self.step_loss: Tensor | float = 0.0  # a tensor made here would have to be copied
+        self.lines: list[tuple] = []
+        old = path.read_text("utf-8").splitlines(True) if path.is_file() else []
+        write_whole(path, "".join(["step,epoch,loss,lr\n", *old[1 : step + 1]]))
+
+    def add(self, count: int, of: int, values: Mapping[str, Tensor]) -> None:
+        """Add means over ``count`` items, or numbers to sum up; the batch has ``of`` items."""
+        for name, value in values.items():
+            value, wide = value.detach(), widest(value.device)
+            total = value.to(wide).sum() if value.dim() else value.to(wide) * count
+            self.unread.append((name, count, total))
+            if name == "loss":
+                self.step_loss = (value * count / of).to(wide) + self.step_loss
+
+    def end_step(self, step: int, epoch: int, batch: int, rate: float) -> None:
+        """End a step that was made with this learning rate."""
+        self.steps.append((step, epoch, batch, rate))
+        self.losses.append(torch.as_tensor(self.step_loss))
+        self.step_loss = 0.0
+
+    def read(self) -> None:
+        """Add what was not read yet to sums and lines, over all processes, which all call this.
+
+        Raises:
+            InputError: a loss is nan or infinite: nothing after it would be worth keeping.
+        """
+        tensors = [total for *_, total in self.unread] + self.losses
+        numbers = torch.stack([x.to(tensors[0]) for x in tensors]).tolist() if tensors else []
+        entries = [(*entry[:2], total) for entry, total in zip(self.unread, numbers, strict=False)]
+        everywhere = gather((entries, numbers[len(entries) :]))
+        losses = [sum(parts) for parts in zip(*(losses for _, losses in everywhere), strict=True)]
+        for (step, epoch, batch, rate), loss in zip(self.steps, losses, strict=True):
+            if not math.isfinite(loss):
+                raise InputError(
+                    f"the loss is {loss} in epoch {epoch}, batch {batch}; lower --lr. "
+                    "The best epoch before it, if there was one, is kept"
+                )
+            self.lines.append((step, epoch, f"{loss:.6g}", f"{rate:.6g}"))
+        for name, count, total in (entry for entries, _ in everywhere for entry in entries):
+            pair = self.sums.setdefault(name, [0.0, 0])
+            pair[0], pair[1] = pair[0] + total, pair[1] + count
+        self.unread, self.steps, self.losses = [], [], []
+
+    def means(self) -> dict[str, float]:
+        """Each sum divided by its count."""
+        return {name: total / max(1, count) for name, (total, count) in self.sums.items()}
+
+    def flush(self) -> None:
+        """Append the lines of what was read to the file."""
+        if is_main_process() and self.lines:
+            with trouble_in_one_line("free space", f"cannot write {self.path}: "):
+                with open(self.path, "a", encoding="utf-8", newline="") as file:
+                    csv.writer(file, lineterminator="\n").writerows(self.lines)
+        self.lines = []
+
+
+class StopRequest:
+    """Ctrl-C asks for a stop at the end of the current step; a second one stops at once."""
+
+    def __init__(self):
+        self.asked = False
+
+    def __enter__(self) -> StopRequest:
+        self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: object) -> None:
+        if self.asked and world_size() == 1:  # torchrun passes a signal on: all get it twice
+            raise KeyboardInterrupt
+        self.asked = True
+        print("\nstopping after this step (once more to stop at once)", flush=True)
+
+
 # ---------------------------------------------------------------------------------------------
 # Between the backward pass and the optimizer's step
+
+
+def unscale(scaler: torch.amp.GradScaler, optimizer: Optimizer) -> None:
+    """Take the factor of the loss off the gradients; drop them all if one is infinite.
+
+    Without gradients the optimizer's step changes nothing. The factor is then halved, and after
+    2,000 steps without such a case doubled (Micikevicius et al. 2018, section 3.2).
+    """
+    factor = scaler.get_scale()
+    scaler.unscale_(optimizer)
+    scaler.update()
+    if scaler.get_scale() < factor:
+        optimizer.zero_grad()
 
 
 def clip(model: nn.Module, most: float | None) -> None:

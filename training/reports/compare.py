@@ -1,7 +1,5 @@
 """Several runs compared: scores, the settings that differ, curves; from metrics.json, steps.csv."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,8 +16,6 @@ from training.reports.figures import picture, style
 from training.reports.page import WINDOW, template
 
 METRICS = "metrics.json"
-WORDS = {"acc": "accuracy", "f1": "F1", "exact": "exact match", "loss": "training loss"}
-MAX_NAMED = 3  # settings in a run's name
 OUTPUT = re.compile(r"(^|_)out(_|$)|^filepath$")  # settings that only say where results go
 
 Runs = Sequence[dict[str, Any]]  # what read_run returns
@@ -41,7 +37,8 @@ def read_run(place: str) -> dict[str, Any]:
     if missing := {"best", "epochs", "args", "seconds"} - run.keys():
         raise InputError(f"{paths[0]} is not a run's: it has no {min(missing)}; run it again")
     steps = Path(f"{prefix}steps.csv")
-    run["steps"] = pd.read_csv(steps) if steps.is_file() else None
+    no_steps = pd.DataFrame({"step": [], "loss": []})
+    run["steps"] = pd.read_csv(steps) if steps.is_file() else no_steps
     return run | {"prefix": prefix.rstrip("-") or paths[0].stem}
 
 
@@ -50,20 +47,13 @@ def is_score(key: str) -> bool:
     return key != "epoch" and not key.startswith("train") and key[-4:] != "loss"
 
 
-def in_words(key: str) -> str:
-    """A metric's name for people: dev_acc is "accuracy on dev"."""
-    split, _, metric = key.rpartition("_")
-    return WORDS.get(metric, metric) + (f" on {split}" if split else "")
-
-
 def score_rows(runs: Runs) -> Table:
     """Scores of the best epochs, with a star at the best on dev; then time and memory."""
     rows = {"best epoch": [str(run["best"].get("epoch", "")) for run in runs]}
     for key in dict.fromkeys(key for run in runs for key in run["best"] if key != "epoch"):
         values = [run["best"].get(key) for run in runs]
         best = max(value for value in values if value is not None) if is_score(key) else None
-        cells = ["" if v is None else f"{v:.3f}{'*' * (v == best)}" for v in values]
-        rows[in_words(key)] = cells
+        rows[key] = ["" if v is None else f"{v:.3f}{'*' * (v == best)}" for v in values]
     rows["time"] = [minutes(run["seconds"]) for run in runs]
     rows["memory"] = [f"{run['peak_mb']:,.0f} MB" if run.get("peak_mb") else "" for run in runs]
     return rows
@@ -85,42 +75,33 @@ def pictures_of(runs: Runs) -> Iterator[tuple[str, Markup]]:
 
     def curves(xlabel: str, ylabel: str, points: Sequence[Any]) -> Markup:
         lines = [
-            (*point, style(i, label=f"{i + 1} · {run['name']}", markevery=len(point[0]) // 8 or 1))
-            for i, (run, point) in enumerate(zip(runs, points, strict=True))
-            if len(point[0])
+            (x, y, style(i, label=f"{i + 1} · {runs[i]['prefix']}", markevery=len(x) // 8 or 1))
+            for i, (x, y) in enumerate(points)
+            if len(x)
         ]
         return picture(xlabel, ylabel, lines)
 
     tables = [run["steps"] for run in runs]
-    if any(table is not None for table in tables):
-        means = [
-            ((), ()) if t is None else (t["step"], t["loss"].rolling(WINDOW, min_periods=1).mean())
-            for t in tables
-        ]
+    if any(len(steps) for steps in tables):
+        means = [(t["step"], t["loss"].rolling(WINDOW, min_periods=1).mean()) for t in tables]
         yield f"Training loss, mean of {WINDOW} steps", curves("step", "loss", means)
     several = [key for run in runs if len(run["epochs"]) > 1 for key in run["best"]]
     for key in filter(is_score, dict.fromkeys(several)):
         rows = [[row for row in run["epochs"] if key in row] for run in runs]
         points = [([row["epoch"] for row in of], [row[key] for row in of]) for of in rows]
-        yield f"{in_words(key)} by epoch".capitalize(), curves("epoch", in_words(key), points)
+        yield f"{key} by epoch", curves("epoch", key, points)
 
 
 def compare(places: Sequence[str], out: str) -> None:
     """Print the tables of some runs, and write them and the curves as one page."""
     runs = [read_run(place) for place in places]
+    for i, run in enumerate(runs, start=1):
+        print(f"{i}  {run['prefix']}")
     settings = setting_rows(runs)
-    is_named = 0 < len(settings) <= MAX_NAMED
-    for i, run in enumerate(runs):
-        differing = ", ".join(f"{key} {cells[i]}" for key, cells in settings.items())
-        run["name"] = differing if is_named else run["prefix"]
-        print(f"{i + 1}  {run['prefix']}")
     tables = {"Scores": score_rows(runs)} | ({"Settings that differ": settings} if settings else {})
     for title, rows in tables.items():
         table = pd.DataFrame.from_dict(rows, orient="index", columns=range(1, len(runs) + 1))
         print(f"\n{title}\n{table.to_string()}")
-    title = f"{len(runs)} runs"
-    title += f" that differ in {', '.join(settings)}" if is_named else ""
-    pictures = [*pictures_of(runs)]
-    page = template("compare.html").render(title=title, runs=runs, tables=tables, pictures=pictures)
+    page = template("compare.html").render(runs=runs, tables=tables, pictures=[*pictures_of(runs)])
     write_whole(out, page)
     print(f"\nwrote {out}")

@@ -1,7 +1,5 @@
 """Curves as SVG that stands in a page."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,7 @@
-"""One page a run, in one file that needs nothing else: curves, classes, mistakes, how it was made.
+"""One page a run, in one file that needs nothing else: curves, epochs, how it was made.
 
 The page is written again after each epoch and with each resume point.
 """
-
-from __future__ import annotations
 
 import functools
 import platform
@@ -20,46 +18,30 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from training.files.writing import sha256_of, write_whole
+from training.loop.devices import peak_memory
 from training.loop.progress import minutes
 from training.reports.figures import COLORS, picture, style
 
 WINDOW = 50  # steps of the running mean
-COLUMN_NAMES = {"loss": "loss", "gold": "true", "text_1": "first text", "text_2": "second text"}
 DATA_FLAG = re.compile(r"(^|_)(train|dev)$")
 # What all pages look like: this one, the grader's, the lesson's
 STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 
 
-def write_page(
-    prefix: str,
-    title: str,
-    history: Sequence[Mapping[str, float]],
-    args: Any,
-    seconds: float,
-    peak_mb: float | None,
-    curves: Mapping[str, str],
-    results: Sequence[Mapping[str, Any]] = (),
-) -> None:
-    """Write PREFIXreport.html; PREFIXsteps.csv next to it has the steps.
-
-    Args:
-        history: a row an epoch.
-        seconds, peak_mb: since the start; memory, where it is known.
-        curves: keys of a row to draw, and their names; a task that is not trained has none.
-        results: what error_analysis.describe returns of each dev set, once the training is over.
-    """
-    curves = {key: name for key, name in curves.items() if not history or key in history[0]}
+def write_page(report: Any, run: Any) -> None:
+    """Write the page of a ``Run`` so far, as its ``Report`` says; steps.csv next to it is read."""
+    history = run.history
+    # a task that is not trained has no curve
+    curves = {k: name for k, name in report.curves.items() if not history or k in history[0]}
     text = template("page.html").render(
-        title=title,
-        pictures=pictures(f"{prefix}steps.csv", history, curves),
+        title=report.title,
+        pictures=pictures(f"{report.prefix}steps.csv", history, curves),
         history=history,
         columns=["loss", *curves],
-        names=COLUMN_NAMES | curves,
-        results=results,
-        zip=zip,
-        facts=facts(args, seconds, peak_mb),
+        names={"loss": "loss"} | curves,
+        facts=facts(run.args, run.progress.seconds(), peak_memory(run.device)),
     )
-    write_whole(f"{prefix}report.html", text)
+    write_whole(f"{report.prefix}report.html", text)
 
 
 @functools.cache

@@ -1,11 +1,7 @@
 """What a run reports: a table that grows by the epoch, metrics.json, and a page."""
 
-from __future__ import annotations
-
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from training.files.writing import write_json
@@ -23,15 +19,13 @@ class Report:
         prefix: what the names of the files begin with: predictions/finetune-sst-.
         title: of the page.
         columns: of the table: its headings and their keys in an epoch's row.
-        curves: metrics on the page beside the loss: their keys and names.
-        results: of the dev sets, once the training is over; see ``describe``.
+        curves: metrics on the page next to the loss: their keys and names.
     """
 
     prefix: str
     title: str
     columns: Mapping[str, str]
     curves: Mapping[str, str] = field(default_factory=lambda: TRAIN_AND_DEV)
-    results: list[dict[str, Any]] = field(default_factory=list)
 
     def print_table(self, run: Any) -> None:
         """The table's heading and the epochs of a ``Run`` that are done."""
@@ -56,25 +50,6 @@ class Report:
 
     def draw_page(self, run: Any) -> None:
         """The page of a ``Run`` so far."""
-        self._write(run.history, run.args, run.progress.seconds(), peak_memory(run.device))
-
-    def describe(
-        self, stem: str, predictions: Mapping, rows: Iterable[tuple], classes: Sequence[str]
-    ) -> None:
-        """Write what the model does on labelled rows: see error_analysis.describe."""
-        from training.reports.error_analysis import describe
-
-        self.results.append(describe(stem, predictions, rows, classes))
-
-    def conclude(self, args: Any) -> None:
-        """The page of a run that is over, with what metrics.json has of it."""
-        path = Path(f"{self.prefix}metrics.json")
-        metrics = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        self._write(
-            metrics.get("epochs", []), args, metrics.get("seconds", 0.0), metrics.get("peak_mb")
-        )
-
-    def _write(self, *facts: Any) -> None:
         from training.reports.page import write_page  # here: --help and a prediction draw nothing
 
-        write_page(self.prefix, self.title, *facts, self.curves, self.results)
+        write_page(self, run)

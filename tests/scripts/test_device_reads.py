@@ -5,41 +5,34 @@ moves is a copy, and its original is kept as the host's.
 pretraining/pretrain.py has its row in test_pretrain.py.
 """
 
+import shlex
 import sys
 from collections.abc import Iterator
 
 import pytest
 import torch
-from factories import NO_DROPOUT, save_sentiment_checkpoint, save_tiny_model
 from running import draw_nothing, succeeded
-from test_heads import question_files, tagged_files
 from torch.utils._python_dispatch import TorchDispatchMode
+from training_scripts import COURSE, SCRIPTS, Script, make_files
 
-import classifier
-import multitask_classifier
-from extensions import multitask
-from lessons import distil, question_answering, token_classifier
 from training.loop import batches, devices
 from training.loop import run as loop
 from training.loop.run import Run
 
-CPU = torch.device("cpu")
-TASKS = "--option finetune --steps_per_epoch 12 --batch_size 4"
-ROWS = [  # script, further flags
-    (classifier, "--option finetune --only sst --batch_size 2 --clip 1 --accumulate 2"),
-    (classifier, "--option pretrain --only sst --batch_size 2 --precision bf16"),
-    (multitask_classifier, TASKS),
-    (multitask_classifier, "--option pretrain --steps_per_epoch 12"),
-    (multitask, TASKS),
-    (multitask, f"{TASKS} --steps_per_epoch 36 --gradients pcgrad"),  # three batches a step
-    (multitask, f"{TASKS} --regulariser smart --sts_loss cosent"),
-    (multitask, f"{TASKS} --para_extra ranking --sts_extra simcse"),
-    (multitask, f"{TASKS} --regulariser r_drop --pair_encoding cross"),
-    (multitask, f"{TASKS} --pals 12 --pal_heads 2 --precision bf16"),
-    (multitask, f"{TASKS} --adapt lora --rank 4 --similarity cosine --pooling mean"),
-    (token_classifier, "--batch_size 3 --compile"),
-    (question_answering, "--batch_size 3 --precision bf16"),
-    (distil, "--batch_size 2"),
+TECHNIQUES = f"extensions.multitask --option finetune {COURSE} --epochs 1 --steps_per_epoch 12"
+MORE = {
+    "classifier, finetune": "--only sst",
+    "extensions, many techniques": "--epochs 1 --steps_per_epoch 36",  # three batches a step
+}
+LINES = [  # the contract's, and techniques that these leave out
+    *(
+        f"{script.command} {script.dropout} {MORE.get(script.name, '')}"
+        for script in SCRIPTS
+        if "pretraining" not in script.command
+    ),
+    f"{TECHNIQUES} --sts_loss cosent --para_extra ranking --regulariser smart",
+    f"{TECHNIQUES} --regulariser r_drop --pair_encoding cross",
+    f"{TECHNIQUES} --adapt lora --rank 4 --similarity cosine --pooling mean --precision bf16",
 ]
 
 
@@ -89,59 +82,40 @@ def copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return moved
 
 
-@pytest.fixture
-def line(request, tiny_model_folder, tiny_data, tmp_path) -> list[str]:
-    """The command line of a script, without its further flags: one epoch on small files."""
-    script, more = request.param
-    flags = [*"--epochs 1 --lr 1e-3 --precision fp32".split(), *more.split()]
-    if script is distil:
-        save_tiny_model(tmp_path / "teacher", num_hidden_layers=4, **NO_DROPOUT)
-        file = tmp_path / "sst.pt"
-        save_sentiment_checkpoint(file, tmp_path / "teacher", labels=5, dropout=0.0)
-        data = [f"--{name}={tiny_data}/ids-sst-{name}.csv" for name in ("train", "dev")]
-        return ["--teacher", str(file), *data, *flags]
-    flags += ["--model", str(tiny_model_folder)]
-    if script in (token_classifier, question_answering):
-        files = tagged_files if script is token_classifier else question_files
-        return [*files(tmp_path), "--length", "32", *flags]
-    return ["--data_dir", str(tiny_data), *flags]
-
-
 @pytest.mark.parametrize(
-    ("script", "line", "is_due"),
-    [*((row[0], row, True) for row in ROWS), (classifier, ROWS[0], False)],
-    ids=[*(f"{script.__name__} {more}" for script, more in ROWS), "not due"],
-    indirect=["line"],
+    ("line", "is_due"),
+    [*((line, True) for line in LINES), (LINES[0], False)],
 )
 def test_a_device_is_checked_and_a_step_reads_nothing_but_losses_that_are_due(
-    script, line, is_due, run_script_here, monkeypatch
+    line, is_due, run_script_here, tiny_data, monkeypatch, tmp_path
 ):
     """All losses at once, in every tenth step."""
+    make_files(tmp_path)
+    (tmp_path / "data").symlink_to(tiny_data)
     draw_nothing(monkeypatch)
+    module, (_, *words) = Script.module(line), shlex.split(line)
     users = [m for m in sys.modules.values() if vars(m).get("to_device") is batches.to_device]
-    for module in users:
-        monkeypatch.setattr(module, "to_device", copied)
+    for user in users:
+        monkeypatch.setattr(user, "to_device", copied)
     monkeypatch.setattr(loop, "READ_EVERY", 10 if is_due else 999)
     monkeypatch.setattr(devices, "REFERENCE", "another")
     reads = Reads(monkeypatch)
     reads.watch(monkeypatch)
-    steps = []
-    end_step = Run.end_step
+    steps, end_step, epochs = [], Run.end_step, Run.epochs
     monkeypatch.setattr(Run, "end_step", lambda run: end_step(run) or steps.append(1))
-    epochs = Run.epochs
     monkeypatch.setattr(Run, "epochs", lambda run: print("the run begins") or epochs(run))
-    result = succeeded(run_script_here(script, *line, "--use_gpu"))
+    result = succeeded(run_script_here(module, *words, "--use_gpu"))
     assert "device check: cpu computes as the CPU does" in result.out.split("the run begins")[0]
     assert len(steps) >= 10
     noted = [(step, name) for step, name in reads.noted if 0 < step < 20]
     assert noted == ([(10, "tolist")] if is_due else [])
 
 
-def test_what_was_moved_is_still_on_the_host(monkeypatch):
+def test_what_was_moved_is_still_on_the_host():
     """And what was not is copied from there."""
     tensor, other = torch.arange(4), torch.ones(2)
     moved = batches.to_device(tensor, torch.device("meta"))
     assert moved.device.type == "meta"
     assert batches.cpu_copy(moved) is tensor
     assert batches.cpu_copy(other).tolist() == [1.0, 1.0]
-    assert batches.to_device(tensor, CPU) is tensor
+    assert batches.to_device(tensor, torch.device("cpu")) is tensor

@@ -1,0 +1,125 @@
+"""What classifier.py, multitask_classifier.py and the comparison of runs refuse."""
+
+import json
+from pathlib import Path
+
+import torch
+from row import Row, cell, written
+from torch import nn
+
+DATA = "classifier.py --option finetune --data_dir data --model model"
+RUN = f"{DATA} --only sst"
+OWN = "classifier.py --model model --train t.csv --dev d.csv"
+PREDICT = "classifier.py --predict film --checkpoint x.pt"
+TASKS = "multitask_classifier.py --option finetune --data_dir data --model model"
+DEV, TRAIN = "ids-sst-dev.csv", "ids-sst-train.csv"
+
+
+def change(file: str, old: str, new: str):
+    """What replaces a text in a file, at its first place."""
+
+    def spoil(folder: Path) -> None:
+        path = folder / file
+        path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+
+    return spoil
+
+
+def extra_cell(folder: Path) -> None:
+    lines = (folder / f"data/{DEV}").read_text(encoding="utf-8").splitlines()
+    lines[3] += "\tmore"
+    (folder / f"data/{DEV}").write_text("\n".join(lines), encoding="utf-8")
+
+
+def repeated_id(folder: Path) -> None:
+    lines = (folder / f"data/{DEV}").read_text(encoding="utf-8").splitlines()
+    (folder / f"data/{DEV}").write_text("\n".join([*lines, lines[1]]), encoding="utf-8")
+
+
+def folder_for_file(folder: Path) -> None:
+    (folder / f"data/{DEV}").unlink()
+    (folder / f"data/{DEV}").mkdir()
+
+
+def own_files(folder: Path) -> None:
+    """A dev file with a label that the training file does not have."""
+    rows = "id\tsentence\tlabel\n" + "".join(f"{i}\ta film\t{i % 3}\n" for i in range(6))
+    (folder / "t.csv").write_text(rows)
+    (folder / "d.csv").write_text(rows.replace("\t2", "\t3"))
+
+
+def saved(content: object, **options: object):
+    return lambda folder: torch.save(content, folder / "x.pt", **options)
+
+
+def runs(folder: Path) -> None:
+    """Folders of one run, of two, and of files that are no run's."""
+    run = json.dumps({"best": {}, "epochs": [], "args": {}, "seconds": 1})
+    for place, text in (("one/a", run), ("both/a", run), ("both/b", run), ("not/x", "{}")):
+        (folder / place).parent.mkdir(exist_ok=True)
+        (folder / f"{place}-metrics.json").write_text(text)
+
+
+ROWS = [
+    # data files
+    Row(RUN, "sentence", cell(DEV, 0, "sentence", "text")),
+    Row(RUN, "columns are separated by tabs", written(f"data/{DEV}", "id,sentence,sentiment\n1")),
+    Row(RUN, "repeats an earlier id", repeated_id),
+    Row(RUN, f"{DEV}, row 4", cell(DEV, 4, "id", " ")),
+    Row(RUN, f"{DEV} is empty", written(f"data/{DEV}", "")),
+    Row(RUN, "has a header but no rows", written(f"data/{DEV}", "id\tsentence\tsentiment\n")),
+    Row(
+        RUN, "line 2 is not UTF-8", written(f"data/{DEV}", b"id\tsentence\tsentiment\n1\t\xe9\t1\n")
+    ),
+    Row(RUN, f"{DEV}, row 3 has", extra_cell),
+    Row(RUN, f"{DEV} cannot be read", folder_for_file),
+    *(
+        Row(RUN, f"{TRAIN}, row 2", cell(TRAIN, 2, "sentiment", x))
+        for x in (" ", "1.5", "inf", "5")
+    ),
+    Row(RUN, f"{TRAIN}, row 2", cell(TRAIN, 2, "sentiment", "-1")),
+    Row(RUN, "no file", lambda folder: (folder / f"data/{DEV}").unlink()),
+    Row(RUN.replace("data_dir data", "data_dir nowhere"), "nowhere lacks ids-sst-train.csv"),
+    Row(OWN, "no file t.csv"),
+    Row(OWN, "d.csv, row 3", own_files),
+    # a fault in the last file shows before the first data set is trained
+    Row(DATA, "ids-cfimdb-test-student", cell("ids-cfimdb-test-student.csv", 2, "sentence", "")),
+    Row(TASKS, "sts-dev.csv, row 2", cell("sts-dev.csv", 2, "similarity", "6")),
+    # weights, and places to write to
+    Row(RUN, "config.json", change("model/config.json", '"intermediate_size": 64', "")),
+    Row(RUN, "wrong shape", change("model/config.json", 'size": 64', 'size": 48')),
+    Row(RUN, "holds no weights", lambda folder: (folder / "model/model.safetensors").unlink()),
+    Row(RUN, "vocab.txt", lambda folder: (folder / "model/vocab.txt").unlink()),
+    Row(RUN, "cannot write predictions", written("predictions", "in the way")),
+    # flags
+    *(Row(f"{RUN} --lr {value}", "argument --lr") for value in ("0", "fast")),
+    Row(f"{RUN} --epochs 1.5", "argument --epochs"),
+    Row(f"{RUN} --batch_size 0", "argument --batch_size"),
+    Row(f"{RUN} --hidden_dropout_prob 1", "argument --hidden_dropout_prob"),
+    Row(f"{RUN} --seed 4294967296", "argument --seed"),
+    Row(f"{RUN} --precision fp8", "argument --precision"),
+    Row("classifier.py --option x", "argument --option"),
+    Row("classifier.py --unknown", "--unknown"),
+    Row("classifier.py --train t.csv", "--train and --dev together"),
+    Row("classifier.py --dev_out d.csv", "--dev_out and --test_out name the files of ONE"),
+    Row(f"{OWN} --only sst", "--only chooses"),
+    Row(f"{OWN} --dev_out ./t.csv", "t.csv is data that the run reads", own_files),
+    Row("classifier.py --predict film", "--predict and --checkpoint go together"),
+    Row("classifier.py --checkpoint x.pt", "--predict and --checkpoint go together"),
+    Row("multitask_classifier.py --predict a b c --checkpoint x.pt", "the two of a pair"),
+    Row(f"{TASKS} --steps_per_epoch 2", "--steps_per_epoch 2 is too few"),
+    # checkpoints
+    Row(PREDICT, "x.pt is not a checkpoint", written("x.pt", b"")),
+    Row(PREDICT, "x.pt is not a checkpoint", written("x.pt", b"<!doctype html>\n<html>404</html>")),
+    Row(PREDICT, "more than tensors", saved({"model": nn.Linear(1, 1)})),
+    Row(PREDICT, "x.pt is not a checkpoint of a Bert", saved({"state_dict": {}})),
+    Row(PREDICT, "x.pt is not a checkpoint of a Bert", saved(torch.zeros(3))),
+    # what is not on the web
+    Row("data.download --out new --url file:///etc/", "not an http:// or https:// address"),
+    Row("data.download --out new --url http://127.0.0.1:9/", "data/practice"),
+    # runs to compare
+    *(
+        Row(f"evaluation.py --compare one {place}", place, runs)
+        for place in ("nowhere", "both", "not")
+    ),
+]
