@@ -5,11 +5,11 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from answers import VARIANTS, installed_source, put, read
 from made import built, written
 from running import as_process, draw_nothing
 
 from checks.graded_tasks import GRADED_TASKS
-from course.answers import VARIANTS, installed_source, put, read
 from course.handout_repository import write_files
 from utils import seed_everything
 
