@@ -6,35 +6,26 @@ import signal
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import Pool
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from pretraining.sentences import split_sentences
 from tokenizer import BertTokenizer
-from training.files.errors import InputError, trouble_in_one_line
+from training.files.errors import InputError, trouble_in_one_line, values_of
 
 # Books print quotes and dashes that people do not type. A model that has seen only those would meet
 # "n't" and "'s" for the first time in the data of its tasks.
 AS_TYPED = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "--", "…": "..."})
-BLOCK = 1 << 18  # bytes of text that one task encodes
+BLOCK = 1 << 18  # characters that one task encodes
 LONGEST_SENTENCE = 512  # tokens; a longer one is cut
 SENTENCE = np.uint32(1 << 30)  # marks the first token of a sentence
 BREAK = np.uint32(1 << 31)  # stands between two documents, in place of a token
 
 
-class Block(NamedTuple):
-    """The tokens of a block of text."""
-
-    path: Path
-    tokens: np.ndarray  # (T,) uint32: ids, with SENTENCE at the first of each, and BREAKs
-    bad_lines: int  # lines that are not UTF-8
-
-
 def text_files(sources: Sequence[str | Path]) -> list[Path]:
     """The files named and, for a folder, the *.txt in it and below it, sorted; each file once.
 
-    Raises InputError if there is none, or if one cannot be read or is not text.
+    Raises InputError where there is none.
     """
     files: list[Path] = []
     for source in map(Path, sources):
@@ -47,37 +38,34 @@ def text_files(sources: Sequence[str | Path]) -> list[Path]:
             files.append(source)
         else:
             raise InputError(f"{source}: no such file or folder; check the path of the text")
-    files = list({path.resolve(): path for path in files}.values())
-    for path in files:
-        reading = trouble_in_one_line("check the file", f"cannot read {path}: ")
-        with reading, open(path, "rb") as file:
-            if b"\0" in file.read(BLOCK):
-                raise InputError(f"{path} is not text in UTF-8 (it holds NUL bytes); convert it")
-    return files
+    return list({path.resolve(): path for path in files}.values())
 
 
-def read_blocks(path: Path) -> Iterator[bytes]:
-    """A file's text in blocks of about BLOCK bytes, cut between lines, or else at a space.
+def read_blocks(path: Path) -> Iterator[str]:
+    """A file's text in blocks of about BLOCK characters, cut between lines, or else at a space.
 
-    The first begins with an empty line, because a file begins a document.
+    The first begins with an empty line, because a file begins a document. InputError where the file
+    cannot be read or is not in UTF-8.
     """
-    with open(path, encoding="latin-1") as file:  # a character a byte; \r and \r\n become \n
-        rest = "\n"
-        while text := file.read(BLOCK):
-            text = rest + text
-            end = text.rfind("\n", 1) + 1 or text.rfind(" ") + 1
-            yield text[:end].encode("latin-1")
-            rest = text[end:]
-        yield rest.encode("latin-1")
+    readable = trouble_in_one_line("check the file", f"cannot read {path}: ")
+    with readable, values_of(f"{path} is not text in UTF-8", "convert it"):
+        with open(path, encoding="utf-8") as file:
+            rest = "\n"
+            while text := file.read(BLOCK):
+                text = rest + text
+                end = text.rfind("\n", 1) + 1 or text.rfind(" ") + 1
+                yield text[:end]
+                rest = text[end:]
+            yield rest
 
 
-def encode_block(task: tuple[Path, bytes], tokenizer: BertTokenizer) -> Block:
-    """Split a block of text into sentences, and those into tokens."""
-    path, text = task
-    parts, bad_lines = [np.zeros(0, np.uint32)], 0
-    for raw in text.removesuffix(b"\n").split(b"\n") if text else ():
-        line = raw.decode(errors="replace")
-        bad_lines += line.count("\ufffd") > raw.count("\ufffd".encode())
+def encode_block(text: str, tokenizer: BertTokenizer) -> np.ndarray:
+    """Split a block of text into sentences, and those into tokens.
+
+    → (T,) uint32: ids, the first of each sentence with the bit SENTENCE, and BREAKs.
+    """
+    parts = [np.zeros(0, np.uint32)]
+    for line in text.removesuffix("\n").split("\n") if text else ():
         if not line.strip():
             parts.append(np.array([BREAK]))
         for sentence in split_sentences(line):
@@ -85,7 +73,7 @@ def encode_block(task: tuple[Path, bytes], tokenizer: BertTokenizer) -> Block:
             for start in range(0, len(ids), LONGEST_SENTENCE):
                 parts.append(np.array(ids[start : start + LONGEST_SENTENCE], np.uint32))
                 parts[-1][0] |= SENTENCE
-    return Block(path, np.concatenate(parts), bad_lines)
+    return np.concatenate(parts)
 
 
 _worker: dict[str, BertTokenizer] = {}  # a worker's tokenizer, sent once, not with every block
@@ -96,17 +84,12 @@ def _begin_worker(tokenizer: BertTokenizer) -> None:
     _worker["tokenizer"] = tokenizer
 
 
-def _encode_in_worker(task: tuple[Path, bytes]) -> Block:
-    return encode_block(task, _worker["tokenizer"])
+def _encode_in_worker(text: str) -> np.ndarray:
+    return encode_block(text, _worker["tokenizer"])
 
 
-def encode_files(
-    files: Iterable[Path], tokenizer: BertTokenizer, workers: int | None = None
-) -> Iterator[Block]:
-    """The blocks of all files, in order; ``workers`` processes make them, None for one a core."""
-    tasks = ((path, text) for path in files for text in read_blocks(path))
-    if workers == 1:
-        yield from (encode_block(task, tokenizer) for task in tasks)
-        return
-    with Pool(workers, _begin_worker, (tokenizer,)) as pool:
-        yield from pool.imap(_encode_in_worker, tasks)  # a full pipe stops the reading
+def encode_files(files: Iterable[Path], tokenizer: BertTokenizer) -> Iterator[np.ndarray]:
+    """The tokens of all files, block by block in order; a process for each core makes them."""
+    texts = (text for path in files for text in read_blocks(path))
+    with Pool(initializer=_begin_worker, initargs=(tokenizer,)) as pool:
+        yield from pool.imap(_encode_in_worker, texts)  # a full pipe stops the reading

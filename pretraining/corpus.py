@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,18 +32,8 @@ READ = 1 << 22  # tokens that are searched for marks at a time
 # Text files → a corpus
 
 
-def build(
-    sources: Sequence[str | Path],
-    tokenizer: BertTokenizer,
-    folder: str | Path,
-    workers: int | None = None,
-) -> Corpus:
-    """The corpus of these texts in ``folder``; a corpus made from the same is used again.
-
-    Args:
-        sources: text files, and folders whose *.txt are taken.
-        workers: processes that tokenize, on which the result does not depend; see encode_files.
-    """
+def build(sources: Sequence[str | Path], tokenizer: BertTokenizer, folder: str | Path) -> Corpus:
+    """The corpus of text files, and of folders with *.txt; one made from the same is used again."""
     file, description = Path(folder) / "corpus.bin", Path(folder) / "corpus.json"
 
     def work() -> None:
@@ -57,7 +46,7 @@ def build(
         if file.is_file() and description.is_file() and read_json(description) == made_from:
             return
         description.unlink(missing_ok=True)  # until the new file is there
-        _write(file, files, tokenizer, workers)
+        _write(file, files, tokenizer)
         write_json(description, made_from)
 
     on_main_process(work)
@@ -69,14 +58,12 @@ def build(
     return corpus
 
 
-def _write(file: Path, files: list[Path], tokenizer: BertTokenizer, workers: int | None) -> None:
+def _write(file: Path, files: list[Path], tokenizer: BertTokenizer) -> None:
     """Stream the texts into a corpus file."""
-    bad_lines, after_break = Counter(), False
+    after_break = False
     count = sum(path.stat().st_size // BLOCK + 2 for path in files)
-    blocks = encode_files(files, tokenizer, workers)
     with atomic_write(file, "wb") as out:
-        for path, tokens, bad in progress_bar(blocks, "corpus", total=count):
-            bad_lines[path] += bad
+        for tokens in progress_bar(encode_files(files, tokenizer), "corpus", total=count):
             if not len(tokens):
                 continue
             is_break = tokens == BREAK
@@ -85,9 +72,6 @@ def _write(file: Path, files: list[Path], tokenizer: BertTokenizer, workers: int
             after_break = is_break[-1]
         if not out.tell():
             raise InputError(f"no text in {files[0]}, …; give files with a paragraph a line")
-    if bad_lines.total():
-        ((worst, _),) = bad_lines.most_common(1)
-        print(f"corpus: {bad_lines.total()} lines, most in {worst}, are not UTF-8: bytes were lost")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -134,7 +118,7 @@ class Corpus:
         return self.tokens[positions] & ID
 
     def split(self, fraction: float, seed: int) -> tuple[Corpus, Corpus]:
-        """→ (to train on, held out): whole documents, that fraction of the tokens held out.
+        """A whole corpus → (to train on, held out): documents with that fraction of the tokens.
 
         Documents are drawn at random. One that would exceed the fraction is passed over; if all
         would, the smallest is held out. InputError if there is a single document.
@@ -155,8 +139,7 @@ class Corpus:
                 break
         is_held = np.zeros(self.n_documents, bool)
         is_held[held or [lengths.argmin()]] = True
-        numbers = np.arange(self.n_documents) if self.part is None else self.part
-        return Corpus(self.file, numbers[~is_held]), Corpus(self.file, numbers[is_held])
+        return tuple(Corpus(self.file, np.flatnonzero(part)) for part in (~is_held, is_held))
 
     def checksum(self) -> int:
         """A number that another text would hardly have, by which a resumed run knows its own."""

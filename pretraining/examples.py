@@ -1,8 +1,8 @@
 """The rows of pre-training: which sentences go together.
 
-Next sentences (Devlin et al. 2019, section 3.1 and appendix A), ALBERT's sentence order (Lan et al.
-2020, section 3.1), RoBERTa's full sentences (Liu et al. 2019, section 4.2). Rows are packed again
-for every epoch, from the seed and the epoch's number alone. masking.py chooses what is masked.
+Next sentences (Devlin et al. 2019, section 3.1 and appendix A), RoBERTa's full sentences (Liu et
+al. 2019, section 4.2). Rows are packed again for every epoch, from the seed and the epoch's number
+alone. masking.py chooses what is masked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ class PretrainingExamples(Dataset):
       document (label 1), and the sentences not used go into the next row. A pair that is too long
       loses tokens at either end of its longer segment. The original labels every chunk of a single
       sentence 1; here a coin decides first. Documents of one sentence serve as B only.
-    - 'sop': B follows A in its document, and in half of the rows the two are swapped (label 1).
     - 'none': [CLS] sentences [SEP] of one document. A sentence longer than a row continues in the
       next. With full_sentences, rows are filled across documents, whose order is drawn again every
       epoch, with a [SEP] between two documents.
@@ -57,7 +56,7 @@ class PretrainingExamples(Dataset):
         if args.objective == "nsp" and corpus.n_documents < 2:
             raise InputError(
                 "next sentences need a second document, also in the held-out text; put blank lines "
-                "between documents, give more text or --held_out, or take the objective sop or none"
+                "between documents, give more text or --held_out, or take the objective none"
             )
         self.corpus, self.probability = corpus, probability
         self.objective, self.length, self.seed = args.objective, args.length, args.seed
@@ -117,21 +116,17 @@ class PretrainingExamples(Dataset):
             enough = min(first + target, last)
             after = bisect_left(starts, starts[first] + target, first + 1, enough)
             label = int(chance.random() < 0.5)
-            foreign = self.objective == "nsp" and label == 1
-            if after - first == 1 and not foreign:  # a pair needs two
+            if after - first == 1 and label == 0:  # a pair needs two
                 first, after = (first, after + 1) if after < last else (first - 1, after)
             cut = first + 1 if after - first == 1 else _between(first + 1, after - 1, chance)
             a = (starts[first], starts[cut] - starts[first])
-            if foreign:
+            if label:
                 b = self._elsewhere(d, target - a[1], chance)
                 first = cut
             else:
                 b = (starts[cut], starts[after] - starts[cut])
                 first = after
-            a, b = _truncate(a, b, room, chance)
-            if label and not foreign:
-                a, b = b, a
-            plan.extend((*a, *b, label))
+            plan.extend((*_truncate(*a, *b, room, chance), label))
 
     def _elsewhere(self, d: int, wanted: int, chance: Random) -> tuple[int, int]:
         """(begin, length) of sentences from another document, at least one."""
@@ -236,17 +231,16 @@ def _between(lowest: int, highest: int, chance: Random) -> int:
 
 
 def _truncate(
-    a: tuple[int, int], b: tuple[int, int], room: int, chance: Random
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Shorten two segments (begin, length) to ``room`` tokens together, as BERT's code does.
+    begin_a: int, length_a: int, begin_b: int, length_b: int, room: int, chance: Random
+) -> tuple[int, int, int, int]:
+    """Shorten two segments to ``room`` tokens together, as BERT's code does.
 
     It takes token after token from the longer segment, from its front or its back by a coin.
     """
-    (begin_a, length_a), (begin_b, length_b) = a, b
     while length_a + length_b > room:
         front = int(chance.random() < 0.5)
         if length_a > length_b:
             begin_a, length_a = begin_a + front, length_a - 1
         else:
             begin_b, length_b = begin_b + front, length_b - 1
-    return (begin_a, length_a), (begin_b, length_b)
+    return begin_a, length_a, begin_b, length_b

@@ -43,7 +43,7 @@ class PretrainingFlags(TrainingFlags):
         help="files, or folders of *.txt: a paragraph per line, blank lines between documents",
     )
     out: Path | None = flag(
-        None, path="writes", type=Path, required=True, help="folder of the model and its curves"
+        None, path="writes", type=Path, required=True, help="folder of the model and its metrics"
     )
     preset: str | None = flag(None, choices=tuple(PRESETS), help="shape of a new model (heartbert)")
     config: Path | None = flag(None, type=Path, help="or the config.json of its shape")
@@ -57,9 +57,7 @@ class PretrainingFlags(TrainingFlags):
         help="adamw, or muon: Muon for the layers' matrices, AdamW for the rest",
     )
     objective: str = flag(
-        "nsp",
-        choices=OBJECTIVES,
-        help="second task: does a segment follow (nsp), are two in order (sop), or none",
+        "nsp", choices=OBJECTIVES, help="second task: does a segment follow (nsp), or none"
     )
     whole_word: bool = flag(False, action="store_true", help="mask all tokens of a word or none")
     mask: float = flag(MASKED, type=probability, help="fraction of tokens masked")
@@ -124,10 +122,6 @@ def faults(args: PretrainingFlags) -> Iterator[str]:
         yield "--length must be at least 8"
     if not args.mask:
         yield "--mask 0 leaves nothing to predict"
-    if args.train_vocab and args.train_vocab > 2**20:
-        yield f"--train_vocab must be at most {2**20:,}, as a model's vocabulary"
-    if args.workers is not None and not 0 <= args.workers <= 1024:
-        yield "--workers must be from 0 to 1024"
     if args.patience and not args.held_out:
         yield "--patience needs held-out text, and --held_out 0 keeps none"
     for text in args.text:

@@ -45,10 +45,10 @@ def pretraining_losses(
     Args:
         ids, segments, mask: (B, L) each.
         labels: (B, L), −100 where nothing is masked.
-        relation: (B,), 0 for segments in order, 1 otherwise.
+        relation: (B,), 0 where the second segment follows the first, 1 where it does not.
     """
     positions, targets = masked_positions(labels)  # (M,) each
     segments = segments if model.relation else None  # one segment: all 0, the default
     words, order = model(ids, mask, segments, positions)  # (M, V), (B, 2)
     heads = {"mlm": Predictions.of(words, targets)}
-    return heads if order is None else heads | {model.objective: Predictions.of(order, relation)}
+    return heads if order is None else heads | {"nsp": Predictions.of(order, relation)}

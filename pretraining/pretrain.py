@@ -1,14 +1,14 @@
 """Pre-training: from raw text to a BERT, by masked words and the order of sentences.
 
 python pretraining/pretrain.py --text books/ --out heartbert --preset heartbert --epochs 3
-python pretraining/pretrain.py --text books/ --out tiny --preset tiny --objective sop --steps 5000
+python pretraining/pretrain.py --text books/ --out tiny --preset tiny --objective none --steps 5000
 python pretraining/pretrain.py --text reviews.txt --out adapted --model bert-base-uncased
 python classifier.py --option finetune --model heartbert
 torchrun --nproc_per_node 2 pretraining/pretrain.py --text books/ --out heartbert
 
 This file has the training loop. The text comes from corpus.py, rows from examples.py, masks from
 masking.py, the losses from losses.py; flags.py has the options, held_out.py the evaluation,
-report.py what is printed and drawn. The folder --out loads like any pretrained BERT, here and in
+report.py what is printed. The folder --out loads like any pretrained BERT, here and in
 transformers.
 """
 
@@ -138,7 +138,7 @@ def new_optimizer(args: PretrainingFlags, model: PretrainingModel) -> AdamW:
 def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> None:
     """Pre-train on a corpus; args.out keeps the model with the lowest loss on held-out documents.
 
-    It also gets curves.png, metrics.json, steps.csv, the last model in last/ and, until the run is
+    It also gets metrics.json, steps.csv, the last model in last/ and, until the run is
     complete, the file from which --resume continues.
     """
     device = pick_device(args.use_gpu)

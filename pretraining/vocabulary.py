@@ -62,7 +62,7 @@ def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
 def texts_of(files: Sequence[Path]) -> Iterator[str]:
     """The files' texts, in blocks."""
     for text in itertools.chain.from_iterable(map(read_blocks, files)):
-        yield text.decode(errors="replace").translate(AS_TYPED)
+        yield text.translate(AS_TYPED)
 
 
 def characters(texts: Iterable[str]) -> tuple[list[str], list[str]]:
