@@ -126,7 +126,7 @@ class Corpus:
         if self.n_documents < 2:
             raise InputError(
                 f"the corpus in {self.file.parent} is a single document, and none can be held out; "
-                "put blank lines between documents, give more files, or --held_out 0"
+                "put blank lines between documents, or give more files"
             )
         lengths = self.document_lengths
         wanted = missing = fraction * self.n_tokens

@@ -22,14 +22,6 @@ from training.cli.flags import (
 )
 
 
-def architecture_type(text: str) -> str:
-    """An argparse type: switches of steps.py."""
-    try:
-        return architecture(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 @dataclass
 class PretrainingFlags(TrainingFlags):
     """The command line's options; the schedule is BERT's, with a longer warm-up."""
@@ -49,12 +41,10 @@ class PretrainingFlags(TrainingFlags):
     config: Path | None = flag(None, type=Path, help="or the config.json of its shape")
     model: str | None = flag(None, help="or continue from a pretrained model, name or folder")
     architecture: str = flag(
-        "bert", type=architecture_type, help=f"bert, modern, or some of {','.join(SWITCHES)}"
+        "bert", type=architecture, help=f"bert, modern, or some of {','.join(SWITCHES)}"
     )
     optimizer: str = flag(
-        "adamw",
-        choices=("adamw", "muon"),
-        help="adamw, or muon: Muon for the layers' matrices, AdamW for the rest",
+        "adamw", choices=("adamw", "muon"), help="muon: for the layers' matrices alone"
     )
     objective: str = flag(
         "nsp", choices=OBJECTIVES, help="second task: does a segment follow (nsp), or none"
@@ -85,7 +75,7 @@ class PretrainingFlags(TrainingFlags):
         None, type=positive_int, help="stop after that many evaluations without a better loss"
     )
     reencode: bool = False  # not an option: all of the model learns
-    held_out: float = flag(0.02, type=probability, help="fraction of text to evaluate on")
+    held_out: float = flag(0.02, type=probability, help="fraction to evaluate on, a text at least")
     eval_rows: int = flag(1024, type=positive_int, help="rows per evaluation")
     eval_every: int | None = flag(
         None, type=positive_int, help="steps between evaluations (a twentieth of the run)"
@@ -102,10 +92,7 @@ class PretrainingFlags(TrainingFlags):
         None, type=positive_int, help="learn one of that size from the text (needs tokenizers)"
     )
     workers: int | None = flag(
-        None,
-        may_change=True,
-        type=int,
-        help="processes that prepare batches (with a GPU 2, else 0)",
+        None, may_change=True, type=positive_int, help="processes for batches (with a GPU 2)"
     )
 
 
@@ -122,8 +109,6 @@ def faults(args: PretrainingFlags) -> Iterator[str]:
         yield "--length must be at least 8"
     if not args.mask:
         yield "--mask 0 leaves nothing to predict"
-    if args.patience and not args.held_out:
-        yield "--patience needs held-out text, and --held_out 0 keeps none"
     for text in args.text:
         if args.out.resolve().is_relative_to(text.resolve()):
             yield f"--out {args.out} is inside --text {text} and would be read as text"

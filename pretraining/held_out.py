@@ -36,7 +36,7 @@ class HeldOut:
     """
 
     def __init__(self, args: Any, tokenizer: BertTokenizer, corpus: Corpus):
-        check_size(corpus, args.length, "the held-out text", "give more text, or --held_out 0")
+        check_size(corpus, args.length, "the held-out text", "give more text, or more --held_out")
         self.entropy = unigram_entropy(corpus)
         self.examples = PretrainingExamples(args, tokenizer, corpus, MASKED, epoch=0)
         # in random order, so that the first of them are a random choice

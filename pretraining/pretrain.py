@@ -15,7 +15,6 @@ transformers.
 from __future__ import annotations
 
 import math
-import os
 import sys
 from pathlib import Path
 
@@ -143,16 +142,13 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     """
     device = pick_device(args.use_gpu)
     autocast = autocast_for(device, args.precision)
-    if args.workers is None:
-        args.workers = min(2, (os.cpu_count() or 1) - 1) if device.type == "cuda" else 0
+    args.workers = args.workers or (2 if device.type == "cuda" else 0)
     model = new_model(args, tokenizer).to(device)
     optimizer = new_optimizer(args, model)
     if args.fast:
         speed_up(model, optimizer)
-    held_out = None
-    if args.held_out:
-        corpus, rest = corpus.split(args.held_out, args.seed)
-        held_out = HeldOut(args, tokenizer, rest)
+    corpus, rest = corpus.split(args.held_out, args.seed)
+    held_out = HeldOut(args, tokenizer, rest)
     check_size(corpus, args.length, "the text", "give more text, or a smaller --length")
     examples = PretrainingExamples(args, tokenizer, corpus, args.mask)
     loader = PretrainingLoader(examples, args.batch_size, args.seed, num_workers=args.workers)

@@ -19,7 +19,7 @@ from training.loop.progress import minutes, say
 class Report:
     """The evaluations of a run, which a resume point keeps, and what is made of them."""
 
-    def __init__(self, args: PretrainingFlags, tokenizer: BertTokenizer, held_out: HeldOut | None):
+    def __init__(self, args: PretrainingFlags, tokenizer: BertTokenizer, held_out: HeldOut):
         self.args, self.tokenizer, self.held_out = args, tokenizer, held_out
         self.heads = ["mlm"] if args.objective == "none" else ["mlm", args.objective]
         self.columns = [f"{head}_{value}" for head in self.heads for value in ("loss", "acc")]
@@ -53,7 +53,7 @@ class Report:
         if is_last or step % self.args.log_every == 0:
             self.print_row(run, step)
         if is_last or step % self.args.eval_every == 0:
-            if self.held_out is None or run.is_best(-self.measure(run, model, step)):
+            if run.is_best(-self.measure(run, model, step)):
                 self.save(model, self.args.out)
             self.write(run.progress.seconds())
 
@@ -89,8 +89,8 @@ class Report:
         """Write metrics.json of the run so far."""
         held_out = self.tables["held_out"]
         metrics = {
-            "best": min(held_out, key=lambda row: row["mlm_loss"], default=None),
-            "unigram_entropy": self.held_out and self.held_out.entropy,
+            "best": min(held_out, key=lambda row: row["mlm_loss"]),
+            "unigram_entropy": self.held_out.entropy,
             "held_out": held_out,
             "seconds": round(seconds, 1),
             "args": json.loads(json.dumps(vars(self.args), default=str)),  # paths as text

@@ -12,7 +12,7 @@ from pretraining.flags import PretrainingFlags
 from tokenizer import SPECIAL_TOKENS, BertTokenizer, normalise, split_at_punctuation
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.loop import on_main_process, resume_path
+from training.loop import on_main_process
 
 MOST_CHARACTERS = 1000  # of the alphabet; rarer ones are [UNK]
 
@@ -23,12 +23,7 @@ def find_tokenizer(args: PretrainingFlags) -> BertTokenizer:
         name = args.vocab or args.model or on_main_process(default_model)
         return BertTokenizer.from_pretrained(name)
 
-    def train_and_save() -> None:
-        is_resumed = args.resume and resume_path(args.out / "pretrain").is_file()
-        if not is_resumed:
-            train_vocabulary(args.text, args.train_vocab).save_pretrained(args.out)
-
-    on_main_process(train_and_save)
+    on_main_process(lambda: train_vocabulary(args.text, args.train_vocab).save_pretrained(args.out))
     return BertTokenizer.from_pretrained(str(args.out.resolve()))
 
 
