@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -31,18 +33,19 @@ from torch import Tensor, nn
 from datasets import TextDataset
 from evaluation import overall, write_in_order
 from extensions.flags import ModelFlags, TechniqueFlags
-from extensions.multitask import load_model, loader_of, read_held_out, test
-from extensions.tasks import CLASSES, COURSE, FILE_COLUMNS, predict_rows, read_set
-from multitask_classifier import score
+from extensions.multitask import load_model, loader_of, read_held_out
+from extensions.tasks import CLASSES, COURSE, FILE_COLUMNS, predict_rows
+from multitask_classifier import HeldOut, score
 from training.cli.flags import OneLineParser, positive_int, with_defaults
 from training.cli.scripts import run_script
-from training.cli.task_flags import find_files, task_names
+from training.cli.task_flags import find_files
 from training.files.errors import InputError
 from training.files.writing import check_writable, write_json
 from training.loop import autocast_for, pick_device
 from training.loop.checkpoints import save_checkpoint
 
-ReadRows = Callable[[str, str, str], TextDataset]  # of a task and split, for a model
+Outputs = Mapping[tuple[str, str], np.ndarray]  # by task and split, as HeldOut
+ReadSets = Callable[[SimpleNamespace], HeldOut]  # of a model's configuration
 
 
 @dataclass
@@ -54,25 +57,20 @@ class EnsembleFlags(TechniqueFlags):
     batch_size: int = 32
 
 
-def check_tasks(args: EnsembleFlags, known: set[str]) -> None:
-    """InputError if no checkpoint was trained on one of the tasks."""
-    if absent := set(args.tasks) - known:
-        raise InputError(
-            f"no checkpoint was trained on {', '.join(absent)}; leave that out with --tasks"
-        )
-
-
-def outputs_of(model: nn.Module, name: str, rows: TextDataset, args: EnsembleFlags) -> np.ndarray:
+def outputs_of(model: nn.Module, sets: HeldOut, args: EnsembleFlags) -> Outputs:
     """What a model says of each row, in the order of the data, as it can be averaged.
 
-    → (N, 5) probabilities of sentiments, (N,) probabilities of "yes", or (N,) similarities.
+    → of each set (N, 5) probabilities of sentiments, (N,) of "yes", or (N,) similarities.
     """
     device = next(model.parameters()).device
-    with autocast_for(device, args.precision)():
-        predictions = predict_rows(model, name, loader_of(rows, args, model), device)
-    outputs = predictions["probabilities" if CLASSES[name] else "y_pred"]
-    by_id = dict(zip(predictions["sent_ids"], outputs, strict=True))
-    return np.array([by_id[row[-1]] for row in rows])
+    outputs = {}
+    for (name, split), rows in sets.items():
+        with autocast_for(device, args.precision)():
+            predictions = predict_rows(model, name, loader_of(rows, args, model), device)
+        values = predictions["probabilities" if CLASSES[name] else "y_pred"]
+        by_id = dict(zip(predictions["sent_ids"], values, strict=True))
+        outputs[name, split] = np.array([by_id[row[-1]] for row in rows])
+    return outputs
 
 
 def decide(name: str, outputs: np.ndarray) -> list[float]:
@@ -82,55 +80,46 @@ def decide(name: str, outputs: np.ndarray) -> list[float]:
     return (outputs > 0.5).astype(int).tolist() if CLASSES[name] else outputs.tolist()
 
 
-def dev_score(name: str, outputs: np.ndarray, rows: TextDataset) -> float:
-    """The task's metric on labelled rows."""
-    return score(name, {"y_true": [row[-2] for row in rows], "y_pred": decide(name, outputs)})
+def dev_scores(title: str, outputs: Outputs, sets: HeldOut) -> dict[str, float]:
+    """Print and return each task's score on dev, and the overall one."""
 
+    def score_of(name: str, rows: TextDataset) -> float:
+        predicted = decide(name, outputs[name, "dev"])
+        return score(name, {"y_true": [row[-2] for row in rows], "y_pred": predicted})
 
-def print_row(title: str, scores: Mapping[str, float]) -> None:
-    """A line of dev scores; overall only of a model that does all tasks of the course."""
-    if scores.keys() >= set(COURSE):
-        scores = scores | {"overall": overall(scores)}
+    scores = {name: score_of(name, rows) for (name, split), rows in sets.items() if split == "dev"}
+    scores["overall"] = overall(scores)
     shown = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
     print(f"{shown}   {title}", flush=True)
+    return scores
+
+
+def write_predictions(args: EnsembleFlags, outputs: Outputs, sets: HeldOut) -> None:
+    """Write the files of predictions."""
+    for (name, split), rows in sets.items():
+        predicted = decide(name, outputs[name, split])
+        predictions = {"sent_ids": [row[-1] for row in rows], "y_pred": predicted}
+        write_in_order(getattr(args, f"{name}_{split}_out"), rows, predictions, FILE_COLUMNS[name])
 
 
 # ---------------------------------------------------------------------------------------------
-# Outputs averaged
+# The two kinds
 
 
-def average_outputs(
-    args: EnsembleFlags, read_rows: ReadRows, device: torch.device
-) -> dict[str, Any]:
+def average_outputs(args: EnsembleFlags, read: ReadSets, device: torch.device) -> dict[str, Any]:
     """Write the files of averaged outputs: → dev scores of the ensemble and its members."""
-    named = [(name, split) for name in args.tasks for split in ("dev", "test")]
-    outputs = {key: [] for key in named if getattr(args, "_".join(key))}
-    members, scores, known = [], {}, set()
+    of_members, members, sets = defaultdict(list), [], {}
     for path in args.checkpoints:
         model, config = load_model(path, device)
-        members.append({"checkpoint": path})
-        known.update(config.tasks)
-        for name, split in outputs:
-            if name in config.tasks:
-                rows = read_rows(name, split, config.model)
-                outputs[name, split].append(outputs_of(model, name, rows, args))
-                if split == "dev":
-                    members[-1][name] = dev_score(name, outputs[name, split][-1], rows)
-        print_row(path, {name: members[-1][name] for name in args.tasks if name in members[-1]})
-    check_tasks(args, known)
-    for (name, split), of_members in outputs.items():
-        rows = read_rows(name, split, config.model)  # labels and ids: the same for all
-        mean = sum(one / len(of_members) for one in of_members)
-        predictions = {"sent_ids": [row[-1] for row in rows], "y_pred": decide(name, mean)}
-        write_in_order(getattr(args, f"{name}_{split}_out"), rows, predictions, FILE_COLUMNS[name])
-        if split == "dev":
-            scores[name] = dev_score(name, mean, rows)
-    print_row(f"outputs of {len(args.checkpoints)} averaged", scores)
-    return {"best": scores | {"overall": overall(scores)}, "members": members}
-
-
-# ---------------------------------------------------------------------------------------------
-# Weights averaged
+        outputs = outputs_of(model, read(config), args)
+        members.append({"checkpoint": path} | dev_scores(path, outputs, read(config)))
+        for key, values in outputs.items():
+            of_members[key].append(values)
+        sets |= read(config)  # labels and ids: the same for all
+    means = {key: np.mean(values, axis=0) for key, values in of_members.items()}
+    write_predictions(args, means, sets)
+    title = f"outputs of {len(args.checkpoints)} averaged"
+    return {"best": dev_scores(title, means, sets), "members": members}
 
 
 def mean_weights(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -143,25 +132,7 @@ def mean_weights(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     }
 
 
-def choose(
-    alone: Sequence[float], measure: Callable[[list[int]], float]
-) -> tuple[list[int], float]:
-    """Wortsman et al.'s recipe 1: → (ingredients, the soup's score on dev).
-
-    Args:
-        alone: each ingredient's own score.
-        measure: the score of a soup of these ingredients.
-    """
-    order = sorted(range(len(alone)), key=lambda i: -alone[i])
-    chosen, best = order[:1], alone[order[0]]
-    for i in order[1:]:
-        with_next = measure([*chosen, i])
-        if with_next >= best:
-            chosen, best = [*chosen, i], with_next
-    return chosen, best
-
-
-def greedy_soup(args: EnsembleFlags, read_rows: ReadRows, device: torch.device) -> dict[str, Any]:
+def greedy_soup(args: EnsembleFlags, read: ReadSets, device: torch.device) -> dict[str, Any]:
     """Choose the ingredients on dev, save the soup, write its files: → its dev scores."""
     kinds, states = [], []
     for path in args.checkpoints:
@@ -173,30 +144,30 @@ def greedy_soup(args: EnsembleFlags, read_rows: ReadRows, device: torch.device) 
                 f"{path} and {args.checkpoints[0]} are different kinds of models: their weights "
                 "have no mean; average their outputs, without --soup"
             )
-    check_tasks(args, set(config.tasks))
     model.to(device)
-    sets = {name: read_rows(name, "dev", config.model) for name in args.tasks}
-    measured: dict[tuple[int, ...], dict[str, float]] = {}
+    dev_sets = {key: rows for key, rows in read(config).items() if key[1] == "dev"}
 
-    def measure(chosen: list[int]) -> float:
+    def measure(*chosen: int) -> dict[str, float]:
         model.load_state_dict(mean_weights([states[i] for i in chosen]))
-        scores = measured[tuple(chosen)] = {
-            name: dev_score(name, outputs_of(model, name, rows, args), rows)
-            for name, rows in sets.items()
-        }
-        print_row(" + ".join(args.checkpoints[i] for i in chosen), scores)
-        return overall(scores)
+        title = " + ".join(args.checkpoints[i] for i in chosen)
+        return dev_scores(title, outputs_of(model, dev_sets, args), dev_sets)
 
-    chosen, best = choose([measure([i]) for i in range(len(states))], measure)
+    alone = [measure(i) for i in range(len(states))]
+    first, *others = sorted(range(len(states)), key=lambda i: -alone[i]["overall"])
+    chosen, best = [first], alone[first]
+    for i in others:
+        scores = measure(*chosen, i)
+        if scores["overall"] >= best["overall"]:
+            chosen, best = [*chosen, i], scores
     ingredients = [args.checkpoints[i] for i in chosen]
     print(f"the soup: {' + '.join(ingredients)}")
-    args.filepath, args.model = f"{args.out_dir}/soup-multitask.pt", config.model
     weights = mean_weights([states[i] for i in chosen])
+    args.filepath, args.model = f"{args.out_dir}/soup-multitask.pt", config.model
     save_checkpoint(args.filepath, {"model": weights, "config": vars(config), "args": vars(args)})
-    test(args, read_held_out(args))
-    members = [{"checkpoint": path, **measured[i,]} for i, path in enumerate(args.checkpoints)]
-    scores = measured[tuple(chosen)] | {"overall": best}
-    return {"best": scores, "ingredients": ingredients, "members": members}
+    model.load_state_dict(weights)
+    write_predictions(args, outputs_of(model, read(config), args), read(config))
+    members = [{"checkpoint": p} | own for p, own in zip(args.checkpoints, alone, strict=True)]
+    return {"best": best, "ingredients": ingredients, "members": members}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -209,7 +180,6 @@ def get_args() -> EnsembleFlags:
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="CHECKPOINT")
     add("--soup", action="store_true", help="average weights, not outputs")
-    add("--tasks", type=task_names, help="which ones, e.g. sst,sts")
     add("--batch_size", type=positive_int)
     add("--precision", choices=("auto", "fp32", "bf16"))
     add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
@@ -225,11 +195,14 @@ def main() -> None:
     check_writable(args.out_dir)
 
     @cache
-    def read_rows(name: str, split: str, model: str) -> TextDataset:
-        return read_set(name, replace(args, model=model), split)
+    def read_sets(model: str, *tasks: str) -> HeldOut:
+        return read_held_out(replace(args, model=model, tasks=tasks))
+
+    def read(config: SimpleNamespace) -> HeldOut:
+        return read_sets(config.model, *(name for name in COURSE if name in config.tasks))
 
     combine = greedy_soup if args.soup else average_outputs
-    metrics = combine(args, read_rows, pick_device(args.use_gpu))
+    metrics = combine(args, read, pick_device(args.use_gpu))
     metrics |= {"seconds": round(time.monotonic() - begun, 1), "args": vars(args)}
     write_json(f"{args.out_dir}/ensemble-metrics.json", metrics)
     print(f"wrote {args.out_dir}/ensemble-metrics.json and the predictions")

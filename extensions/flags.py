@@ -78,7 +78,6 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     )
     regulariser_weight: float = flag(1.0, type=positive_float, help="λ of SMART, α of R-Drop")
     epsilon: float = flag(5e-2, type=positive_float, help="of SMART: size of the perturbation")
-    ascents: int = flag(1, type=positive_int, help="of SMART: steps of the search")
     gradients: str | None = flag(
         None,
         choices=("sum", "pcgrad"),
@@ -112,7 +111,6 @@ NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
         ("regulariser=smart", "adapt", "gradients"),
         "BERT is frozen",
     ),
-    ("compile", ("regulariser=smart", *ON_VECTORS), "that looks into the model"),
     ("regulariser=r_drop", ("teachers", *ON_VECTORS), "it has every row twice"),
     ("adapt=lora", ("pals", "separate_layers"), "it freezes what that is about"),
     ("gradients", ("sampling=annealed", "sampling=before"), "a step has all tasks"),
@@ -123,7 +121,6 @@ NEEDS: Sequence[tuple[str, Sequence[str]]] = (  # a flag, and those without whic
     ("pal_heads", ("pals",)),
     ("rank", ("adapt=lora",)),
     ("epsilon", ("regulariser=smart",)),
-    ("ascents", ("regulariser=smart",)),
     ("regulariser_weight", ("regulariser",)),
     ("extra_weight", ON_VECTORS),
     ("teacher_share", ("teachers",)),

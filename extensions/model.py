@@ -53,11 +53,6 @@ class TechniquesBERT(nn.Module):
         self.similarity = nn.Linear(pair_size, 1) if flags.similarity == "linear" else None
         self.relation = nn.Linear(pair_size, CLASSES["nli"]) if "nli" in tasks else None
 
-        # Whether each text has one vector, whatever the task: a frozen BERT runs once for it
-        self.is_cacheable = flags.pooling in ("pooler", "cls") and not (
-            self.joins_pairs or flags.separate_layers or flags.pals
-        )
-
     def forward(
         self,
         input_ids: Tensor,

@@ -22,7 +22,7 @@ import torch
 
 import multitask_classifier as part2
 from config import BertConfig
-from datasets import SentenceClassificationTestDataset, TextDataset
+from datasets import TextDataset
 from evaluation import overall, write_in_order
 from extensions import tasks as our
 from extensions.flags import RANKING, ModelFlags, TechniqueFlags, get_args
@@ -34,7 +34,7 @@ from extensions.text.no_duplicates import without_duplicates
 from extensions.text.sampling import Turns, plan_run
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import given_lines, hint_at_rate, print_settings, with_defaults
+from training.cli.flags import given_lines, hint_at_rate, with_defaults
 from training.cli.scripts import run_script
 from training.cli.task_flags import check_files, find_files
 from training.files.course_files import class_names
@@ -44,10 +44,8 @@ from training.files.writing import sha256_of
 from training.loop import (
     Run,
     autocast_for,
-    cache_encoder_outputs,
     check_device,
     clip,
-    compile_encoder,
     evaluation_loader,
     is_main_process,
     join_processes,
@@ -60,7 +58,6 @@ from training.loop import (
     save_model,
     set_lr,
     speed_up,
-    unique_texts,
 )
 from training.loop.batches import LengthBatches
 from training.loop.checkpoints import ResumePoint, run_settings
@@ -164,14 +161,6 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     check_device(args, model, {our.HEADS[name]: rows for name, rows in train_sets.items()})
     objective = Objective(args, model, autocast, load_teachers(args, device))
     gradients = TaskGradients(model) if args.gradients else None
-    if args.option == "pretrain" and model.is_cacheable and not args.reencode:
-        texts = unique_texts([*train_sets.values(), *dev_sets.values()])
-        rows = SentenceClassificationTestDataset(texts, args)
-        with autocast():
-            heads = [model.predict_sentiment]
-            cache_encoder_outputs(model, heads, [rows], args.batch_size, device)
-    if args.compile:
-        compile_encoder(model, args, args.epochs * len(turns), graphs=gradients is None)
 
     teachers = {"teachers": [sha256_of(path) for path in args.teachers or ()]}
     point = ResumePoint(resume_path(args.filepath), run_settings(args) | teachers)
@@ -214,13 +203,13 @@ def loader_of(rows: TextDataset, args: TechniqueFlags, model: TechniquesBERT):
 
 
 def test(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
-    """Write each task's predictions for dev and test, and a report on dev of the course's tasks."""
+    """Write each task's predictions for dev and test, and print its score on dev."""
     device = pick_device(args.use_gpu)
     model, config = load_model(args.filepath, device)
     if args.fast:
         speed_up(model)
     args = with_defaults(SimpleNamespace(**vars(args) | vars(config)), TechniqueFlags)
-    report, scores = part2.report_of(args, args.tasks), {}
+    scores = {}
     for (name, split), rows in held_out.items():
         with autocast_for(device, args.precision)():
             predictions = our.predict_rows(model, name, loader_of(rows, args, model), device)
@@ -228,10 +217,6 @@ def test(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
         write_in_order(out, rows, predictions, our.FILE_COLUMNS[name])
         if split == "dev":
             scores[name] = part2.score(name, predictions)
-        if split == "dev" and name in our.COURSE:
-            names = class_names(getattr(args, f"{name}_dev"), our.CLASSES[name])
-            report.describe(f"{args.out_dir}/multitask-{name}", predictions, rows, names)
-    report.conclude(args)
     shown = "".join(f"  {name} {score:.3f}" for name, score in scores.items())
     print(f"dev{shown}  overall {overall(scores):.3f}")
     print(f"wrote predictions to {args.out_dir}")
@@ -250,7 +235,6 @@ def main() -> None:
     refuse_ended(args, [args.filepath], [resume_path(args.filepath)])
     hint_at_rate(args)
     check_files(args)
-    print_settings(args, args.tasks)
     held_out = read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
     train(args, held_out)

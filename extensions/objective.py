@@ -70,7 +70,7 @@ class Objective:
             outputs = passes.clean() if passes else forward()
         loss = own_loss(outputs, labels)
         if passes:
-            change = smoothness(passes, outputs, divergence, args.epsilon, args.ascents)
+            change = smoothness(passes, outputs, divergence, args.epsilon)
             loss = loss + args.regulariser_weight * change
         if extra:
             term = self.loss_on_vectors(extra, name, vectors, labels, forward)

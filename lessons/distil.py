@@ -27,7 +27,7 @@ from base_bert import read_weights
 from bert import BertModel
 from classifier import load_model, model_eval
 from datasets import SentenceClassificationDataset, load_data
-from extensions.loss.distillation import DISTILBERT_WEIGHTS, distilbert_losses
+from extensions.loss.distillation import direction_loss, soft_loss
 from lessons.heads import new_run, train_and_score
 from lessons.variants import DistilBertModel, count
 from optimizer import AdamW
@@ -172,8 +172,11 @@ def train(args: DistilFlags) -> None:
                     with autocast():
                         theirs, their_hidden = teacher_outputs(teacher, ids, mask)
                         logits, hidden = model.outputs(ids, mask)  # (B, K), (B, L, D)
-                    outputs = logits, theirs, hidden, their_hidden
-                    sums = distilbert_losses(*outputs, labels, mask, args.temperature)
+                    sums = {
+                        "soft": soft_loss(logits, theirs, args.temperature),
+                        "task": F.cross_entropy(logits.float(), labels, reduction="sum"),
+                        "direction": direction_loss(hidden, their_hidden, mask),
+                    }
                     loss = weighted(sums, args.weights, *counts)
                     run.scale(loss).backward()
                     log(run, loss, sums, logits.argmax(dim=-1) == labels, mask)
@@ -235,7 +238,7 @@ class DistilFlags(TrainingFlags):
         None, type=positive_int, help="the student's layers (half of the teacher's)"
     )
     weights: list[float] = flag(
-        list(DISTILBERT_WEIGHTS),
+        [5.0, 2.0, 1.0],  # those of DistilBERT's code
         type=float,
         nargs=3,
         metavar=("SOFT", "TASK", "DIRECTION"),

@@ -74,7 +74,6 @@ class PretrainingFlags(TrainingFlags):
     patience: int | None = flag(
         None, type=positive_int, help="stop after that many evaluations without a better loss"
     )
-    reencode: bool = False  # not an option: all of the model learns
     held_out: float = flag(0.02, type=probability, help="fraction to evaluate on, a text at least")
     eval_rows: int = flag(1024, type=positive_int, help="rows per evaluation")
     eval_every: int | None = flag(

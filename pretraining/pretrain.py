@@ -46,7 +46,6 @@ from training.loop import (
     autocast_for,
     check_device,
     clip,
-    compile_encoder,
     is_main_process,
     join_processes,
     parts,
@@ -156,8 +155,6 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     args.steps = None if args.minutes else planned
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))
     check_device(args, model, {"forward": examples})
-    if args.compile:
-        compile_encoder(model, args, planned)
     report = Report(args, tokenizer, held_out)
     report.print_plan(len(loader))
     settings = run_settings(args) | {"text": corpus.checksum()}
