@@ -199,7 +199,10 @@ def main() -> None:
         return read_held_out(replace(args, model=model, tasks=tasks))
 
     def read(config: SimpleNamespace) -> HeldOut:
-        return read_sets(config.model, *(name for name in COURSE if name in config.tasks))
+        tasks = [name for name in COURSE if name in config.tasks]
+        if not tasks:
+            raise InputError(f"a checkpoint was trained on {config.tasks[0]} alone: leave it out")
+        return read_sets(config.model, *tasks)
 
     combine = greedy_soup if args.soup else average_outputs
     metrics = combine(args, read, pick_device(args.use_gpu))

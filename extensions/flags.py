@@ -33,18 +33,13 @@ class ModelFlags:
         list(COURSE), type=partial(task_names, known=TASKS), help="of sst, para, sts, nli"
     )
     pair_encoding: str = flag(
-        "bi",
-        choices=("bi", "cross"),
-        help="two vectors, or [CLS] a [SEP] b [SEP] in one pass",
+        "bi", choices=("bi", "cross"), help="two vectors, or [CLS] a [SEP] b [SEP] in one pass"
     )
     pooling: str = flag("pooler", choices=pooling.KINDS, help="what a sentence's vector is")
     similarity: str = flag("linear", choices=("linear", "cosine"), help="head of STS")
     separate_layers: int = flag(0, type=int, help="top layers that each task has alone")
     pals: int | None = flag(
-        None,
-        type=positive_int,
-        metavar="SIZE",
-        help="projected attention layers for each task, of that width",
+        None, type=positive_int, help="width of projected attention layers for each task"
     )
     pal_heads: int = flag(12, type=positive_int, help="their heads")
     adapt: str | None = flag(None, choices=("lora",), help="freeze BERT, train this")
@@ -79,9 +74,7 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     regulariser_weight: float = flag(1.0, type=positive_float, help="λ of SMART, α of R-Drop")
     epsilon: float = flag(5e-2, type=positive_float, help="of SMART: size of the perturbation")
     gradients: str | None = flag(
-        None,
-        choices=("sum", "pcgrad"),
-        help="a batch of each task per step; combine gradients",
+        None, choices=("sum", "pcgrad"), help="a batch of each task per step; combine gradients"
     )
     teachers: list[str] | None = flag(
         None, nargs="+", metavar="FILE", help="checkpoints to learn from"
@@ -106,11 +99,7 @@ NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
         "it makes one vector of both texts",
     ),
     ("accumulate", COMPARES_ROWS, "that loss compares the rows of a batch"),
-    (
-        "option=pretrain",
-        ("regulariser=smart", "adapt", "gradients"),
-        "BERT is frozen",
-    ),
+    ("option=pretrain", ("regulariser=smart", "adapt", "gradients"), "BERT is frozen"),
     ("regulariser=r_drop", ("teachers", *ON_VECTORS), "it has every row twice"),
     ("adapt=lora", ("pals", "separate_layers"), "it freezes what that is about"),
     ("gradients", ("sampling=annealed", "sampling=before"), "a step has all tasks"),

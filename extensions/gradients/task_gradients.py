@@ -37,9 +37,7 @@ def inner_products(gradients: Sequence[Sequence[Tensor]]) -> Tensor:
         products = [(a * b).sum() for a, b in zip(first, second, strict=True)]
         return torch.stack(products).sum(dtype=widest(products[0].device))
 
-    rows = [[inner(a, b) for b in gradients[: i + 1]] for i, a in enumerate(gradients)]
-    count = range(len(rows))
-    return torch.stack([torch.stack([rows[max(i, j)][min(i, j)] for j in count]) for i in count])
+    return torch.stack([torch.stack([inner(a, b) for b in gradients]) for a in gradients])
 
 
 def plain_sum(products: Tensor, generator: torch.Generator) -> Tensor:
