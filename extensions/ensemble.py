@@ -33,9 +33,16 @@ from torch import Tensor, nn
 from datasets import TextDataset
 from evaluation import overall, write_in_order
 from extensions.flags import ModelFlags, TechniqueFlags
-from extensions.multitask import load_model, loader_of, read_held_out
-from extensions.tasks import CLASSES, COURSE, FILE_COLUMNS, predict_rows
-from multitask_classifier import HeldOut, score
+from extensions.multitask import load_model, loader_of
+from multitask_classifier import (
+    CLASSES,
+    FILE_COLUMNS,
+    TASKS,
+    HeldOut,
+    predict_rows,
+    read_held_out,
+    score,
+)
 from training.cli.flags import OneLineParser, positive_int, with_defaults
 from training.cli.scripts import run_script
 from training.cli.task_flags import find_files
@@ -138,7 +145,8 @@ def greedy_soup(args: EnsembleFlags, read: ReadSets, device: torch.device) -> di
     for path in args.checkpoints:
         model, config = load_model(path, torch.device("cpu"))
         states.append({name: weight.clone() for name, weight in model.state_dict().items()})
-        kinds.append(vars(with_defaults(config, ModelFlags)) | {"model": config.model})
+        further = {"model": config.model, "tasks": config.tasks}
+        kinds.append(vars(with_defaults(config, ModelFlags)) | further)
         if kinds[-1] != kinds[0]:
             raise InputError(
                 f"{path} and {args.checkpoints[0]} are different kinds of models: their weights "
@@ -185,7 +193,7 @@ def get_args() -> EnsembleFlags:
     add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--out_dir", help="folder of the prediction files and the soup")
-    return find_files(parser.parse_args(namespace=EnsembleFlags()), COURSE)
+    return find_files(parser.parse_args(namespace=EnsembleFlags()), TASKS)
 
 
 def main() -> None:
@@ -199,10 +207,7 @@ def main() -> None:
         return read_held_out(replace(args, model=model, tasks=tasks))
 
     def read(config: SimpleNamespace) -> HeldOut:
-        tasks = [name for name in COURSE if name in config.tasks]
-        if not tasks:
-            raise InputError(f"a checkpoint was trained on {config.tasks[0]} alone: leave it out")
-        return read_sets(config.model, *tasks)
+        return read_sets(config.model, *config.tasks)
 
     combine = greedy_soup if args.soup else average_outputs
     metrics = combine(args, read, pick_device(args.use_gpu))

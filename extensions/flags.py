@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from extensions.features import pooling
-from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
+from multitask_classifier import TASKS
 from training.cli.flags import flag, positive_float, positive_int, probability
-from training.cli.task_flags import OUT_HELP, TaskFlags, data_file, parse_task_flags, task_names
+from training.cli.task_flags import TaskFlags, parse_task_flags
 
 EXTRA_HELP = "further loss on vectors"
 RANKING = ("ranking", "ranking_symmetric")
 EXTRAS = {  # losses on vectors that can be added to a task's own
     "sst": ("simcse",),
-    "para": (*RANKING, "simcse", "cosine_embedding"),
+    "para": (*RANKING, "simcse"),
     "sts": (*RANKING, "simcse"),
-    "nli": RANKING,
 }
 
 
@@ -29,9 +27,6 @@ EXTRAS = {  # losses on vectors that can be added to a task's own
 class ModelFlags:
     """Those that a checkpoint keeps, because the model depends on them."""
 
-    tasks: list[str] = flag(
-        list(COURSE), type=partial(task_names, known=TASKS), help="of sst, para, sts, nli"
-    )
     pair_encoding: str = flag(
         "bi", choices=("bi", "cross"), help="two vectors, or [CLS] a [SEP] b [SEP] in one pass"
     )
@@ -50,24 +45,16 @@ class ModelFlags:
 class TechniqueFlags(ModelFlags, TaskFlags):
     """All that a run with techniques needs to know."""
 
-    nli_train: str = data_file("data/nli-train.csv", "train")
-    nli_dev: str = data_file("data/nli-dev.csv", "dev")
-    nli_test: str = data_file("data/nli-test-student.csv", "test")
-    nli_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
-    nli_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
     sst_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     para_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     sts_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
-    nli_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     sts_loss: str = flag("mse", choices=("mse", "cosent"), help="loss of STS")
     sst_extra: str | None = flag(None, choices=EXTRAS["sst"], help=EXTRA_HELP)
     para_extra: str | None = flag(None, choices=EXTRAS["para"], help=EXTRA_HELP)
     sts_extra: str | None = flag(None, choices=EXTRAS["sts"], help=EXTRA_HELP)
-    nli_extra: str | None = flag(None, choices=EXTRAS["nli"], help=EXTRA_HELP)
     extra_weight: float = flag(0.1, type=positive_float, help="weight of further losses")
     sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task comes next")
-    first_task: str = flag("para", choices=TASKS, help="with --sampling before: its task")
-    first_epochs: int = flag(1, type=positive_int, help="with --sampling before: its epochs")
+    first_task: str = flag("para", choices=TASKS, help="with --sampling before: alone in epoch 1")
     regulariser: str | None = flag(
         None, choices=("r_drop", "smart"), help="penalty on unstable outputs"
     )
@@ -99,14 +86,17 @@ NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
         "it makes one vector of both texts",
     ),
     ("accumulate", COMPARES_ROWS, "that loss compares the rows of a batch"),
-    ("option=pretrain", ("regulariser=smart", "adapt", "gradients"), "BERT is frozen"),
+    (
+        "option=pretrain",
+        ("regulariser=smart", "adapt", "gradients", "similarity=cosine", *ON_VECTORS),
+        "BERT is frozen",
+    ),
     ("regulariser=r_drop", ("teachers", *ON_VECTORS), "it has every row twice"),
     ("adapt=lora", ("pals", "separate_layers"), "it freezes what that is about"),
     ("gradients", ("sampling=annealed", "sampling=before"), "a step has all tasks"),
 )
 NEEDS: Sequence[tuple[str, Sequence[str]]] = (  # a flag, and those without which it does nothing
     ("first_task", ("sampling=before",)),
-    ("first_epochs", ("sampling=before",)),
     ("pal_heads", ("pals",)),
     ("rank", ("adapt=lora",)),
     ("epsilon", ("regulariser=smart",)),
@@ -146,11 +136,8 @@ def faults(args: TechniqueFlags) -> Iterator[str]:
         if holds(args, flag_name) and len(args.tasks) == 1:
             yield f"{spelled(flag_name)} needs two --tasks"
     if args.sampling == "before":
-        if args.first_task not in args.tasks or args.first_epochs >= args.epochs:
+        if args.first_task not in args.tasks or args.epochs == 1:
             yield "--sampling before: --first_task is not in --tasks, or takes all epochs"
-    if args.option == "pretrain" and not args.pals and not args.separate_layers:
-        if args.similarity == "cosine" or any(holds(args, name) for name in ON_VECTORS):
-            yield "a loss on vectors has nothing to change in a frozen BERT: use --option finetune"
 
 
 def get_args(arguments: Sequence[str] | None = None) -> TechniqueFlags:

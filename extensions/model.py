@@ -16,12 +16,12 @@ from extensions.loss.cosine import cosine
 from extensions.parameters.lora import add_lora
 from extensions.parameters.pals import PALs
 from extensions.parameters.task_layers import encode, split_top_layers
-from extensions.tasks import CLASSES, COURSE
+from multitask_classifier import TASKS
 from training.cli.flags import with_defaults
 
 
 class TechniquesBERT(nn.Module):
-    """A model for all tasks of its flags, and the course's.
+    """A model for the three tasks.
 
     Args:
         config: hidden_size, model (the name or folder of the pretrained BERT) and ModelFlags.
@@ -30,7 +30,6 @@ class TechniquesBERT(nn.Module):
     def __init__(self, config: Any):
         super().__init__()
         flags = with_defaults(config, TechniqueFlags)
-        tasks = list(dict.fromkeys((*COURSE, *flags.tasks)))
         self.bert = BertModel.from_pretrained(flags.model)
         self.bert.requires_grad_(flags.option == "finetune")
         self.joins_pairs = flags.pair_encoding == "cross"
@@ -39,10 +38,10 @@ class TechniquesBERT(nn.Module):
         self.pooling, size = flags.pooling, config.hidden_size
 
         # Parts put into BERT, in an order in which each finds what it needs
-        self.task_layers = split_top_layers(self.bert, flags.separate_layers, tasks)
+        self.task_layers = split_top_layers(self.bert, flags.separate_layers, TASKS)
         if flags.adapt == "lora":
             add_lora(self.bert, flags.rank)
-        self.pals = PALs(self.bert, tasks, flags.pals, flags.pal_heads) if flags.pals else None
+        self.pals = PALs(self.bert, TASKS, flags.pals, flags.pal_heads) if flags.pals else None
 
         # The heads
         pair_size = size if self.joins_pairs else 3 * size
@@ -51,7 +50,6 @@ class TechniquesBERT(nn.Module):
         self.paraphrase = nn.Linear(pair_size, 1)
         # a cosine has no head
         self.similarity = nn.Linear(pair_size, 1) if flags.similarity == "linear" else None
-        self.relation = nn.Linear(pair_size, CLASSES["nli"]) if "nli" in tasks else None
 
     def forward(
         self,
@@ -102,7 +100,3 @@ class TechniquesBERT(nn.Module):
             return 5 * cosine(u, v)  # (B,)
         features = self.pair_features(*pair, task="sts")  # (B, D) or (B, 3 D)
         return 5 * self.apply_head(self.similarity, features).squeeze(-1).sigmoid()  # (B, 1) → (B,)
-
-    def predict_relation(self, *pair: Tensor) -> Tensor:
-        """Logits of contradiction, neutral, entailment: (B, L1) …, (B, L2) … → (B, 3)."""
-        return self.apply_head(self.relation, self.pair_features(*pair, task="nli"))

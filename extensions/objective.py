@@ -13,14 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from extensions.flags import COMPARES_ROWS, TechniqueFlags, holds, spelled
-from extensions.loss.cosine import cosent, cosine_embedding
+from extensions.loss.cosine import cosent
 from extensions.loss.distillation import mixed_loss, score_loss, soft_loss
 from extensions.loss.divergences import squared_difference, symmetric_kl
 from extensions.loss.r_drop import r_drop, twice
 from extensions.loss.ranking import ranking
 from extensions.loss.simcse import simcse
 from extensions.loss.smart import Passes, smoothness
-from extensions.tasks import CLASSES, HEADS, LOSSES, relation
+from extensions.tasks import relation
+from multitask_classifier import CLASSES, HEADS, LOSSES
 from training.files.errors import InputError
 from training.loop.batches import cpu_copy, to_device
 from training.loop.encoder_outputs import outputs_of
@@ -101,13 +102,11 @@ class Objective:
             with outputs_of(self.model) as again:
                 forward()
             return simcse(vectors[0], again[0])
-        if extra == "cosine_embedding":
-            return cosine_embedding(*vectors, labels)
         u, v = vectors
         relations = [relation(name, label) for label in cpu_copy(labels).numpy().tolist()]
         same, different = (
             to_device(torch.tensor(rows, dtype=torch.long), u.device)
-            for kind in ("entailment", "contradiction")
+            for kind in ("same", "different")
             for rows in [[i for i, name in enumerate(relations) if name == kind]]
         )
         return ranking(u[same], v[same], v[different], symmetric=extra == "ranking_symmetric")

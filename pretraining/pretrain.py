@@ -37,24 +37,10 @@ from pretraining.report import Report
 from pretraining.steps import StepsModel
 from pretraining.vocabulary import find_tokenizer
 from tokenizer import BertTokenizer
+from training import loop
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import check_writable
-from training.loop import (
-    Run,
-    TrainingLoader,
-    autocast_for,
-    check_device,
-    clip,
-    is_main_process,
-    join_processes,
-    parts,
-    pick_device,
-    refuse_ended,
-    resume_path,
-    set_lr,
-    speed_up,
-)
 from training.loop.checkpoints import ResumePoint, run_settings
 from training.loop.devices import half_type
 from training.loop.processes import gather
@@ -99,7 +85,7 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
     return model
 
 
-class PretrainingLoader(TrainingLoader):
+class PretrainingLoader(loop.TrainingLoader):
     """Batches of masked rows; every epoch packs and masks the text differently."""
 
     def set_epoch(self, epoch: int, skip: int = 0) -> None:
@@ -139,13 +125,13 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     It also gets metrics.json, steps.csv, the last model in last/ and, until the run is
     complete, the file from which --resume continues.
     """
-    device = pick_device(args.use_gpu)
-    autocast = autocast_for(device, args.precision)
+    device = loop.pick_device(args.use_gpu)
+    autocast = loop.autocast_for(device, args.precision)
     args.workers = args.workers or (2 if device.type == "cuda" else 0)
     model = new_model(args, tokenizer).to(device)
     optimizer = new_optimizer(args, model)
     if args.fast:
-        speed_up(model, optimizer)
+        loop.speed_up(model, optimizer)
     corpus, rest = corpus.split(args.held_out, args.seed)
     held_out = HeldOut(args, tokenizer, rest)
     check_size(corpus, args.length, "the text", "give more text, or a smaller --length")
@@ -154,17 +140,17 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     planned = args.steps or args.epochs * len(loader)
     args.steps = None if args.minutes else planned
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))
-    check_device(args, model, {"forward": examples})
+    loop.check_device(args, model, {"forward": examples})
     report = Report(args, tokenizer, held_out)
     report.print_plan(len(loader))
     settings = run_settings(args) | {"text": corpus.checksum()}
 
-    with Run(
+    with loop.Run(
         args,
         model,
         optimizer,
         loader,
-        point=ResumePoint(resume_path(args.out / "pretrain"), settings),
+        point=ResumePoint(loop.resume_path(args.out / "pretrain"), settings),
         steps_file=args.out / "steps.csv",
         steps=args.steps or sys.maxsize,
         extra_state={"report": report},
@@ -173,7 +159,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
             report.keep(model)
         for _ in run.epochs():
             for batch in run.batches():
-                for inputs in parts(batch, args.accumulate, device, KEYS):
+                for inputs in loop.parts(batch, args.accumulate, device, KEYS):
                     with autocast():
                         heads = pretraining_losses(model, *inputs)
                     counts = {"mlm": max(1, batch["masked"])}  # in the whole batch; else its rows
@@ -186,8 +172,8 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                     for head, predicted in heads.items():
                         run.log(predicted.count, **predicted.means(head))
                 run.gather_gradients()
-                clip(model, args.clip)
-                set_lr(optimizer, args, *done_and_total(args, run))
+                loop.clip(model, args.clip)
+                loop.set_lr(optimizer, args, *done_and_total(args, run))
                 optimizer.step()
                 optimizer.zero_grad()
                 report.after_update(run, model, int(batch["attention_mask"].sum()))
@@ -197,11 +183,11 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     print(
         f"took {minutes(run.progress.seconds())}; wrote {args.out} (best) and {args.out / 'last'}"
     )
-    if is_main_process():
+    if loop.is_main_process():
         run.point.path.unlink(missing_ok=True)
 
 
-def done_and_total(args: PretrainingFlags, run: Run) -> tuple[float, float]:
+def done_and_total(args: PretrainingFlags, run: loop.Run) -> tuple[float, float]:
     """How much of the run is done, and of how much: steps, or with --minutes seconds."""
     if not args.minutes:
         return run.step, run.total_steps
@@ -214,8 +200,8 @@ def done_and_total(args: PretrainingFlags, run: Run) -> tuple[float, float]:
 def main() -> None:
     """Build the corpus, train on it."""
     args = get_args()
-    join_processes(args.use_gpu)
-    refuse_ended(args, [args.out / "last"], [resume_path(args.out / "pretrain")])
+    loop.join_processes(args.use_gpu)
+    loop.refuse_ended(args, [args.out / "last"], [loop.resume_path(args.out / "pretrain")])
     check_writable(args.out)
     seed_everything(args.seed)
     tokenizer = find_tokenizer(args)

@@ -20,8 +20,7 @@ paper's ratios σ = ε, η = 100 ε. To try: λ 1 … 5. A step costs two passes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -51,20 +50,34 @@ class Passes:
 
     def __init__(self, bert: nn.Module, forward: Callable[[], Tensor]):
         self.bert, self.forward = bert, forward
-        self.device = next(bert.parameters()).device
+        device = next(bert.parameters()).device
         seed = int(torch.randint(2**62, ()).numpy())
-        self.generator = torch.Generator(self.device).manual_seed(seed)
-        self.random_states: list[Tensor] | None = None
+        self.generator = torch.Generator(device).manual_seed(seed)
+        # What draws dropout: torch, and torch.cuda or torch.mps
+        self.sources = [torch] if device.type == "cpu" else [torch, getattr(torch, device.type)]
         self.real: list[Tensor] = []
 
     def clean(self) -> Tensor:
         """The outputs as the model makes them."""
+        self.states = [source.get_rng_state() for source in self.sources]
         return self._run(lambda x: x)
 
     def perturbed(self, deltas: Sequence[Tensor]) -> Tensor:
-        """The outputs with these (B, L, D) added, one for each call of ``embed``."""
+        """The outputs with these (B, L, D) added, one for each call of ``embed``.
+
+        It follows ``clean``, and what is drawn after it does not depend on it.
+        """
         remaining = iter(deltas)
-        return self._run(lambda x: x + next(remaining))
+        now = [source.get_rng_state() for source in self.sources]
+        try:
+            self._set_states(self.states)
+            return self._run(lambda x: x + next(remaining))
+        finally:
+            self._set_states(now)
+
+    def _set_states(self, states: Sequence[Tensor]) -> None:
+        for source, state in zip(self.sources, states, strict=True):
+            source.set_rng_state(state)
 
     def _run(self, move: Callable[[Tensor], Tensor]) -> Tensor:
         embed, self.real = self.bert.embed, []
@@ -77,29 +90,9 @@ class Passes:
 
         self.bert.embed = moved_embed
         try:
-            with self.same_dropout():
-                return self.forward()
+            return self.forward()
         finally:
             del self.bert.embed  # the class's shows again
-
-    @contextmanager
-    def same_dropout(self) -> Iterator[None]:
-        """Chance inside is that of the first pass; what comes after does not notice."""
-        sources = [torch]
-        if self.device.type != "cpu":
-            sources.append(getattr(torch, self.device.type))  # torch.cuda, torch.mps
-        now = [source.get_rng_state() for source in sources]
-        if self.random_states is None:
-            self.random_states = now
-            yield
-            return
-        try:
-            for source, state in zip(sources, self.random_states, strict=True):
-                source.set_rng_state(state)
-            yield
-        finally:
-            for source, state in zip(sources, now, strict=True):
-                source.set_rng_state(state)
 
 
 # ---------------------------------------------------------------------------------------------
