@@ -63,12 +63,8 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     gradients: str | None = flag(
         None, choices=("sum", "pcgrad"), help="a batch of each task per step; combine gradients"
     )
-    teachers: list[str] | None = flag(
-        None, nargs="+", metavar="FILE", help="checkpoints to learn from"
-    )
-    teacher_share: float = flag(
-        0.5, type=probability, help="weight of their loss; the rest is the labels'"
-    )
+    teachers: list[str] | None = flag(None, nargs="+", help="checkpoints to learn from")
+    teacher_share: float = flag(0.5, type=probability, help="weight of the teachers' loss")
 
 
 # ---------------------------------------------------------------------------------------------

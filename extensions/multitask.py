@@ -70,7 +70,7 @@ def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
 def load_model(
     filepath: str | Path, device: torch.device
 ) -> tuple[TechniquesBERT, SimpleNamespace]:
-    """The model that loop.save_model wrote, in evaluation mode, and its configuration."""
+    """The model that save_model wrote, in evaluation mode, and its configuration."""
     return loop.restore_model(
         filepath,
         device,
@@ -86,14 +86,14 @@ def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[
     Raises:
         InputError: no teacher knows a task, or one has another vocabulary than the student.
     """
-    teachers: dict[str, list[TechniquesBERT]] = {name: [] for name in args.tasks if args.teachers}
-    for path in args.teachers or ():
-        model, config = load_model(path, device)
+    if not args.teachers:
+        return {}
+    known = {path: load_model(path, device) for path in args.teachers}
+    for path, (_, config) in known.items():
         pieces = [BertTokenizer.from_pretrained(x.model).pieces for x in (config, args)]
         if pieces[0] != pieces[1]:
             raise InputError(f"--teachers {path} has another vocabulary than {args.model}")
-        for name in teachers.keys() & config.tasks:
-            teachers[name].append(model)
+    teachers = {name: [m for m, c in known.values() if name in c.tasks] for name in args.tasks}
     for name, models in teachers.items():
         if not models:
             raise InputError(

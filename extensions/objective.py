@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from extensions.flags import COMPARES_ROWS, TechniqueFlags, holds, spelled
 from extensions.loss.cosine import cosent
-from extensions.loss.distillation import mixed_loss, score_loss, soft_loss
+from extensions.loss.distillation import score_loss, soft_loss
 from extensions.loss.divergences import squared_difference, symmetric_kl
 from extensions.loss.r_drop import r_drop, twice
 from extensions.loss.ranking import ranking
@@ -81,7 +81,7 @@ class Objective:
                 targets = [self.outputs(model, name, inputs) for model in self.teachers[name]]
             distance = soft_loss if CLASSES[name] else score_loss
             soft = distance(outputs, torch.stack(targets)) / len(labels)
-            loss = mixed_loss(loss, soft, args.teacher_share)
+            loss = (1 - args.teacher_share) * loss + args.teacher_share * soft
         return loss
 
     def outputs(self, model: nn.Module, name: str, inputs: Sequence[Tensor]) -> Tensor:

@@ -27,12 +27,7 @@ class PretrainingFlags(TrainingFlags):
     """The command line's options; the schedule is BERT's, with a longer warm-up."""
 
     text: list[Path] | None = flag(
-        None,
-        may_change=True,
-        nargs="+",
-        type=Path,
-        required=True,
-        help="files, or folders of *.txt: a paragraph per line, blank lines between documents",
+        None, may_change=True, nargs="+", type=Path, required=True, help="files, folders of *.txt"
     )
     out: Path | None = flag(
         None, path="writes", type=Path, required=True, help="folder of the model and its metrics"

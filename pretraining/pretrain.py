@@ -28,13 +28,13 @@ from optimizer import AdamW
 from pretraining.corpus import Corpus, build
 from pretraining.examples import PretrainingExamples
 from pretraining.flags import PretrainingFlags, get_args
-from pretraining.held_out import HeldOut, check_size
+from pretraining.held_out import HeldOut
 from pretraining.losses import KEYS, pretraining_losses
 from pretraining.model import PretrainingModel
 from pretraining.muon import Muon
 from pretraining.presets import preset
 from pretraining.report import Report
-from pretraining.steps import StepsModel
+from pretraining.steps import StepsConfig, StepsModel
 from pretraining.vocabulary import find_tokenizer
 from tokenizer import BertTokenizer
 from training import loop
@@ -64,7 +64,8 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
         if args.architecture == "bert":
             model = PretrainingModel(config, args.objective)
         else:
-            model = StepsModel.new(config, args.architecture, args.objective)
+            steps = StepsConfig(**(config.to_dict() | {"architecture": args.architecture}))
+            model = StepsModel(steps, args.objective)
     if args.dropout is not None:  # of this model, but not of its configuration, which is saved:
         # a text that is read once cannot be learned by heart (Geiping & Goldstein 2023, section
         # 4.2); the few labels of fine-tuning can
@@ -134,7 +135,6 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
         loop.speed_up(model, optimizer)
     corpus, rest = corpus.split(args.held_out, args.seed)
     held_out = HeldOut(args, tokenizer, rest)
-    check_size(corpus, args.length, "the text", "give more text, or a smaller --length")
     examples = PretrainingExamples(args, tokenizer, corpus, args.mask)
     loader = PretrainingLoader(examples, args.batch_size, args.seed, num_workers=args.workers)
     planned = args.steps or args.epochs * len(loader)

@@ -21,8 +21,8 @@ class Report:
 
     def __init__(self, args: PretrainingFlags, tokenizer: BertTokenizer, held_out: HeldOut):
         self.args, self.tokenizer, self.held_out = args, tokenizer, held_out
-        self.heads = ["mlm"] if args.objective == "none" else ["mlm", args.objective]
-        self.columns = [f"{head}_{value}" for head in self.heads for value in ("loss", "acc")]
+        heads = ["mlm"] if args.objective == "none" else ["mlm", args.objective]
+        self.columns = [f"{head}_{value}" for head in heads for value in ("loss", "acc")]
         self.tables: dict[str, Any] = {"held_out": [], "tokens": 0}  # evaluations; tokens read
 
     def state_dict(self) -> dict[str, Any]:

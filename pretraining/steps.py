@@ -157,11 +157,6 @@ class StepsModel(PretrainingModel):
                 if isinstance(module, (nn.Linear, nn.LayerNorm)):
                     module.bias = None
 
-    @classmethod
-    def new(cls, shape: BertConfig, names: str, objective: str) -> StepsModel:
-        """A model of that architecture in the shape of a BERT."""
-        return cls(StepsConfig(**(shape.to_dict() | {"architecture": names})), objective)
-
     def to_hf_weights(self) -> dict[str, Tensor]:
         """All tensors on the CPU, under our names: Hugging Face has none for them."""
         return {name: tensor.cpu().contiguous() for name, tensor in self.state_dict().items()}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pretraining.blocks import AS_TYPED, read_blocks, text_files
+from pretraining.corpus import AS_TYPED, read_blocks, text_files
 from pretraining.flags import PretrainingFlags
 from tokenizer import SPECIAL_TOKENS, BertTokenizer, normalise, split_at_punctuation
 from training.files.errors import InputError

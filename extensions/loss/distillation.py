@@ -10,7 +10,7 @@ the parts of a batch add up to the batch. Teachers run in evaluation mode. To tr
 
     with torch.no_grad():
         teachers = torch.stack([teacher(ids, mask) for teacher in models])  # (M, B, C)
-    loss = mixed_loss(loss, soft_loss(outputs, teachers) / len(labels), 0.5)
+    loss = 0.5 * loss + 0.5 * soft_loss(outputs, teachers) / len(labels)
 """
 
 from __future__ import annotations
@@ -50,11 +50,6 @@ def score_loss(student: Tensor, teachers: Tensor) -> Tensor:
     student, teachers = wide(student), wide(teachers)
     wanted = teachers.mean(dim=0) if teachers.dim() > student.dim() else teachers  # (B,)
     return ((student - wanted) / HIGHEST_SIMILARITY).square().sum()
-
-
-def mixed_loss(task: Tensor, soft: Tensor, weight: float = 0.5) -> Tensor:
-    """(1 − weight) · the loss on the labels + weight · that on the teacher's outputs."""
-    return (1 - weight) * task + weight * soft
 
 
 def direction_loss(student: Tensor, teacher: Tensor, mask: Tensor) -> Tensor:
