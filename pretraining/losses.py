@@ -20,6 +20,11 @@ class Sums(NamedTuple):
     right: Tensor
     count: int
 
+    def means(self, head: str) -> dict[str, Tensor]:
+        """Loss and accuracy, by names that begin with the head's."""
+        count = max(1, self.count)
+        return {f"{head}_loss": self.loss / count, f"{head}_acc": self.right / count}
+
 
 def sums_of(logits: Tensor, targets: Tensor) -> Sums:
     """Of logits (N, K) and the right classes (N,)."""
