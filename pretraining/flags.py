@@ -41,9 +41,7 @@ class PretrainingFlags(TrainingFlags):
     optimizer: str = flag(
         "adamw", choices=("adamw", "muon"), help="muon: for the layers' matrices alone"
     )
-    objective: str = flag(
-        "nsp", choices=OBJECTIVES, help="second task: does a segment follow (nsp), or none"
-    )
+    objective: str = flag("nsp", choices=OBJECTIVES, help="second task: next sentences, or none")
     whole_word: bool = flag(False, action="store_true", help="mask all tokens of a word or none")
     mask: float = flag(MASKED, type=probability, help="fraction of tokens masked")
     full_sentences: bool = flag(
@@ -56,9 +54,7 @@ class PretrainingFlags(TrainingFlags):
     minutes: float | None = flag(
         None, type=positive_float, help="end after that time instead; lr follows the time"
     )
-    lr: float | None = flag(
-        None, type=positive_float, help="learning rate (5e-4; 5e-5 with --model)"
-    )
+    lr: float | None = flag(None, type=positive_float, help="rate (5e-4; 5e-5 with --model)")
     dropout: float | None = flag(None, type=probability, help="dropout (the configuration's)")
     weight_decay: float = flag(0.01, type=probability, help="not on biases and LayerNorm")
     clip: float | None = flag(1.0, type=positive_float, help="largest gradient norm")
@@ -66,14 +62,10 @@ class PretrainingFlags(TrainingFlags):
     decay: bool = flag(
         True, action=argparse.BooleanOptionalAction, help="let lr fall to 0 after the warm-up"
     )
-    patience: int | None = flag(
-        None, type=positive_int, help="stop after that many evaluations without a better loss"
-    )
+    patience: int | None = flag(None, type=positive_int, help="evaluations without a better loss")
     held_out: float = flag(0.02, type=probability, help="fraction to evaluate on, a text at least")
     eval_rows: int = flag(1024, type=positive_int, help="rows per evaluation")
-    eval_every: int | None = flag(
-        None, type=positive_int, help="steps between evaluations (a twentieth of the run)"
-    )
+    eval_every: int | None = flag(None, type=positive_int, help="steps between evaluations")
     keep_at: list[int] = flag(
         [], may_change=True, nargs="+", type=int, help="keep OUT/pieces-N, the model after N tokens"
     )
