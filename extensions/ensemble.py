@@ -1,15 +1,11 @@
-"""Several checkpoints of extensions/multitask.py as one: their outputs or their weights averaged.
+"""Several checkpoints of extensions/multitask.py as one: their outputs averaged (Dietterich 2000).
 
     python extensions/ensemble.py a.pt b.pt c.pt
-    python extensions/ensemble.py --soup a.pt b.pt c.pt
 
-    outputs   p(y | x) = Σ_m p_m(y | x) / M        soup   f(x; Σ_m θ_m / M)
+    p(y | x) = Σ_m p_m(y | x) / M
 
-Without --soup, class probabilities and similarities are averaged; a checkpoint counts for the tasks
-it was trained on. With --soup it is the weights, greedily (Wortsman et al. 2022, recipe 1): the
-checkpoints, best on dev first, join one after the other, and stay if dev does not fall. They must
-have the same architecture, and should have begun from the same weights, heads included: the same
---seed, and another --lr, say. The soup is chosen on dev, which flatters it a little there.
+Class probabilities and similarities are averaged; a checkpoint counts for the tasks it was trained
+on, of the course's three.
 """
 
 from __future__ import annotations
@@ -17,42 +13,30 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from datasets import TextDataset
 from evaluation import overall, write_in_order
-from extensions.flags import ModelFlags, TechniqueFlags
+from extensions.flags import TechniqueFlags
 from extensions.multitask import load_model, loader_of
-from multitask_classifier import (
-    CLASSES,
-    FILE_COLUMNS,
-    TASKS,
-    HeldOut,
-    predict_rows,
-    read_held_out,
-    score,
-)
-from training.cli.flags import OneLineParser, positive_int, with_defaults
+from extensions.tasks import CLASSES, COURSE, FILE_COLUMNS, predict_rows, read_held_out
+from multitask_classifier import HeldOut, score
+from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.cli.task_flags import find_files
 from training.files.errors import InputError
 from training.files.writing import check_writable, write_json
 from training.loop import autocast_for, pick_device
-from training.loop.checkpoints import save_checkpoint
 
 Outputs = Mapping[tuple[str, str], np.ndarray]  # by task and split, as HeldOut
-ReadSets = Callable[[SimpleNamespace], HeldOut]  # of a model's configuration
 
 
 @dataclass
@@ -60,7 +44,6 @@ class EnsembleFlags(TechniqueFlags):
     """What goes into an ensemble, and what testing a model needs to know."""
 
     checkpoints: list[str] | None = None
-    soup: bool = False
     batch_size: int = 32
 
 
@@ -101,99 +84,17 @@ def dev_scores(title: str, outputs: Outputs, sets: HeldOut) -> dict[str, float]:
     return scores
 
 
-def write_predictions(args: EnsembleFlags, outputs: Outputs, sets: HeldOut) -> None:
-    """Write the files of predictions."""
-    for (name, split), rows in sets.items():
-        predicted = decide(name, outputs[name, split])
-        predictions = {"sent_ids": [row[-1] for row in rows], "y_pred": predicted}
-        write_in_order(getattr(args, f"{name}_{split}_out"), rows, predictions, FILE_COLUMNS[name])
-
-
-# ---------------------------------------------------------------------------------------------
-# The two kinds
-
-
-def average_outputs(args: EnsembleFlags, read: ReadSets, device: torch.device) -> dict[str, Any]:
-    """Write the files of averaged outputs: → dev scores of the ensemble and its members."""
-    of_members, members, sets = defaultdict(list), [], {}
-    for path in args.checkpoints:
-        model, config = load_model(path, device)
-        outputs = outputs_of(model, read(config), args)
-        members.append({"checkpoint": path} | dev_scores(path, outputs, read(config)))
-        for key, values in outputs.items():
-            of_members[key].append(values)
-        sets |= read(config)  # labels and ids: the same for all
-    means = {key: np.mean(values, axis=0) for key, values in of_members.items()}
-    write_predictions(args, means, sets)
-    title = f"outputs of {len(args.checkpoints)} averaged"
-    return {"best": dev_scores(title, means, sets), "members": members}
-
-
-def mean_weights(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of each parameter; buffers of integers are taken from the first."""
-    return {
-        name: torch.stack([state[name] for state in states]).mean(dim=0)
-        if first.is_floating_point()
-        else first
-        for name, first in states[0].items()
-    }
-
-
-def greedy_soup(args: EnsembleFlags, read: ReadSets, device: torch.device) -> dict[str, Any]:
-    """Choose the ingredients on dev, save the soup, write its files: → its dev scores."""
-    kinds, states = [], []
-    for path in args.checkpoints:
-        model, config = load_model(path, torch.device("cpu"))
-        states.append({name: weight.clone() for name, weight in model.state_dict().items()})
-        further = {"model": config.model, "tasks": config.tasks}
-        kinds.append(vars(with_defaults(config, ModelFlags)) | further)
-        if kinds[-1] != kinds[0]:
-            raise InputError(
-                f"{path} and {args.checkpoints[0]} are different kinds of models: their weights "
-                "have no mean; average their outputs, without --soup"
-            )
-    model.to(device)
-    dev_sets = {key: rows for key, rows in read(config).items() if key[1] == "dev"}
-
-    def measure(*chosen: int) -> dict[str, float]:
-        model.load_state_dict(mean_weights([states[i] for i in chosen]))
-        title = " + ".join(args.checkpoints[i] for i in chosen)
-        return dev_scores(title, outputs_of(model, dev_sets, args), dev_sets)
-
-    alone = [measure(i) for i in range(len(states))]
-    first, *others = sorted(range(len(states)), key=lambda i: -alone[i]["overall"])
-    chosen, best = [first], alone[first]
-    for i in others:
-        scores = measure(*chosen, i)
-        if scores["overall"] >= best["overall"]:
-            chosen, best = [*chosen, i], scores
-    ingredients = [args.checkpoints[i] for i in chosen]
-    print(f"the soup: {' + '.join(ingredients)}")
-    weights = mean_weights([states[i] for i in chosen])
-    args.filepath, args.model = f"{args.out_dir}/soup-multitask.pt", config.model
-    save_checkpoint(args.filepath, {"model": weights, "config": vars(config), "args": vars(args)})
-    model.load_state_dict(weights)
-    write_predictions(args, outputs_of(model, read(config), args), read(config))
-    members = [{"checkpoint": p} | own for p, own in zip(args.checkpoints, alone, strict=True)]
-    return {"best": best, "ingredients": ingredients, "members": members}
-
-
-# ---------------------------------------------------------------------------------------------
-# The command line
-
-
 def get_args() -> EnsembleFlags:
     """The command line, completed by what a test takes for the rest."""
     parser = OneLineParser(prog="ensemble.py", description="Several checkpoints as one.")
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="CHECKPOINT")
-    add("--soup", action="store_true", help="average weights, not outputs")
     add("--batch_size", type=positive_int)
     add("--precision", choices=("auto", "fp32", "bf16"))
     add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
-    add("--out_dir", help="folder of the prediction files and the soup")
-    return find_files(parser.parse_args(namespace=EnsembleFlags()), TASKS)
+    add("--out_dir", help="folder of the prediction files")
+    return find_files(parser.parse_args(namespace=EnsembleFlags()), COURSE)
 
 
 def main() -> None:
@@ -201,17 +102,36 @@ def main() -> None:
     begun = time.monotonic()
     args = get_args()
     check_writable(args.out_dir)
+    device = pick_device(args.use_gpu)
 
     @cache
     def read_sets(model: str, *tasks: str) -> HeldOut:
         return read_held_out(replace(args, model=model, tasks=tasks))
 
-    def read(config: SimpleNamespace) -> HeldOut:
-        return read_sets(config.model, *config.tasks)
+    of_members, members, sets = defaultdict(list), [], {}
+    for path in args.checkpoints:
+        model, config = load_model(path, device)
+        tasks = [name for name in COURSE if name in config.tasks]
+        if not tasks:
+            raise InputError(f"{path} was trained on {config.tasks[0]} alone; leave it out")
+        own_sets = read_sets(config.model, *tasks)
+        outputs = outputs_of(model, own_sets, args)
+        members.append({"checkpoint": path} | dev_scores(path, outputs, own_sets))
+        for key, values in outputs.items():
+            of_members[key].append(values)
+        sets |= own_sets  # labels and ids: the same for all
 
-    combine = greedy_soup if args.soup else average_outputs
-    metrics = combine(args, read, pick_device(args.use_gpu))
-    metrics |= {"seconds": round(time.monotonic() - begun, 1), "args": vars(args)}
+    means = {key: np.mean(values, axis=0) for key, values in of_members.items()}
+    for (name, split), rows in sets.items():
+        predicted = decide(name, means[name, split])
+        predictions = {"sent_ids": [row[-1] for row in rows], "y_pred": predicted}
+        write_in_order(getattr(args, f"{name}_{split}_out"), rows, predictions, FILE_COLUMNS[name])
+    metrics = {
+        "best": dev_scores(f"outputs of {len(members)} averaged", means, sets),
+        "members": members,
+        "seconds": round(time.monotonic() - begun, 1),
+        "args": vars(args),
+    }
     write_json(f"{args.out_dir}/ensemble-metrics.json", metrics)
     print(f"wrote {args.out_dir}/ensemble-metrics.json and the predictions")
 

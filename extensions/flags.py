@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from extensions.features import pooling
+from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
-from multitask_classifier import TASKS
 from training.cli.flags import flag, positive_float, positive_int, probability
-from training.cli.task_flags import TaskFlags, parse_task_flags
+from training.cli.task_flags import OUT_HELP, TaskFlags, data_file, parse_task_flags, task_names
 
 EXTRA_HELP = "further loss on vectors"
 RANKING = ("ranking", "ranking_symmetric")
@@ -20,6 +21,7 @@ EXTRAS = {  # losses on vectors that can be added to a task's own
     "sst": ("simcse",),
     "para": (*RANKING, "simcse"),
     "sts": (*RANKING, "simcse"),
+    "nli": RANKING,
 }
 
 
@@ -45,13 +47,23 @@ class ModelFlags:
 class TechniqueFlags(ModelFlags, TaskFlags):
     """All that a run with techniques needs to know."""
 
+    tasks: list[str] = flag(
+        list(COURSE), type=partial(task_names, known=TASKS), help="of sst, para, sts, nli"
+    )
+    nli_train: str = data_file("data/nli-train.csv", "train")
+    nli_dev: str = data_file("data/nli-dev.csv", "dev")
+    nli_test: str = data_file("data/nli-test-student.csv", "test")
+    nli_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    nli_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
     sst_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     para_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     sts_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
+    nli_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     sts_loss: str = flag("mse", choices=("mse", "cosent"), help="loss of STS")
     sst_extra: str | None = flag(None, choices=EXTRAS["sst"], help=EXTRA_HELP)
     para_extra: str | None = flag(None, choices=EXTRAS["para"], help=EXTRA_HELP)
     sts_extra: str | None = flag(None, choices=EXTRAS["sts"], help=EXTRA_HELP)
+    nli_extra: str | None = flag(None, choices=EXTRAS["nli"], help=EXTRA_HELP)
     extra_weight: float = flag(0.1, type=positive_float, help="weight of further losses")
     sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task comes next")
     first_task: str = flag("para", choices=TASKS, help="with --sampling before: alone in epoch 1")

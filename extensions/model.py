@@ -16,12 +16,12 @@ from extensions.loss.cosine import cosine
 from extensions.parameters.lora import add_lora
 from extensions.parameters.pals import PALs
 from extensions.parameters.task_layers import encode, split_top_layers
-from multitask_classifier import TASKS
+from extensions.tasks import CLASSES, COURSE
 from training.cli.flags import with_defaults
 
 
 class TechniquesBERT(nn.Module):
-    """A model for the three tasks.
+    """A model for the course's tasks, and all of its flags.
 
     Args:
         config: hidden_size, model (the name or folder of the pretrained BERT) and ModelFlags.
@@ -30,6 +30,7 @@ class TechniquesBERT(nn.Module):
     def __init__(self, config: Any):
         super().__init__()
         flags = with_defaults(config, TechniqueFlags)
+        tasks = list(dict.fromkeys((*COURSE, *flags.tasks)))
         self.bert = BertModel.from_pretrained(flags.model)
         self.bert.requires_grad_(flags.option == "finetune")
         self.joins_pairs = flags.pair_encoding == "cross"
@@ -38,10 +39,10 @@ class TechniquesBERT(nn.Module):
         self.pooling, size = flags.pooling, config.hidden_size
 
         # Parts put into BERT, in an order in which each finds what it needs
-        self.task_layers = split_top_layers(self.bert, flags.separate_layers, TASKS)
+        self.task_layers = split_top_layers(self.bert, flags.separate_layers, tasks)
         if flags.adapt == "lora":
             add_lora(self.bert, flags.rank)
-        self.pals = PALs(self.bert, TASKS, flags.pals, flags.pal_heads) if flags.pals else None
+        self.pals = PALs(self.bert, tasks, flags.pals, flags.pal_heads) if flags.pals else None
 
         # The heads
         pair_size = size if self.joins_pairs else 3 * size
@@ -50,6 +51,7 @@ class TechniquesBERT(nn.Module):
         self.paraphrase = nn.Linear(pair_size, 1)
         # a cosine has no head
         self.similarity = nn.Linear(pair_size, 1) if flags.similarity == "linear" else None
+        self.relation = nn.Linear(pair_size, CLASSES["nli"]) if "nli" in tasks else None
 
     def forward(
         self,
@@ -100,3 +102,7 @@ class TechniquesBERT(nn.Module):
             return 5 * cosine(u, v)  # (B,)
         features = self.pair_features(*pair, task="sts")  # (B, D) or (B, 3 D)
         return 5 * self.apply_head(self.similarity, features).squeeze(-1).sigmoid()  # (B, 1) → (B,)
+
+    def predict_relation(self, *pair: Tensor) -> Tensor:
+        """Logits of contradiction, neutral, entailment: (B, L1) …, (B, L2) … → (B, 3)."""
+        return self.apply_head(self.relation, self.pair_features(*pair, task="nli"))

@@ -1,7 +1,7 @@
 """Several tasks on one BERT, with techniques: what a flag switches on is described in its own file.
 
 python extensions/multitask.py --option finetune --lr 2e-5 --gradients pcgrad
-python extensions/multitask.py --option finetune --lr 2e-5 --tasks para,sts --sampling annealed
+python extensions/multitask.py --option finetune --lr 2e-5 --tasks sts,nli --sampling annealed
 python extensions/multitask.py --predict 'How old are you?' 'What is your age?' --checkpoint FILE
 torchrun --nproc_per_node 2 extensions/multitask.py --option finetune --regulariser smart
 
@@ -24,12 +24,12 @@ import multitask_classifier as part2
 from config import BertConfig
 from datasets import TextDataset
 from evaluation import overall, write_in_order
+from extensions import tasks as our
 from extensions.flags import RANKING, ModelFlags, TechniqueFlags, get_args
 from extensions.gradients.pcgrad import pcgrad
 from extensions.gradients.task_gradients import TaskGradients, plain_sum
 from extensions.model import TechniquesBERT
 from extensions.objective import Objective
-from extensions.tasks import KEYS, input_lengths, relation
 from extensions.text.no_duplicates import NoDuplicates, compared_texts
 from extensions.text.sampling import Turns, plan_run
 from optimizer import AdamW
@@ -62,7 +62,7 @@ def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
         hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
         data_dir=".",
         model=args.model,
-        labels=class_names(args.sst_dev or "", part2.CLASSES["sst"]),
+        labels=class_names(args.sst_dev or "", our.CLASSES["sst"]),
     )
     return TechniquesBERT(config), config
 
@@ -110,10 +110,10 @@ def new_turns(args: TechniqueFlags, joins_pairs: bool, sets: Mapping[str, TextDa
     """The tasks' training batches, in the order of the steps."""
     samplers = {}
     for name, rows in sets.items():
-        lengths = input_lengths(rows, joins_pairs)
+        lengths = our.input_lengths(rows, joins_pairs)
         samplers[name] = LengthBatches(lengths, args.batch_size, args.seed)
         if getattr(args, f"{name}_extra") in RANKING:
-            keys = [compared_texts(a, b, relation(name, label)) for a, b, label, _ in rows]
+            keys = [compared_texts(a, b, our.relation(name, label)) for a, b, label, _ in rows]
             samplers[name] = NoDuplicates(samplers[name], keys)
     steps = args.steps_per_epoch or sum(map(len, samplers.values()))
     kind = "together" if args.gradients else args.sampling
@@ -126,7 +126,7 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     """Train with the techniques of the flags; the best epoch on dev is kept in args.filepath."""
     device = loop.pick_device(args.use_gpu)
     autocast = loop.autocast_for(device, args.precision)
-    train_sets = {name: part2.read_set(name, args, "train") for name in args.tasks}
+    train_sets = {name: our.read_set(name, args, "train") for name in args.tasks}
     dev_sets = {name: held_out[name, "dev"] for name in args.tasks}
     model, config = new_model(args)
     model.to(device)
@@ -135,7 +135,7 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.fast:  # first: copies of the model have to draw the same dropout
         loop.speed_up(model, optimizer)
-    loop.check_device(args, model, {part2.HEADS[name]: rows for name, rows in train_sets.items()})
+    loop.check_device(args, model, {our.HEADS[name]: rows for name, rows in train_sets.items()})
     objective = Objective(args, model, autocast, load_teachers(args, device))
     gradients = TaskGradients(model) if args.gradients else None
 
@@ -147,7 +147,8 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
         for _ in run.epochs():
             for step in run.batches():
                 for name, batch in step["turns"]:  # of one task, or with --gradients of all
-                    for *inputs, labels in loop.parts(batch, args.accumulate, device, KEYS[name]):
+                    keys = our.KEYS[name]
+                    for *inputs, labels in loop.parts(batch, args.accumulate, device, keys):
                         loss = objective(name, inputs, labels)
                         weight = getattr(args, f"{name}_weight")
                         loss_of_rows = weight * loss * len(labels) / len(batch["labels"])
@@ -164,7 +165,7 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
                 optimizer.zero_grad()
                 run.end_step()
             with autocast():
-                scores = part2.evaluate(model, dev_loaders, device)
+                scores = our.evaluate(model, dev_loaders, device)
             if run.is_best(scores["overall"]):
                 loop.save_model(model, optimizer, args, config, args.filepath)
             run.end_epoch(run.means() | scores)
@@ -176,7 +177,7 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
 
 def loader_of(rows: TextDataset, args: TechniqueFlags, model: TechniquesBERT):
     """All rows once, in batches by the length of what the model reads."""
-    return loop.evaluation_loader(rows, args.batch_size, input_lengths(rows, model.joins_pairs))
+    return loop.evaluation_loader(rows, args.batch_size, our.input_lengths(rows, model.joins_pairs))
 
 
 def test(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
@@ -189,9 +190,9 @@ def test(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     scores = {}
     for (name, split), rows in held_out.items():
         with loop.autocast_for(device, args.precision)():
-            predictions = part2.predict_rows(model, name, loader_of(rows, args, model), device)
+            predictions = our.predict_rows(model, name, loader_of(rows, args, model), device)
         out = getattr(args, f"{name}_{split}_out")
-        write_in_order(out, rows, predictions, part2.FILE_COLUMNS[name])
+        write_in_order(out, rows, predictions, our.FILE_COLUMNS[name])
         if split == "dev":
             scores[name] = part2.score(name, predictions)
     shown = "".join(f"  {name} {score:.3f}" for name, score in scores.items())
@@ -208,11 +209,11 @@ def main() -> None:
         return
     loop.join_processes(args.use_gpu)
     args.model = args.model or loop.on_main_process(default_model)
-    find_files(args, part2.TASKS)
+    find_files(args, our.TASKS, our.STEMS)
     loop.refuse_ended(args, [args.filepath], [loop.resume_path(args.filepath)])
     hint_at_rate(args)
     check_files(args)
-    held_out = part2.read_held_out(args)  # a fault must show before the training
+    held_out = our.read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
     train(args, held_out)
     if loop.is_main_process():

@@ -20,8 +20,7 @@ from extensions.loss.r_drop import r_drop, twice
 from extensions.loss.ranking import ranking
 from extensions.loss.simcse import simcse
 from extensions.loss.smart import Passes, smoothness
-from extensions.tasks import relation
-from multitask_classifier import CLASSES, HEADS, LOSSES
+from extensions.tasks import CLASSES, HEADS, LOSSES, relation
 from training.files.errors import InputError
 from training.loop.batches import cpu_copy, to_device
 from training.loop.encoder_outputs import outputs_of

@@ -1,20 +1,55 @@
-"""What techniques ask of the three tasks of multitask_classifier.py."""
+"""The tasks: the course's three as multitask_classifier.py has them, and inference (NLI).
+
+A further task is an entry in each of these tables, a head in model.py, and its flags in flags.py.
+"""
 
 from __future__ import annotations
 
-from datasets import TextDataset
-from multitask_classifier import TASKS
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import multitask_classifier as part2
+from datasets import SentencePairDataset, SentencePairTestDataset, TextDataset, load_pairs
+from evaluation import overall, score_pairs
+from training.files.course_files import COURSE_STEMS
 from training.loop.batches import PAIR, SINGLE
 
+COURSE = part2.TASKS  # those of the leaderboard
+STEMS = COURSE_STEMS | {"nli": "nli"}  # of the data files
+TASKS = tuple(STEMS)
+CLASSES = part2.CLASSES | {"nli": 3}
+HEADS = part2.HEADS | {"nli": "predict_relation"}
+FILE_COLUMNS = part2.FILE_COLUMNS | {"nli": "Predicted_Relation"}
+LOSSES = part2.LOSSES | {"nli": F.cross_entropy}
 KEYS = {name: SINGLE if name == "sst" else PAIR for name in TASKS}
-SAME = {"para": 1, "sts": 4.0}  # from which label on a pair says the same
+SAME = {"para": 1, "sts": 4.0, "nli": 2}  # from which label on a pair says the same
+DIFFERENT = {"para": 0, "nli": 0}  # with which label it says something else
 
 
 def relation(name: str, label: float) -> str:
-    """Whether a pair says the "same" or, of a question, something "different"; else "unknown"."""
+    """Whether a pair says the "same" or something "different", or whether that is "unknown"."""
     if label >= SAME[name]:
         return "same"
-    return "different" if name == "para" else "unknown"
+    return "different" if label == DIFFERENT.get(name) else "unknown"
+
+
+def read_set(name: str, args: Any, split: str) -> TextDataset:
+    """The rows of args.sst_train, for instance, tokenized; split is 'train', 'dev' or 'test'."""
+    if name in COURSE:
+        return part2.read_set(name, args, split)
+    rows = load_pairs(getattr(args, f"{name}_{split}"), split, "relation", CLASSES[name])
+    return (SentencePairTestDataset if split == "test" else SentencePairDataset)(rows, args)
+
+
+def read_held_out(args: Any) -> part2.HeldOut:
+    """The dev sets, and the test sets of those tasks that have a file of them."""
+    named = [(name, split) for name in args.tasks for split in ("dev", "test")]
+    named = [(name, split) for name, split in named if getattr(args, f"{name}_{split}")]
+    return {(name, split): read_set(name, args, split) for name, split in named}
 
 
 def input_lengths(rows: TextDataset, joins_pairs: bool) -> list[int]:
@@ -22,3 +57,25 @@ def input_lengths(rows: TextDataset, joins_pairs: bool) -> list[int]:
     if joins_pairs and rows.texts_per_row == 2:
         return [min(first + second - 1, rows.max_length) for first, second in rows.pieces()]
     return rows.lengths()
+
+
+def predict_rows(model: nn.Module, name: str, loader: Iterable[dict], device) -> dict[str, list]:
+    """A task's predictions for all rows, in the order of the batches; see evaluation.py."""
+    if name in COURSE:
+        return part2.predict_rows(model, name, loader, device)
+    predictions = score_pairs(
+        loader, lambda *pair: model.predict_relation(*pair).argmax(dim=-1), device
+    )
+    return predictions | {"y_pred": list(map(int, predictions["y_pred"]))}
+
+
+def evaluate(
+    model: nn.Module, loaders: Mapping[str, Iterable], device: torch.device
+) -> dict[str, float]:
+    """The score of each task on its dev batches, and the overall one."""
+    model.eval()
+    scores = {
+        name: part2.score(name, predict_rows(model, name, rows, device))
+        for name, rows in loaders.items()
+    }
+    return scores | {"overall": overall(scores)}

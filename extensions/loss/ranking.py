@@ -51,7 +51,7 @@ def ranking(
     Args:
         anchors, positives: (B, D), row i of the one belongs to row i of the other.
         negatives: (M, D), further negatives for every anchor, hard ones if they look right: the
-            partners in pairs with label 0.
+            contradictions of NLI, the partners in pairs with label 0.
         scale: S = scale · cosine, 1 / temperature.
         symmetric: the mean of that and of finding the anchor for each positive (Radford et al.
             2021, "CLIP", figure 3). Negatives have no anchor to find.
