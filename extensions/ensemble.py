@@ -1,6 +1,6 @@
 """Several checkpoints of extensions/multitask.py as one: their outputs averaged (Dietterich 2000).
 
-    python extensions/ensemble.py a.pt b.pt c.pt
+    python -m extensions.ensemble a.pt b.pt c.pt
 
     p(y | x) = Σ_m p_m(y | x) / M
 
@@ -10,15 +10,11 @@ on, of the course's three.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 from torch import nn
@@ -86,7 +82,7 @@ def dev_scores(title: str, outputs: Outputs, sets: HeldOut) -> dict[str, float]:
 
 def get_args() -> EnsembleFlags:
     """The command line, completed by what a test takes for the rest."""
-    parser = OneLineParser(prog="ensemble.py", description="Several checkpoints as one.")
+    parser = OneLineParser(description="Several checkpoints as one.")
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="CHECKPOINT")
     add("--batch_size", type=positive_int)
