@@ -227,17 +227,6 @@ def multitask(tiny_model_folder) -> TechniquesBERT:
     )
 
 
-def test_a_perturbation_reaches_bert(multitask):
-    passes = Passes(multitask.bert, lambda: multitask.predict_sentiment(IDS, MASK))
-    assert torch.equal(passes.clean(), multitask.predict_sentiment(IDS, MASK))
-    delta = 0.1 * torch.randn(3, 5, 32)
-    hidden = multitask.bert.encode(multitask.bert.embed(IDS) + delta, MASK)
-    expected = multitask.sentiment(multitask.bert.pooler_dense(hidden[:, 0]).tanh())
-    torch.testing.assert_close(passes.perturbed([delta]), expected, rtol=0, atol=1e-6)
-    assert torch.equal(passes.real[0][:, :, 7], MASK.float())
-    assert "embed" not in vars(multitask.bert)
-
-
 def test_passes_share_dropout_and_leave_chance_alone(multitask):
     multitask.train()
     torch.manual_seed(1)

@@ -58,14 +58,6 @@ def test_pcgrad_is_torchjds(tasks, dtype):
     assert changed >= 15  # most of these have a conflict
 
 
-@pytest.mark.parametrize("zero", [[], [[0.0, 0.0]]], ids=["two", "a third of 0"])
-def test_pcgrad_by_hand(zero):
-    """Two gradients at an angle of 135°: each keeps what stands upright on the other."""
-    gradients = torch.tensor([[1.0, 0.0], *zero, [-1.0, 1.0]]).double()
-    # g_1' = (1, 0) + 1/2 (-1, 1), g_2' = (-1, 1) + 1 (1, 0)
-    assert combined(pcgrad, gradients).tolist() == [0.5, 1.5]
-
-
 # ---------------------------------------------------------------------------------------------
 # Gradients of every task
 

@@ -7,8 +7,6 @@ import scipy.stats
 import torch
 import transformers
 from factories import make_rows, random_bert, save_tiny_model, tiny_config
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from running import one_line_error
 
 from bert import BertModel
@@ -17,11 +15,7 @@ from extensions.features import pooling
 from extensions.features.cross_encoding import check_segments, concat
 from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.text.sampling import Turns, plan_run
-from tokenizer import truncate_longest_first
 from training.loop.batches import LengthBatches
-
-# ---------------------------------------------------------------------------------------------
-# Cross encoding: the joined batch itself
 
 
 def padded(rows: list[list[int]], pad: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -32,49 +26,13 @@ def padded(rows: list[list[int]], pad: int = 0) -> tuple[torch.Tensor, torch.Ten
     return ids, mask
 
 
-CLS, SEP = 101, 102
-
-
-def joined_by_the_tokenizers_rule(a: list[int], b: list[int], max_length: int) -> list[int]:
-    a, b = truncate_longest_first(a, b, max_length - 3)
-    return [CLS, *a, SEP, *b, SEP]
-
-
-texts = st.lists(st.lists(st.integers(200, 300), max_size=12), min_size=3, max_size=3)
-
-
-@settings(deadline=None)
-@given(texts, texts, st.integers(5, 30), st.integers(0, 99))
-def test_concat_on_any_lengths(first, second, max_length, pad):
-    """Row by row what the tokenizer's cutting and joining give, empty texts included."""
-    ids, mask, segments = concat(
-        *padded([[CLS, *a, SEP] for a in first], pad),
-        *padded([[CLS, *b, SEP] for b in second], pad),
-        pad_id=pad,
-        max_length=max_length,
-    )
-    expected = [
-        joined_by_the_tokenizers_rule(a, b, max_length) for a, b in zip(first, second, strict=True)
-    ]
-    wanted_ids, wanted_mask = padded(expected, pad)
-    assert torch.equal(ids, wanted_ids)
-    assert torch.equal(mask, wanted_mask)
-    for row, one in zip(expected, segments.tolist(), strict=True):
-        middle = row.index(SEP) + 1
-        assert one == [0] * middle + [1] * (len(row) - middle) + [0] * (ids.size(1) - len(row))
-
-
-# ---------------------------------------------------------------------------------------------
-# Cross encoding: beside transformers' tokenizer and model
-
-
 def test_cross_encoding_is_that_of_transformers(tmp_path):
     """On a random BERT of only 40 positions; the last pairs are cut, on either side."""
     folder = str(save_tiny_model(tmp_path, max_position_embeddings=40))
     text = " ".join(row[1] for row in make_rows(200, 1)).split()
     counts = [(12, 12), (12, 3), (3, 12), (12, 11), (11, 12)]
     pairs = [(" ".join(text[:one]), " ".join(text[:two])) for one, two in counts]
-    pairs += [("How old are you?", "what is your age"), ("yes", "A dog runs.")]
+    pairs += [("How old are you?", "what is your age"), ("", "A dog runs.")]
     data = SentencePairDataset([(*pair, 0, "x") for pair in pairs], SimpleNamespace(model=folder))
     batch = data.collate_fn(list(data))
     keys = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2")
@@ -89,7 +47,10 @@ def test_cross_encoding_is_that_of_transformers(tmp_path):
         return_token_type_ids=True,
     )
     assert torch.equal(ids, joined["input_ids"])
+    assert torch.equal(mask, joined["attention_mask"])
     assert torch.equal(segments, joined["token_type_ids"])
+    with_another_padding, *_ = concat(*(batch[key] for key in keys), 99, 40)
+    assert torch.equal(with_another_padding, ids.masked_fill(mask == 0, 99))
     assert mask.sum(dim=1).tolist()[:5] == [40] * 5
     with torch.no_grad():
         ours = encode(BertModel.from_pretrained(folder), ids, mask, segments)
