@@ -1,6 +1,7 @@
 """LoRA: values and gradients are those of peft."""
 
 import peft
+import pytest
 import torch
 import transformers
 from factories import DTYPES, random_bert
@@ -8,6 +9,10 @@ from running import one_line_error
 
 from bert import BertModel
 from extensions.parameters import lora
+
+pytestmark = pytest.mark.filterwarnings(  # transformers, from within peft
+    "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"
+)
 
 ENCODER = {torch.float32: 1e-6, torch.float64: 1e-13}  # of two layers
 
