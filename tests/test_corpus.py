@@ -22,17 +22,6 @@ from tokenizer import BertTokenizer
 TINY = BertTokenizer(tiny_vocabulary())
 
 
-@pytest.fixture
-def in_process(monkeypatch):
-    """Blocks are encoded in this process, which is quicker for a few of them."""
-    monkeypatch.setattr(corpora, "encode_files", encode_files_here)
-
-
-def encode_files_here(files, tokenizer):
-    texts = (text for path in files for text in corpora.read_blocks(path))
-    return (corpora.encode_block(text, tokenizer) for text in texts)
-
-
 # ---------------------------------------------------------------------------------------------
 # Sentences
 
@@ -95,36 +84,35 @@ def as_lists(corpus):
 
 
 def write_texts(folder, files=3, documents=4):
-    """Small files of random sentences: words, paragraphs, documents, in turn; → their texts."""
-    chance, words = random.Random(0), "one two three four fünf".split()
-    folder.mkdir(exist_ok=True)
+    """Small files of random words, sentences, paragraphs and documents; → their texts."""
+    chance, words = random.Random(0), ["one", "two", "fünf.", "Four! And", "\n"]
+    folder.mkdir()
     texts = []
     for number in range(files):
-        text = ""
-        for _ in range(documents):
-            for _ in range(chance.randint(1, 5)):
-                for _ in range(chance.randint(1, 4)):
-                    text += " ".join(chance.choices(words, k=chance.randint(1, 9)))
-                    text = text[:-1] + text[-1].upper() + chance.choice(". ,! ? ".split()) + " A "
-                text += "\n"
-            text += chance.choice(["\n", "\n \t\n\n"])
-        texts.append(text.rstrip() if number == 1 else text)
+        parts = (" ".join(chance.choices(words, k=40)) for _ in range(documents))
+        texts.append("\n \t\n\n".join(parts) + "\n" * (number % 2))
         (folder / f"{number}.txt").write_text(texts[-1], encoding="utf-8")
     return texts
 
 
 def test_a_corpus_is_what_the_files_say(tmp_path, monkeypatch):
     texts = write_texts(tmp_path / "text")
-    monkeypatch.setattr(corpora, "BLOCK", 300)  # characters; lines are shorter
+    monkeypatch.setattr(corpora, "BLOCK", 300)  # characters
     corpus = build([tmp_path / "text"], TINY, tmp_path / "made")
     wanted = plainly(texts)
     assert as_lists(corpus) == wanted
-    assert corpus.n_documents == len(wanted) == 12
+    assert corpus.n_documents == len(wanted) >= 12
     sentences = [ids for document in wanted for ids in document]
     assert corpus.n_sentences == len(sentences)
     assert corpus.n_tokens == sum(map(len, sentences))
     assert len(pickle.dumps(corpus)) < 999  # a worker of a loader maps the file itself
     assert as_lists(pickle.loads(pickle.dumps(corpus))) == wanted
+
+
+def encode_here(files, tokenizer):
+    """In this process, which is quicker for a few blocks."""
+    texts = (text for path in files for text in corpora.read_blocks(path))
+    return (corpora.encode_block(text, tokenizer) for text in texts)
 
 
 @settings(max_examples=50, deadline=None)
@@ -140,7 +128,7 @@ def test_any_text_in_any_blocks_with_any_line_ends(tmp_path_factory, words, endi
     text, folder = " ".join(words), tmp_path_factory.mktemp("any")
     (folder / "text.txt").write_bytes(f"\ufeffone.{ending}{text.replace(chr(10), ending)}".encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpora, "encode_files", encode_files_here)
+        patch.setattr(corpora, "encode_files", encode_here)
         patch.setattr(corpora, "BLOCK", block)
         corpus = build([folder / "text.txt"], TINY, folder / "made")
     found = [[i for ids in document for i in ids] for document in as_lists(corpus)]
@@ -148,7 +136,7 @@ def test_any_text_in_any_blocks_with_any_line_ends(tmp_path_factory, words, endi
     assert found == [[i for ids in document for i in ids] for document in wanted]
 
 
-def test_a_sentence_without_end_is_cut(tmp_path, in_process):
+def test_a_sentence_without_end_is_cut(tmp_path):
     (tmp_path / "text.txt").write_text("a " * 1300)
     corpus = build([tmp_path / "text.txt"], TINY, tmp_path / "made")
     assert [len(ids) for ids in as_lists(corpus)[0]] == [512, 512, 276]
@@ -184,36 +172,29 @@ def test_what_cannot_be_read_leaves_no_corpus(tmp_path, source, message):
 # Used again, built again
 
 
-def edit_text(text, folder):
-    (text / "0.txt").write_text("one. Two\n")
-
-
-def add_text(text, folder):
-    (text / "9.txt").write_text("one. Two\n")
-
-
-@pytest.mark.parametrize(
-    "change", [edit_text, add_text, lambda text, folder: (folder / "corpus.bin").unlink()]
-)
-def test_a_corpus_is_used_again_until_the_texts_change(tmp_path, monkeypatch, in_process, change):
+@pytest.mark.parametrize("change", ["edited", "new", "lost"])
+def test_a_corpus_is_used_again_until_the_texts_change(tmp_path, monkeypatch, change):
     text, folder = tmp_path / "text", tmp_path / "made"
     write_texts(text)
     build([text], TINY, folder)
     with monkeypatch.context() as patch:
         patch.setattr(corpora, "_write", None)  # is not called
         build([text], TINY, folder)
-    change(text, folder)
+    if change == "lost":
+        (folder / "corpus.bin").unlink()
+    else:
+        (text / ("0.txt" if change == "edited" else "9.txt")).write_text("one. Two\n")
     corpus = build([text], TINY, folder)
     assert as_lists(corpus) == plainly(path.read_text("utf-8") for path in text_files([text]))
     other = BertTokenizer(TINY.pieces[::-1])
     assert build([text], other, folder).checksum() != corpus.checksum()
 
 
-def test_a_build_that_fails_leaves_nothing_that_counts(tmp_path, monkeypatch, in_process):
+def test_a_build_that_fails_leaves_nothing_that_counts(tmp_path, monkeypatch):
     text, folder = tmp_path / "text", tmp_path / "made"
     write_texts(text)
     build([text], TINY, folder)
-    edit_text(text, folder)
+    (text / "0.txt").write_text("one. Two\n")
     monkeypatch.setattr(corpora, "write_json", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         build([text], TINY, folder)
@@ -226,7 +207,7 @@ def test_a_build_that_fails_leaves_nothing_that_counts(tmp_path, monkeypatch, in
 
 
 @pytest.fixture
-def corpus(tmp_path, in_process):
+def corpus(tmp_path):
     write_texts(tmp_path / "text", files=5, documents=40)
     return build([tmp_path / "text"], TINY, tmp_path / "made")
 
@@ -236,7 +217,7 @@ def test_a_split_is_by_whole_documents(corpus):
     train, held = corpus.split(0.2, seed=1)
     theirs = as_lists(train), as_lists(held)
     places = [[documents.index(one) for one in part] for part in theirs]
-    assert sorted(places[0] + places[1]) == list(range(200))
+    assert sorted(places[0] + places[1]) == list(range(len(documents)))
     assert all(part == sorted(part) for part in places)
     assert 0.17 < held.n_tokens / corpus.n_tokens <= 0.2
     for part, lists in zip((train, held), theirs, strict=True):

@@ -110,24 +110,20 @@ def test_a_term_counts_by_its_weight(run, name, flag):
 
 
 def test_a_rule_weighs_the_gradients_of_the_tasks(run, monkeypatch, tiny_model_folder):
-    """Weights of 0 stop what all tasks share, but no head; weights of 1 are the sum."""
+    """Weights of 0 stop what all tasks share, but no head."""
     drawn = []
 
     def rule(products, generator):
         drawn.append((products.shape, generator.initial_seed()))
-        return weights
+        return torch.zeros(3)
 
     monkeypatch.setitem(multitask.RULES, "pcgrad", rule)
-    flags = {"steps_per_epoch": 4}  # batches, rounded up to two of every task
-    weights = torch.zeros(3)
-    saved = run(gradients="pcgrad", **flags)["model"]
+    saved = run(gradients="pcgrad")["model"]  # four batches: rounded up to two of every task
     assert drawn == [((3, 3), run.args.seed), ((3, 3), run.args.seed + 1)]
     before = BertModel.from_pretrained(tiny_model_folder).state_dict()
     assert all(torch.equal(saved[f"bert.{key}"], value) for key, value in before.items())
-    weights = torch.ones(3)
-    ones, summed = (run(gradients=rule, **flags)["model"] for rule in ("pcgrad", "sum"))
-    assert_same_tensors(ones, summed)
-    assert not torch.equal(ones["sentiment.weight"], saved["sentiment.weight"])
+    summed = run(gradients="sum")["model"]
+    assert not torch.equal(summed["sentiment.weight"], saved["sentiment.weight"])
 
 
 def sentiments(path) -> torch.Tensor:
