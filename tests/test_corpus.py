@@ -85,7 +85,7 @@ def as_lists(corpus):
 
 def write_texts(folder, files=3, documents=4):
     """Small files of random words, sentences, paragraphs and documents; → their texts."""
-    chance, words = random.Random(0), ["one", "two", "fünf.", "Four! And", "\n"]
+    chance, words = random.Random(0), ["one", "two", "fünf.", "Four! And", "six\n"]
     folder.mkdir()
     texts = []
     for number in range(files):

@@ -75,8 +75,6 @@ def test_what_is_kept_has_the_losses_of_the_table(place, run_script_here, tmp_pa
         model = PretrainingModel.from_pretrained(tmp_path / folder, objective="nsp")
         again = rows.measure(model, "fp32")
         assert again == pytest.approx({key: row[key] for key in again}, abs=1e-5)
-    new = PretrainingModel.from_pretrained(tmp_path / "out/pieces-0", objective="nsp")
-    assert rows.measure(new, "fp32")["mlm_loss"] > losses[0]
 
     i, j = place.line.index("--config"), place.line.index("--vocab")
     line = place.line[:i] + place.line[i + 2 : j]
@@ -91,7 +89,7 @@ def test_what_is_kept_has_the_losses_of_the_table(place, run_script_here, tmp_pa
     ("flags", "evaluations", "has_pairs"),
     [
         ("--whole_word --log_every 1", 1, True),
-        ("--objective none --full_sentences", 1, False),
+        ("--objective none", 1, False),
         ("--precision bf16 --no-decay --workers 1", 1, True),
         ("--patience 1 --lr 1e-9 --steps 400 --eval_every 1", range(2, 10), True),
     ],
@@ -154,7 +152,8 @@ def watched(monkeypatch) -> SimpleNamespace:
     def watched_step(self, closure=None):
         groups = self.param_groups
         seen.rates.append({group["lr"] for group in groups})
-        seen.gradients.append([p.grad.clone() for group in groups for p in group["params"]])
+        learning = (p for group in groups for p in group["params"] if p.grad is not None)
+        seen.gradients.append([p.grad.clone() for p in learning])
         return step(self, closure)
 
     monkeypatch.setattr(pretrain, "new_model", watched_model)
@@ -164,10 +163,13 @@ def watched(monkeypatch) -> SimpleNamespace:
     return seen
 
 
-def test_every_epoch_has_rows_and_rates_of_its_own(place, run_script_here, watched, tmp_path):
+@pytest.mark.parametrize("flags", ["", "--objective none", "--objective none --full_sentences"])
+def test_every_epoch_has_rows_and_rates_of_its_own(
+    place, run_script_here, watched, tmp_path, flags
+):
     """Two epochs: other rows and masks in the second; the rate rises and falls to about 0."""
-    line = [*place.line, "--epochs", 2, "--eval_every", 10**6, "--lr", 0.01, "--warmup", 0.25]
-    succeeded(run_script_here(pretrain, *line))
+    line = [*place.line, *flags.split(), "--epochs", 2, "--eval_every", 10**6, "--lr", 0.01]
+    succeeded(run_script_here(pretrain, *line, "--warmup", 0.25))
     assert set(watched.epochs) == {0, 1, 2}  # 0 is that of the held-out text
     rows = {0: set(), 1: set(), 2: set()}
     for epoch, batch in zip(watched.epochs, watched.batches, strict=True):

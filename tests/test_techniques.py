@@ -136,13 +136,10 @@ def sentiments(path) -> torch.Tensor:
 
 def test_a_student_comes_nearer_to_its_teachers(run):
     """Two of them, of SST alone, whose predictions are unlike those it began with."""
-    teachers = []
-    for seed in (5, 6):
-        run(seed=seed, lr=1e-2, tasks=["sst"], hidden_dropout_prob=0.0, epochs=2)
-        teachers.append(f"teacher-{seed}.pt")
-        Path(run.args.filepath).rename(teachers[-1])
+    teachers, apart = ["5.pt", "6.pt"], []
+    for seed, path in zip((5, 6), teachers, strict=True):
+        run(seed=seed, lr=1e-2, tasks=["sst"], hidden_dropout_prob=0.0, epochs=2, filepath=path)
     wanted = torch.stack([sentiments(path) for path in teachers]).exp().mean(dim=0)
-    apart = []
     for lr in (1e-12, 1e-2):
         flags = {"teacher_share": 0.99, "lr": lr, "epochs": 4, "steps_per_epoch": 6}
         run(teachers=teachers, tasks=["sst"], **flags)
@@ -193,12 +190,10 @@ def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
     first, second = ({"sts_loss", "nli_loss"} & epoch.keys() for epoch in metrics["epochs"])
     assert (first, second) == ({"nli_loss"}, {"sts_loss"})
-    assert {"sts", "nli"} <= metrics["epochs"][1].keys()
     predicted = read_predictions("predictions/nli-dev-output.csv", "Predicted_Relation")
     assert list(predicted) == [row[0] for row in rows]
-    assert set(predicted.values()) <= {0, 1, 2}
-    scores = {row[0]: float(predicted[row[0]] == int(row[-1])) for row in rows}
-    assert metrics["best"]["nli"] == pytest.approx(sum(scores.values()) / len(rows))
+    right = sum(predicted[row[0]] == int(row[-1]) for row in rows)
+    assert metrics["best"]["nli"] == pytest.approx(right / len(rows))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -126,13 +126,6 @@ LOSSES = {  # ours, the oracle, and their arguments
         lambda student, teacher: (student - teacher).square().sum() / 25,
         (SCORES_1, SCORES_2),
     ),
-    "direction": (
-        lambda u, v: distillation.direction_loss(u[None], v[None], CLASSES[None] < 1),
-        lambda u, v: sum(
-            1 - F.normalize(u, dim=1)[i] @ F.normalize(v, dim=1)[i] for i in (0, 2, 5)
-        ),
-        (U, V),
-    ),
 }
 
 

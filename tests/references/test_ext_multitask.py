@@ -1,9 +1,9 @@
-"""Multi-task techniques: the gradients of every task, PCGrad, and PALs."""
+"""Multi-task techniques: PCGrad as torchjd has it, the gradients of every task, PALs."""
 
 import numpy as np
 import pytest
 import torch
-from factories import DTYPES, stir, tiny_config
+from factories import DTYPES, padded_batch, stir, tiny_config
 from torch import nn
 from torch.nn import functional as F
 
@@ -11,110 +11,65 @@ from bert import BertModel
 from extensions.gradients.pcgrad import pcgrad
 from extensions.gradients.task_gradients import TaskGradients, inner_products
 from extensions.parameters.pals import PALs, TaskPAL
-
-NEEDS_TORCHJD = "torchjd is the oracle: pip install -r requirements-dev.txt"
-
-
-def rows(tasks: int, seed: int = 0, dtype=torch.float64, size: int = 7, shift: float = 0.0):
-    """T gradients, (T, N); a negative shift of one half of them makes conflicts sure."""
-    noise = torch.randn(tasks, size, generator=torch.Generator().manual_seed(seed)).double()
-    direction = torch.tensor([(-1.0) ** i for i in range(tasks)])[:, None]
-    return (noise + shift * direction).to(dtype)
-
-
-def combined(rule, gradients: torch.Tensor, seed: int = 0) -> torch.Tensor:
-    """What a rule makes of gradients (T, N), by way of TaskGradients: (N,)."""
-    model = nn.Module()
-    model.parameter = nn.Parameter(torch.zeros_like(gradients[0]))
-    accounts = TaskGradients(model)
-    for task, gradient in enumerate(gradients):
-        model.parameter.grad = gradient.clone()
-        accounts.take(str(task))
-    accounts.combine(rule, seed)
-    return model.parameter.grad
+from utils import get_extended_attention_mask
 
 
 def seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-# ---------------------------------------------------------------------------------------------
-# PCGrad
-
-
 @DTYPES
 @pytest.mark.parametrize("tasks", [2, 3, 5])
 def test_pcgrad_is_torchjds(tasks, dtype):
-    aggregation = pytest.importorskip("torchjd.aggregation", reason=NEEDS_TORCHJD)
+    aggregation = pytest.importorskip("torchjd.aggregation")
     tolerance = 2e-6 if dtype == torch.float32 else 1e-13
+    direction = torch.tensor([(-1.0) ** i for i in range(tasks)])[:, None]
     changed = 0
     for seed in range(20):
-        gradients = rows(tasks, seed, dtype, shift=0.8)
+        gradients = torch.randn(tasks, 7, generator=seeded(seed)).double() + 0.8 * direction
+        gradients = gradients.to(dtype)  # (T, N), of which most have a conflict
         torch.manual_seed(seed)
         theirs = aggregation.PCGrad()(gradients)
-        ours = combined(pcgrad, gradients, seed)
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance)
-        changed += not torch.allclose(ours, gradients.sum(0))
-    assert changed >= 15  # most of these have a conflict
+        weights = pcgrad(inner_products([[row] for row in gradients]), seeded(seed))
+        torch.testing.assert_close(weights.to(dtype) @ gradients, theirs, rtol=0, atol=tolerance)
+        changed += not torch.allclose(theirs, gradients.sum(0))
+    assert changed >= 15
 
 
 # ---------------------------------------------------------------------------------------------
 # Gradients of every task
 
 
-class Network(nn.Module):
-    """A layer for all tasks, one for tasks b and c, and a head for each; one parameter unused."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(5)
-        self.shared = nn.Linear(4, 6).double()
-        self.pairs = nn.Linear(6, 6).double()
-        self.heads = nn.ModuleDict({task: nn.Linear(6, 1).double() for task in "abc"})
-        self.unused = nn.Parameter(torch.zeros(2))
-
-    def loss(self, task: str) -> torch.Tensor:
-        inputs = rows(8, seed="abc".index(task), size=4)
-        hidden = self.shared(inputs).tanh()
-        if task != "a":
-            hidden = self.pairs(hidden).tanh()
-        return self.heads[task](hidden).square().mean() - self.heads[task](hidden).mean()
-
-
-def combine(network: Network, weigh) -> None:
-    """Leave in .grad what a rule makes of the gradients of all tasks."""
-    accounts = TaskGradients(network)
-    for task in "abc":
-        network.loss(task).backward()
-        accounts.take(task)
-        assert all(p.grad is None for p in network.parameters())
-    accounts.combine(weigh, 0)
-
-
 def test_a_rule_weighs_what_all_tasks_share_and_nothing_else():
     """Whatever the rule gives the task: half of a head's update is not to be lost."""
-    network = Network()
-    combine(network, lambda products, generator: torch.tensor([0.25, 0.5, 0.0]))
-    assert network.unused.grad is None
-    alone = []
+    reached = {"shared": "abc", "of two": "bc", "a": "a", "b": "b", "c": "c", "unused": ""}
+    model = nn.ParameterDict({name: nn.Parameter(torch.zeros(3)) for name in reached})
+    given = {(name, task): torch.randn(3) for name in reached for task in reached[name]}
+    accounts, seen = TaskGradients(model), []
     for task in "abc":
-        other = Network()
-        other.loss(task).backward()
-        torch.testing.assert_close(
-            network.heads[task].weight.grad, other.heads[task].weight.grad, rtol=1e-12, atol=0
-        )
-        alone.append(other)
-    a, b, c = (other.shared.weight.grad for other in alone)
-    torch.testing.assert_close(network.shared.weight.grad, 0.25 * a + 0.5 * b)
-    b, c = (other.pairs.weight.grad for other in alone[1:])
-    torch.testing.assert_close(network.pairs.weight.grad, b + c)
+        for name, parameter in model.items():
+            parameter.grad = given.get((name, task))
+        accounts.take(task)
+        assert all(parameter.grad is None for parameter in model.values())
+
+    def rule(products, generator):
+        seen.append((products, generator.initial_seed()))
+        return torch.tensor([0.25, 0.5, 0.0])
+
+    products = accounts.combine(rule, 7)
+    shared = torch.stack([given["shared", task] for task in "abc"])
+    torch.testing.assert_close(products.float(), shared @ shared.T)
+    assert seen == [(products, 7)]
+    torch.testing.assert_close(model["shared"].grad, 0.25 * shared[0] + 0.5 * shared[1])
+    torch.testing.assert_close(model["of two"].grad, given["of two", "b"] + given["of two", "c"])
+    assert all(torch.equal(model[task].grad, given[task, task]) for task in "abc")
+    assert model["unused"].grad is None
 
 
 @DTYPES
 def test_inner_products_are_over_all_tensors_together(dtype):
-    gradients = rows(3, dtype=dtype, size=10)
-    split = [[row[:4].view(2, 2), row[4:]] for row in gradients]
-    products = inner_products(split)
+    gradients = torch.randn(3, 10, generator=seeded(0)).to(dtype)
+    products = inner_products([[row[:4].view(2, 2), row[4:]] for row in gradients])
     expected = gradients.double().numpy() @ gradients.double().numpy().T
     tolerance = 1e-6 if dtype == torch.float32 else 1e-12
     np.testing.assert_allclose(products, expected, rtol=tolerance, atol=tolerance)
@@ -124,79 +79,58 @@ def test_inner_products_are_over_all_tensors_together(dtype):
 # ---------------------------------------------------------------------------------------------
 # PALs
 
+IDS, MASK, _ = padded_batch(7, 4, 6, vocabulary=90)
 
-def bert_with_pals(dtype=torch.float64) -> tuple[BertModel, PALs]:
+
+def bert_with_pals(dtype: torch.dtype) -> tuple[BertModel, PALs]:
     torch.manual_seed(0)
     bert = BertModel(tiny_config())
     pals = PALs(bert, ["sst", "sts"], size=12, heads=3)
     return bert.to(dtype).eval(), pals.to(dtype).eval()
 
 
-def text(size: int = 3, length: int = 7) -> tuple[torch.Tensor, torch.Tensor]:
-    ids = torch.randint(5, 90, (size, length), generator=seeded(1))
-    mask = torch.ones(size, length, dtype=torch.int64)
-    mask[0, 4:] = 0
-    return ids, mask
-
-
 def test_at_the_start_pals_change_nothing():
-    bert, pals = bert_with_pals(dtype=torch.float32)
-    plain = bert(*text())["pooler_output"]
+    bert, pals = bert_with_pals(torch.float32)
+    plain = bert(IDS, MASK)["pooler_output"]
     with pals.use("sts"):
-        started = bert(*text())["pooler_output"]
+        started = bert(IDS, MASK)["pooler_output"]
     assert torch.equal(started, plain)
     started.sum().backward()
     assert pals.tasks["sts"].decoder.weight.grad.abs().max() > 0  # yet they learn
     assert all(p.grad is None for p in pals.tasks["sst"].parameters())
 
 
-def attend(x: torch.Tensor, own: nn.Module, heads: int, mask: torch.Tensor) -> torch.Tensor:
-    """Multi-head attention by its formula: (B, L, D) and a mask (B, L) → (B, L, D)."""
-    q, k, v = (
-        F.linear(x, linear.weight, linear.bias).unflatten(-1, (heads, -1)).transpose(1, 2)
-        for linear in (own.query, own.key, own.value)
-    )  # (B, H, L, W)
-    scores = torch.einsum("bhid,bhjd->bhij", q, k) / q.size(-1) ** 0.5
-    p = scores.masked_fill(mask[:, None, None, :] == 0, -1e9).softmax(-1)
-    return torch.einsum("bhij,bhjd->bihd", p, v).flatten(2)
-
-
-def by_formula(bert: BertModel, pal: TaskPAL, ids, mask) -> torch.Tensor:
-    """BERT's layers in functions, with V^D g(V^E h) before each layer's last LayerNorm."""
-
-    def norm(x, module):
-        return F.layer_norm(x, x.shape[-1:], module.weight, module.bias, module.eps)
-
-    h = bert.embed(ids)
-    for i, layer in enumerate(bert.bert_layers):
-        small = attend(pal.encoder(h), pal.attention[i], pal.attention[i].heads, mask)
-        own = layer.self_attention
-        a = layer.attention_dense(attend(h, own, own.num_attention_heads, mask))
-        a = norm(h + a, layer.attention_layer_norm)
+def by_formula(bert: BertModel, pal: TaskPAL) -> torch.Tensor:
+    """BERT's layers with V^D g(V^E h), g printed out, before each layer's last LayerNorm."""
+    h, additive = bert.embed(IDS), get_extended_attention_mask(MASK, bert.dtype)
+    for layer, g in zip(bert.bert_layers, pal.attention, strict=True):
+        query, key, value = (
+            linear(pal.encoder(h)).unflatten(-1, (3, 4)).transpose(1, 2)
+            for linear in (g.query, g.key, g.value)
+        )  # (B, H, L, W)
+        p = (torch.einsum("bhid,bhjd->bhij", query, key) / 2 + additive).softmax(-1)
+        small = torch.einsum("bhij,bhjd->bihd", p, value).flatten(2)  # (B, L, S)
+        attended = layer.attention_dense(layer.self_attention(h, additive))
+        a = layer.attention_layer_norm(h + attended)
         f = layer.out_dense(F.gelu(layer.interm_dense(a)))
-        h = norm(a + f + pal.decoder(small), layer.out_layer_norm)
+        h = layer.out_layer_norm(a + f + pal.decoder(small))
     return h
 
 
 @DTYPES
 def test_pals_follow_their_formula(dtype):
-    bert, pals = bert_with_pals(dtype=dtype)
-    stir(pals)
-    ids, mask = text()
-    real = mask.bool()
-    pal = pals.tasks["sts"]
-    hidden = by_formula(bert, pal, ids, mask)
+    bert, pals = bert_with_pals(dtype)
+    pal, real = stir(pals).tasks["sts"], MASK.bool()
+    hidden = by_formula(bert, pal)
     learning = [*pal.parameters(), *bert.bert_layers.parameters()]
-    probe = (
-        torch.randn(hidden.shape, generator=seeded(4)).to(dtype) * real[:, :, None] / ids.numel()
-    )
+    probe = torch.randn(hidden.shape, generator=seeded(4)).to(dtype) * real[:, :, None] / 21
     expected = torch.autograd.grad((hidden * probe).sum(), learning)
     with pals.use("sts"):
-        ours = bert(ids, mask)["last_hidden_state"]
-    value = 1e-6 if dtype == torch.float32 else 1e-13
-    torch.testing.assert_close(ours[real], hidden[real], rtol=0, atol=value)
-    precision = {"rtol": 1e-4, "atol": 1e-7} if dtype == torch.float32 else {"rtol": 1e-10}
+        ours = bert(IDS, MASK)["last_hidden_state"]
+    is_fine = dtype == torch.float64
+    torch.testing.assert_close(ours[real], hidden[real], rtol=0, atol=1e-13 if is_fine else 2e-6)
     gradients = torch.autograd.grad((ours * probe).sum(), learning)
     for gradient, other in zip(gradients, expected, strict=True):
-        torch.testing.assert_close(gradient, other, **({"atol": 1e-10} | precision))
-    assert (ours - bert(ids, mask)["last_hidden_state"]).abs().max() > 0.1
+        near = {"rtol": 1e-10, "atol": 1e-10} if is_fine else {"rtol": 1e-4, "atol": 2e-7}
+        torch.testing.assert_close(gradient, other, **near)
+    assert (ours - bert(IDS, MASK)["last_hidden_state"]).abs().max() > 0.1

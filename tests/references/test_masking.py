@@ -209,28 +209,6 @@ def test_rows_are_as_long_as_announced_and_never_too_long(documents, length, kin
             two_segments(row)
 
 
-# ---------------------------------------------------------------------------------------------
-# Epochs and batches
-
-
-@pytest.mark.parametrize(("objective", "full"), [("nsp", False), ("none", False), ("none", True)])
-def test_rows_and_masks_depend_on_seed_and_epoch_alone(objective, full):
-    corpus = random_corpus(7)
-
-    def rows_of(examples, epoch):
-        examples.set_epoch(epoch)
-        rows = all_of(examples)
-        return [row[0].tolist() for row in rows], examples.batch(range(8))["labels"]
-
-    examples = make(corpus, objective, full_sentences=full)
-    (first, masks), (second, others), (again, same) = (rows_of(examples, e) for e in (1, 2, 1))
-    assert first == again != second
-    assert torch.equal(masks, same)
-    assert not torch.equal(masks, others)
-    assert rows_of(make(corpus, objective, full_sentences=full), 2)[0] == second
-    assert rows_of(make(corpus, objective, seed=4, full_sentences=full), 2)[0] != second
-
-
 def test_whole_word_flag_and_probability_reach_the_masks():
     corpus = numbered([[8] * 40, [8] * 40])
     tokenizer = tokenizer_of(corpus.n_tokens, lambda i: i % 4 == 0)  # words of four tokens
