@@ -169,11 +169,8 @@ def train(args: DistilFlags) -> None:
                     with autocast():
                         theirs, their_hidden = teacher_outputs(teacher, ids, mask)
                         logits, hidden = model.outputs(ids, mask)  # (B, K), (B, L, D)
-                    sums = {
-                        "soft": soft_loss(logits, theirs, args.temperature),
-                        "task": F.cross_entropy(logits.float(), labels, reduction="sum"),
-                        "direction": direction_loss(hidden, their_hidden, mask),
-                    }
+                    sums = losses(logits, theirs, labels, args.temperature)
+                    sums["direction"] = direction_loss(hidden, their_hidden, mask)
                     loss = weighted(sums, args.weights, *counts)
                     run.scale(loss).backward()
                     log(run, loss, sums, logits.argmax(dim=-1) == labels, mask)
@@ -189,6 +186,12 @@ def train(args: DistilFlags) -> None:
                 model.save_pretrained(args.out)
             means = run.means() | {"dev_acc": accuracy, "dev_f1": f1}
             run.end_epoch(means | {"loss": weighted(means, args.weights)})
+
+
+def losses(logits: Tensor, theirs: Tensor, labels: Tensor, temperature: float) -> dict[str, Tensor]:
+    """DistilBERT's losses on outputs (B, K), summed over texts: on the teacher's, and on labels."""
+    task = F.cross_entropy(logits.float(), labels, reduction="sum")
+    return {"soft": soft_loss(logits, theirs, temperature), "task": task}
 
 
 def weighted(losses: dict, weights: list[float], texts: int = 1, tokens: int = 1) -> Tensor | float:
