@@ -15,6 +15,7 @@ from factories import NO_DROPOUT, WORDS, tiny_config
 from running import assert_refused, needs_fork, run_forked, succeeded
 from torch.nn import functional as F
 
+from base_bert import read_weights
 from optimizer import AdamW
 from pretraining import pretrain, vocabulary
 from pretraining.corpus import Corpus, unigram_entropy
@@ -66,6 +67,8 @@ def test_what_is_kept_has_the_losses_of_the_table(place, run_script_here, tmp_pa
     assert metrics["best"]["perplexity"] == pytest.approx(math.exp(min(losses)))
     kept = sorted(path.name for path in tmp_path.glob("out/pieces-*"))
     assert kept == ["pieces-0", "pieces-900"]
+    biases = [read_weights(tmp_path / "out" / name)["cls.predictions.bias"] for name in kept]
+    assert [bool(bias.any()) for bias in biases] == [False, True]  # the first one is untrained
     args = SimpleNamespace(**metrics["args"])
     tokenizer = BertTokenizer.from_pretrained(str(tmp_path / "out"))
     train, held = Corpus(f"{args.corpus}/corpus.bin").split(0.2, 11711)
