@@ -1,1 +1,1 @@
-"""Techniques in rooms by what they change; each file is one, and can be read alone."""
+"""Techniques, in folders by what they change; each file is one, and can be read alone."""

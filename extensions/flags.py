@@ -19,7 +19,7 @@ EXTRA_HELP = "further loss on vectors"
 RANKING = ("ranking", "ranking_symmetric")
 EXTRAS = {  # losses on vectors that can be added to a task's own
     "sst": ("simcse",),
-    "para": (*RANKING, "simcse", "cosine_embedding"),
+    "para": (*RANKING, "simcse"),
     "sts": (*RANKING, "simcse"),
     "nli": RANKING,
 }
@@ -29,22 +29,14 @@ EXTRAS = {  # losses on vectors that can be added to a task's own
 class ModelFlags:
     """Those that a checkpoint keeps, because the model depends on them."""
 
-    tasks: list[str] = flag(
-        list(COURSE), type=partial(task_names, known=TASKS), help="of sst, para, sts, nli"
-    )
     pair_encoding: str = flag(
-        "bi",
-        choices=("bi", "cross"),
-        help="two vectors, or [CLS] a [SEP] b [SEP] in one pass",
+        "bi", choices=("bi", "cross"), help="two vectors, or [CLS] a [SEP] b [SEP] in one pass"
     )
     pooling: str = flag("pooler", choices=pooling.KINDS, help="what a sentence's vector is")
     similarity: str = flag("linear", choices=("linear", "cosine"), help="head of STS")
     separate_layers: int = flag(0, type=int, help="top layers that each task has alone")
     pals: int | None = flag(
-        None,
-        type=positive_int,
-        metavar="SIZE",
-        help="projected attention layers for each task, of that width",
+        None, type=positive_int, help="width of projected attention layers for each task"
     )
     pal_heads: int = flag(12, type=positive_int, help="their heads")
     adapt: str | None = flag(None, choices=("lora",), help="freeze BERT, train this")
@@ -55,6 +47,9 @@ class ModelFlags:
 class TechniqueFlags(ModelFlags, TaskFlags):
     """All that a run with techniques needs to know."""
 
+    tasks: list[str] = flag(
+        list(COURSE), type=partial(task_names, known=TASKS), help="of sst, para, sts, nli"
+    )
     nli_train: str = data_file("data/nli-train.csv", "train")
     nli_dev: str = data_file("data/nli-dev.csv", "dev")
     nli_test: str = data_file("data/nli-test-student.csv", "test")
@@ -71,25 +66,17 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     nli_extra: str | None = flag(None, choices=EXTRAS["nli"], help=EXTRA_HELP)
     extra_weight: float = flag(0.1, type=positive_float, help="weight of further losses")
     sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task comes next")
-    first_task: str = flag("para", choices=TASKS, help="with --sampling before: its task")
-    first_epochs: int = flag(1, type=positive_int, help="with --sampling before: its epochs")
+    first_task: str = flag("para", choices=TASKS, help="with --sampling before: alone in epoch 1")
     regulariser: str | None = flag(
         None, choices=("r_drop", "smart"), help="penalty on unstable outputs"
     )
     regulariser_weight: float = flag(1.0, type=positive_float, help="λ of SMART, α of R-Drop")
     epsilon: float = flag(5e-2, type=positive_float, help="of SMART: size of the perturbation")
-    ascents: int = flag(1, type=positive_int, help="of SMART: steps of the search")
     gradients: str | None = flag(
-        None,
-        choices=("sum", "pcgrad"),
-        help="a batch of each task per step; combine gradients",
+        None, choices=("sum", "pcgrad"), help="a batch of each task per step; combine gradients"
     )
-    teachers: list[str] | None = flag(
-        None, nargs="+", metavar="FILE", help="checkpoints to learn from"
-    )
-    teacher_share: float = flag(
-        0.5, type=probability, help="weight of their loss; the rest is the labels'"
-    )
+    teachers: list[str] | None = flag(None, nargs="+", help="checkpoints to learn from")
+    teacher_share: float = flag(0.5, type=probability, help="weight of the teachers' loss")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -109,7 +96,7 @@ NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
     ("accumulate", COMPARES_ROWS, "that loss compares the rows of a batch"),
     (
         "option=pretrain",
-        ("regulariser=smart", "adapt", "gradients"),
+        ("regulariser=smart", "adapt", "gradients", "similarity=cosine", *ON_VECTORS),
         "BERT is frozen",
     ),
     ("regulariser=r_drop", ("teachers", *ON_VECTORS), "it has every row twice"),
@@ -118,11 +105,9 @@ NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
 )
 NEEDS: Sequence[tuple[str, Sequence[str]]] = (  # a flag, and those without which it does nothing
     ("first_task", ("sampling=before",)),
-    ("first_epochs", ("sampling=before",)),
     ("pal_heads", ("pals",)),
     ("rank", ("adapt=lora",)),
     ("epsilon", ("regulariser=smart",)),
-    ("ascents", ("regulariser=smart",)),
     ("regulariser_weight", ("regulariser",)),
     ("extra_weight", ON_VECTORS),
     ("teacher_share", ("teachers",)),
@@ -159,11 +144,8 @@ def faults(args: TechniqueFlags) -> Iterator[str]:
         if holds(args, flag_name) and len(args.tasks) == 1:
             yield f"{spelled(flag_name)} needs two --tasks"
     if args.sampling == "before":
-        if args.first_task not in args.tasks or args.first_epochs >= args.epochs:
+        if args.first_task not in args.tasks or args.epochs == 1:
             yield "--sampling before: --first_task is not in --tasks, or takes all epochs"
-    if args.option == "pretrain" and not args.pals and not args.separate_layers:
-        if args.similarity == "cosine" or any(holds(args, name) for name in ON_VECTORS):
-            yield "a loss on vectors has nothing to change in a frozen BERT: use --option finetune"
 
 
 def get_args(arguments: Sequence[str] | None = None) -> TechniqueFlags:

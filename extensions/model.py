@@ -21,7 +21,7 @@ from training.cli.flags import with_defaults
 
 
 class TechniquesBERT(nn.Module):
-    """A model for all tasks of its flags, and the course's.
+    """A model for the course's tasks, and all of its flags.
 
     Args:
         config: hidden_size, model (the name or folder of the pretrained BERT) and ModelFlags.

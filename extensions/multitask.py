@@ -27,10 +27,11 @@ from extensions.gradients.pcgrad import pcgrad
 from extensions.gradients.task_gradients import TaskGradients, plain_sum
 from extensions.model import TechniquesBERT
 from extensions.objective import Objective
-from extensions.text.no_duplicates import without_duplicates
+from extensions.text.no_duplicates import NoDuplicates, compared_texts
 from extensions.text.sampling import Turns, plan_run
 from optimizer import AdamW
 from tokenizer import BertTokenizer
+from training import loop
 from training.cli.flags import given_lines, hint_at_rate, with_defaults
 from training.cli.scripts import run_script
 from training.cli.task_flags import find_files
@@ -38,24 +39,6 @@ from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import check_writable, sha256_of
-from training.loop import (
-    Run,
-    autocast_for,
-    check_device,
-    clip,
-    evaluation_loader,
-    is_main_process,
-    join_processes,
-    on_main_process,
-    parts,
-    pick_device,
-    refuse_ended,
-    restore_model,
-    resume_path,
-    save_model,
-    set_lr,
-    speed_up,
-)
 from training.loop.batches import LengthBatches
 from training.loop.checkpoints import ResumePoint, run_settings
 from utils import seed_everything
@@ -66,17 +49,11 @@ RULES = {"sum": plain_sum, "pcgrad": pcgrad}  # how the gradients of all tasks b
 # Data and models
 
 
-def read_held_out(args: TechniqueFlags) -> part2.HeldOut:
-    """The dev sets, and the test sets of those tasks that have a file of them."""
-    named = [(name, split) for name in args.tasks for split in ("dev", "test")]
-    named = [(name, split) for name, split in named if getattr(args, f"{name}_{split}")]
-    return {(name, split): our.read_set(name, args, split) for name, split in named}
-
-
 def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
     """A model on a pretrained BERT, and its configuration."""
     config = SimpleNamespace(
         **{field.name: getattr(args, field.name) for field in fields(ModelFlags)},
+        tasks=args.tasks,
         option=args.option,
         hidden_dropout_prob=args.hidden_dropout_prob,
         hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
@@ -91,7 +68,7 @@ def load_model(
     filepath: str | Path, device: torch.device
 ) -> tuple[TechniquesBERT, SimpleNamespace]:
     """The model that save_model wrote, in evaluation mode, and its configuration."""
-    return restore_model(filepath, device, TechniquesBERT)
+    return loop.restore_model(filepath, device, TechniquesBERT)
 
 
 def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[TechniquesBERT]]:
@@ -100,14 +77,14 @@ def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[
     Raises:
         InputError: no teacher knows a task, or one has another vocabulary than the student.
     """
-    teachers: dict[str, list[TechniquesBERT]] = {name: [] for name in args.tasks if args.teachers}
-    for path in args.teachers or ():
-        model, config = load_model(path, device)
+    if not args.teachers:
+        return {}
+    known = {path: load_model(path, device) for path in args.teachers}
+    for path, (_, config) in known.items():
         pieces = [BertTokenizer.from_pretrained(x.model).pieces for x in (config, args)]
         if pieces[0] != pieces[1]:
             raise InputError(f"--teachers {path} has another vocabulary than {args.model}")
-        for name in teachers.keys() & config.tasks:
-            teachers[name].append(model)
+    teachers = {name: [m for m, c in known.values() if name in c.tasks] for name in args.tasks}
     for name, models in teachers.items():
         if not models:
             raise InputError(
@@ -127,19 +104,19 @@ def new_turns(args: TechniqueFlags, joins_pairs: bool, sets: Mapping[str, TextDa
         lengths = our.input_lengths(rows, joins_pairs)
         samplers[name] = LengthBatches(lengths, args.batch_size, args.seed)
         if getattr(args, f"{name}_extra") in RANKING:
-            pairs = [(a.lower(), b.lower(), our.relation(name, label)) for a, b, label, _ in rows]
-            samplers[name] = without_duplicates(samplers[name], pairs)
+            keys = [compared_texts(a, b, our.relation(name, label)) for a, b, label, _ in rows]
+            samplers[name] = NoDuplicates(samplers[name], keys)
     steps = args.steps_per_epoch or sum(map(len, samplers.values()))
     kind = "together" if args.gradients else args.sampling
     sizes = {name: len(rows) for name, rows in sets.items()}
-    first = (args.first_task, args.first_epochs)
-    return Turns(plan_run(kind, sizes, steps, args.epochs, args.seed, *first), sets, samplers)
+    plan = plan_run(kind, sizes, steps, args.epochs, args.seed, args.first_task)
+    return Turns(plan, sets, samplers)
 
 
 def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     """Train with the techniques of the flags; the best epoch on dev is kept in args.filepath."""
-    device = pick_device(args.use_gpu)
-    autocast = autocast_for(device, args.precision)
+    device = loop.pick_device(args.use_gpu)
+    autocast = loop.autocast_for(device, args.precision)
     train_sets = {name: our.read_set(name, args, "train") for name in args.tasks}
     dev_sets = {name: held_out[name, "dev"] for name in args.tasks}
     model, config = new_model(args)
@@ -148,20 +125,21 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     dev_loaders = {name: loader_of(rows, args, model) for name, rows in dev_sets.items()}
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.fast:  # first: copies of the model have to draw the same dropout
-        speed_up(model, optimizer)
-    check_device(args, model, {our.HEADS[name]: rows for name, rows in train_sets.items()})
+        loop.speed_up(model, optimizer)
+    loop.check_device(args, model, {our.HEADS[name]: rows for name, rows in train_sets.items()})
     objective = Objective(args, model, autocast, load_teachers(args, device))
     gradients = TaskGradients(model) if args.gradients else None
 
     teachers = {"teachers": [sha256_of(path) for path in args.teachers or ()]}
-    point = ResumePoint(resume_path(args.filepath), run_settings(args) | teachers)
+    point = ResumePoint(loop.resume_path(args.filepath), run_settings(args) | teachers)
     report = part2.report_of(args, list(train_sets))
 
-    with Run(args, model, optimizer, turns, report=report, point=point) as run:
+    with loop.Run(args, model, optimizer, turns, report=report, point=point) as run:
         for _ in run.epochs():
             for step in run.batches():
                 for name, batch in step["turns"]:  # of one task, or with --gradients of all
-                    for *inputs, labels in parts(batch, args.accumulate, device, our.KEYS[name]):
+                    keys = our.KEYS[name]
+                    for *inputs, labels in loop.parts(batch, args.accumulate, device, keys):
                         loss = objective(name, inputs, labels)
                         weight = getattr(args, f"{name}_weight")
                         loss_of_rows = weight * loss * len(labels) / len(batch["labels"])
@@ -172,15 +150,15 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
                 if gradients:
                     gradients.combine(RULES[args.gradients], args.seed + run.step)
                 run.gather_gradients()
-                clip(model, args.clip)
-                set_lr(optimizer, args, run.step, run.total_steps)
+                loop.clip(model, args.clip)
+                loop.set_lr(optimizer, args, run.step, run.total_steps)
                 optimizer.step()
                 optimizer.zero_grad()
                 run.end_step()
             with autocast():
                 scores = our.evaluate(model, dev_loaders, device)
             if run.is_best(scores["overall"]):
-                save_model(model, optimizer, args, config, args.filepath)
+                loop.save_model(model, optimizer, args, config, args.filepath)
             run.end_epoch(run.means() | scores)
 
 
@@ -190,19 +168,19 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
 
 def loader_of(rows: TextDataset, args: TechniqueFlags, model: TechniquesBERT):
     """All rows once, in batches by the length of what the model reads."""
-    return evaluation_loader(rows, args.batch_size, our.input_lengths(rows, model.joins_pairs))
+    return loop.evaluation_loader(rows, args.batch_size, our.input_lengths(rows, model.joins_pairs))
 
 
 def test(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     """Write each task's predictions for dev and test, and print its score on dev."""
-    device = pick_device(args.use_gpu)
+    device = loop.pick_device(args.use_gpu)
     model, config = load_model(args.filepath, device)
     if args.fast:
-        speed_up(model)
+        loop.speed_up(model)
     args = with_defaults(SimpleNamespace(**vars(args) | vars(config)), TechniqueFlags)
     scores = {}
     for (name, split), rows in held_out.items():
-        with autocast_for(device, args.precision)():
+        with loop.autocast_for(device, args.precision)():
             predictions = our.predict_rows(model, name, loader_of(rows, args, model), device)
         out = getattr(args, f"{name}_{split}_out")
         write_in_order(out, rows, predictions, our.FILE_COLUMNS[name])
@@ -217,21 +195,21 @@ def main() -> None:
     """Train and test on all tasks, or predict."""
     args = get_args()
     if args.predict is not None:
-        device = pick_device(args.use_gpu)
+        device = loop.pick_device(args.use_gpu)
         part2.predict(*load_model(args.checkpoint, device), given_lines(args.predict), device)
         return
-    join_processes(args.use_gpu)
-    args.model = args.model or on_main_process(default_model)
+    loop.join_processes(args.use_gpu)
+    args.model = args.model or loop.on_main_process(default_model)
     find_files(args, our.TASKS, our.STEMS)
-    refuse_ended(args, [args.filepath], [resume_path(args.filepath)])
+    loop.refuse_ended(args, [args.filepath], [loop.resume_path(args.filepath)])
     hint_at_rate(args)
     check_writable(args.out_dir)
-    held_out = read_held_out(args)  # a fault must show before the training
+    held_out = our.read_held_out(args)  # a fault must show before the training
     seed_everything(args.seed)
     train(args, held_out)
-    if is_main_process():
+    if loop.is_main_process():
         test(args, held_out)
-        resume_path(args.filepath).unlink(missing_ok=True)
+        loop.resume_path(args.filepath).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from extensions.flags import COMPARES_ROWS, TechniqueFlags, holds, spelled
-from extensions.loss.cosine import cosent, cosine_embedding
-from extensions.loss.distillation import mixed_loss, score_loss, soft_loss
+from extensions.loss.cosine import cosent
+from extensions.loss.distillation import score_loss, soft_loss
 from extensions.loss.divergences import squared_difference, symmetric_kl
 from extensions.loss.r_drop import r_drop, twice
 from extensions.loss.ranking import ranking
@@ -70,7 +70,7 @@ class Objective:
             outputs = passes.clean() if passes else forward()
         loss = own_loss(outputs, labels)
         if passes:
-            change = smoothness(passes, outputs, divergence, args.epsilon, args.ascents)
+            change = smoothness(passes, outputs, divergence, args.epsilon)
             loss = loss + args.regulariser_weight * change
         if extra:
             term = self.loss_on_vectors(extra, name, vectors, labels, forward)
@@ -80,7 +80,7 @@ class Objective:
                 targets = [self.outputs(model, name, inputs) for model in self.teachers[name]]
             distance = soft_loss if CLASSES[name] else score_loss
             soft = distance(outputs, torch.stack(targets)) / len(labels)
-            loss = mixed_loss(loss, soft, args.teacher_share)
+            loss = (1 - args.teacher_share) * loss + args.teacher_share * soft
         return loss
 
     def outputs(self, model: nn.Module, name: str, inputs: Sequence[Tensor]) -> Tensor:
@@ -101,13 +101,11 @@ class Objective:
             with outputs_of(self.model) as again:
                 forward()
             return simcse(vectors[0], again[0])
-        if extra == "cosine_embedding":
-            return cosine_embedding(*vectors, labels)
         u, v = vectors
         relations = [relation(name, label) for label in cpu_copy(labels).numpy().tolist()]
         same, different = (
             to_device(torch.tensor(rows, dtype=torch.long), u.device)
-            for kind in ("entailment", "contradiction")
+            for kind in ("same", "different")
             for rows in [[i for i, name in enumerate(relations) if name == kind]]
         )
         return ranking(u[same], v[same], v[different], symmetric=extra == "ranking_symmetric")

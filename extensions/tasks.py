@@ -26,16 +26,15 @@ HEADS = part2.HEADS | {"nli": "predict_relation"}
 FILE_COLUMNS = part2.FILE_COLUMNS | {"nli": "Predicted_Relation"}
 LOSSES = part2.LOSSES | {"nli": F.cross_entropy}
 KEYS = {name: SINGLE if name == "sst" else PAIR for name in TASKS}
-# From which label on a pair says the same, and up to which something else
-SAME = {"para": 1, "sts": 4.0, "nli": 2}
-DIFFERENT = {"para": 0, "sts": -1.0, "nli": 0}
+SAME = {"para": 1, "sts": 4.0, "nli": 2}  # from which label on a pair says the same
+DIFFERENT = {"para": 0, "nli": 0}  # with which label it says something else
 
 
 def relation(name: str, label: float) -> str:
-    """What a pair's label says, in NLI's words."""
+    """Whether a pair says the "same" or something "different", or whether that is "unknown"."""
     if label >= SAME[name]:
-        return "entailment"
-    return "contradiction" if label <= DIFFERENT[name] else "neutral"
+        return "same"
+    return "different" if label == DIFFERENT.get(name) else "unknown"
 
 
 def read_set(name: str, args: Any, split: str) -> TextDataset:
@@ -44,6 +43,13 @@ def read_set(name: str, args: Any, split: str) -> TextDataset:
         return part2.read_set(name, args, split)
     rows = load_pairs(getattr(args, f"{name}_{split}"), split, "relation", CLASSES[name])
     return (SentencePairTestDataset if split == "test" else SentencePairDataset)(rows, args)
+
+
+def read_held_out(args: Any) -> part2.HeldOut:
+    """The dev sets, and the test sets of those tasks that have a file of them."""
+    named = [(name, split) for name in args.tasks for split in ("dev", "test")]
+    named = [(name, split) for name, split in named if getattr(args, f"{name}_{split}")]
+    return {(name, split): read_set(name, args, split) for name, split in named}
 
 
 def input_lengths(rows: TextDataset, joins_pairs: bool) -> list[int]:

@@ -23,7 +23,7 @@ import numpy as np
 from datasets import load_data, load_pairs
 from lessons import byte_pairs
 from lessons.byte_pairs import BYTES, BytePairTokenizer, count_stretches, join, spell_bytes
-from pretraining.blocks import text_files
+from pretraining.corpus import text_files
 from tokenizer import (
     MAX_WORD_LENGTH,
     SPECIAL_TOKENS,

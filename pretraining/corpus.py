@@ -1,50 +1,125 @@
 """A corpus: the token ids of a text in one memory-mapped file, which may be larger than memory.
 
 Text files have a paragraph a line and a blank line between documents. Paragraphs are split into
-sentences (sentences.py), and each sentence is tokenized once (blocks.py). FOLDER/corpus.bin has 32
-bits for each token: its id, and whether a sentence or a document begins there. FOLDER/corpus.json
-says what the corpus was made from, so that it is used again until that changes.
+sentences (sentences.py), and each sentence is tokenized once. FOLDER/corpus.bin has 32 bits for
+each token: its id, and whether a sentence or a document begins there. FOLDER/corpus.json says what
+the corpus was made from, so that it is used again until that changes.
 """
 
 from __future__ import annotations
 
 import math
+import signal
 import zlib
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pretraining.blocks import BLOCK, BREAK, SENTENCE, encode_files, text_files
+from pretraining.sentences import split_sentences
 from tokenizer import BertTokenizer
-from training.files.errors import InputError
+from training.files.errors import InputError, trouble_in_one_line, values_of
 from training.files.texts import read_json
 from training.files.writing import atomic_write, check_writable, write_json
 from training.loop.processes import on_main_process
 from training.loop.progress import progress_bar
 
+# Books print quotes and dashes that people do not type. A model that has seen only those would meet
+# "n't" and "'s" for the first time in the data of its tasks.
+AS_TYPED = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "--", "…": "..."})
+BLOCK = 1 << 18  # characters that one task encodes
+LONGEST_SENTENCE = 512  # tokens; a longer one is cut
+SENTENCE = np.uint32(1 << 30)  # marks the first token of a sentence
+BREAK = np.uint32(1 << 31)  # stands between two documents, in place of a token
 DOCUMENT = BREAK  # in the file this bit marks the first token of a document
 ID = SENTENCE - np.uint32(1)  # the bits of the id
 READ = 1 << 22  # tokens that are searched for marks at a time
 
 # ---------------------------------------------------------------------------------------------
-# Text files → a corpus
+# Text files → token ids, block by block, in several processes
 
 
-def build(
-    sources: Sequence[str | Path],
-    tokenizer: BertTokenizer,
-    folder: str | Path,
-    workers: int | None = None,
-) -> Corpus:
-    """The corpus of these texts in ``folder``; a corpus made from the same is used again.
+def text_files(sources: Sequence[str | Path]) -> list[Path]:
+    """The files named and, for a folder, the *.txt in it and below it, sorted; each file once.
 
-    Args:
-        sources: text files, and folders whose *.txt are taken.
-        workers: processes that tokenize, on which the result does not depend; see encode_files.
+    Raises InputError where there is none.
     """
+    files: list[Path] = []
+    for source in map(Path, sources):
+        if source.is_dir():
+            inside = sorted(path for path in source.rglob("*.txt") if path.is_file())
+            if not inside:
+                raise InputError(f"{source} holds no *.txt file; name a folder of text, or files")
+            files += inside
+        elif source.is_file():
+            files.append(source)
+        else:
+            raise InputError(f"{source}: no such file or folder; check the path of the text")
+    return list({path.resolve(): path for path in files}.values())
+
+
+def read_blocks(path: Path) -> Iterator[str]:
+    """A file's text in blocks of about BLOCK characters, cut between lines, or else at a space.
+
+    The first begins with an empty line, because a file begins a document. InputError where the file
+    cannot be read or is not in UTF-8.
+    """
+    readable = trouble_in_one_line("check the file", f"cannot read {path}: ")
+    with readable, values_of(f"{path} is not text in UTF-8", "convert it"):
+        with open(path, encoding="utf-8") as file:
+            rest = "\n"
+            while text := file.read(BLOCK):
+                text = rest + text
+                end = text.rfind("\n", 1) + 1 or text.rfind(" ") + 1
+                yield text[:end]
+                rest = text[end:]
+            yield rest
+
+
+def encode_block(text: str, tokenizer: BertTokenizer) -> np.ndarray:
+    """Split a block of text into sentences, and those into tokens.
+
+    → (T,) uint32: ids, the first of each sentence with the bit SENTENCE, and BREAKs.
+    """
+    parts = [np.zeros(0, np.uint32)]
+    for line in text.removesuffix("\n").split("\n") if text else ():
+        if not line.strip():
+            parts.append(np.array([BREAK]))
+        for sentence in split_sentences(line):
+            ids = tokenizer.text_to_ids(sentence.translate(AS_TYPED))
+            for start in range(0, len(ids), LONGEST_SENTENCE):
+                parts.append(np.array(ids[start : start + LONGEST_SENTENCE], np.uint32))
+                parts[-1][0] |= SENTENCE
+    return np.concatenate(parts)
+
+
+_worker: dict[str, BertTokenizer] = {}  # a worker's tokenizer, sent once, not with every block
+
+
+def _begin_worker(tokenizer: BertTokenizer) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    _worker["tokenizer"] = tokenizer
+
+
+def _encode_in_worker(text: str) -> np.ndarray:
+    return encode_block(text, _worker["tokenizer"])
+
+
+def encode_files(files: Iterable[Path], tokenizer: BertTokenizer) -> Iterator[np.ndarray]:
+    """The tokens of all files, block by block in order; a process for each core makes them."""
+    texts = (text for path in files for text in read_blocks(path))
+    with Pool(initializer=_begin_worker, initargs=(tokenizer,)) as pool:
+        yield from pool.imap(_encode_in_worker, texts)  # a full pipe stops the reading
+
+
+# ---------------------------------------------------------------------------------------------
+# Token ids → a corpus
+
+
+def build(sources: Sequence[str | Path], tokenizer: BertTokenizer, folder: str | Path) -> Corpus:
+    """The corpus of text files, and of folders with *.txt; one made from the same is used again."""
     file, description = Path(folder) / "corpus.bin", Path(folder) / "corpus.json"
 
     def work() -> None:
@@ -57,7 +132,7 @@ def build(
         if file.is_file() and description.is_file() and read_json(description) == made_from:
             return
         description.unlink(missing_ok=True)  # until the new file is there
-        _write(file, files, tokenizer, workers)
+        _write(file, files, tokenizer)
         write_json(description, made_from)
 
     on_main_process(work)
@@ -69,14 +144,12 @@ def build(
     return corpus
 
 
-def _write(file: Path, files: list[Path], tokenizer: BertTokenizer, workers: int | None) -> None:
+def _write(file: Path, files: list[Path], tokenizer: BertTokenizer) -> None:
     """Stream the texts into a corpus file."""
-    bad_lines, after_break = Counter(), False
+    after_break = False
     count = sum(path.stat().st_size // BLOCK + 2 for path in files)
-    blocks = encode_files(files, tokenizer, workers)
     with atomic_write(file, "wb") as out:
-        for path, tokens, bad in progress_bar(blocks, "corpus", total=count):
-            bad_lines[path] += bad
+        for tokens in progress_bar(encode_files(files, tokenizer), "corpus", total=count):
             if not len(tokens):
                 continue
             is_break = tokens == BREAK
@@ -85,9 +158,6 @@ def _write(file: Path, files: list[Path], tokenizer: BertTokenizer, workers: int
             after_break = is_break[-1]
         if not out.tell():
             raise InputError(f"no text in {files[0]}, …; give files with a paragraph a line")
-    if bad_lines.total():
-        ((worst, _),) = bad_lines.most_common(1)
-        print(f"corpus: {bad_lines.total()} lines, most in {worst}, are not UTF-8: bytes were lost")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -134,7 +204,7 @@ class Corpus:
         return self.tokens[positions] & ID
 
     def split(self, fraction: float, seed: int) -> tuple[Corpus, Corpus]:
-        """→ (to train on, held out): whole documents, that fraction of the tokens held out.
+        """A whole corpus → (to train on, held out): documents with that fraction of the tokens.
 
         Documents are drawn at random. One that would exceed the fraction is passed over; if all
         would, the smallest is held out. InputError if there is a single document.
@@ -142,7 +212,7 @@ class Corpus:
         if self.n_documents < 2:
             raise InputError(
                 f"the corpus in {self.file.parent} is a single document, and none can be held out; "
-                "put blank lines between documents, give more files, or --held_out 0"
+                "put blank lines between documents, or give more files"
             )
         lengths = self.document_lengths
         wanted = missing = fraction * self.n_tokens
@@ -155,8 +225,7 @@ class Corpus:
                 break
         is_held = np.zeros(self.n_documents, bool)
         is_held[held or [lengths.argmin()]] = True
-        numbers = np.arange(self.n_documents) if self.part is None else self.part
-        return Corpus(self.file, numbers[~is_held]), Corpus(self.file, numbers[is_held])
+        return tuple(Corpus(self.file, np.flatnonzero(part)) for part in (~is_held, is_held))
 
     def checksum(self) -> int:
         """A number that another text would hardly have, by which a resumed run knows its own."""

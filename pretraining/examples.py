@@ -1,8 +1,8 @@
 """The rows of pre-training: which sentences go together.
 
-Next sentences (Devlin et al. 2019, section 3.1 and appendix A), ALBERT's sentence order (Lan et al.
-2020, section 3.1), RoBERTa's full sentences (Liu et al. 2019, section 4.2). Rows are packed again
-for every epoch, from the seed and the epoch's number alone. masking.py chooses what is masked.
+Next sentences (Devlin et al. 2019, section 3.1 and appendix A), RoBERTa's full sentences (Liu et
+al. 2019, section 4.2). Rows are packed again for every epoch, from the seed and the epoch's number
+alone. masking.py chooses what is masked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ class PretrainingExamples(Dataset):
       document (label 1), and the sentences not used go into the next row. A pair that is too long
       loses tokens at either end of its longer segment. The original labels every chunk of a single
       sentence 1; here a coin decides first. Documents of one sentence serve as B only.
-    - 'sop': B follows A in its document, and in half of the rows the two are swapped (label 1).
     - 'none': [CLS] sentences [SEP] of one document. A sentence longer than a row continues in the
       next. With full_sentences, rows are filled across documents, whose order is drawn again every
       epoch, with a [SEP] between two documents.
@@ -57,27 +56,23 @@ class PretrainingExamples(Dataset):
         if args.objective == "nsp" and corpus.n_documents < 2:
             raise InputError(
                 "next sentences need a second document, also in the held-out text; put blank lines "
-                "between documents, give more text or --held_out, or take the objective sop or none"
+                "between documents, give more text or --held_out, or take the objective none"
             )
+        self.args, self.tokenizer = args, tokenizer
         self.corpus, self.probability = corpus, probability
-        self.objective, self.length, self.seed = args.objective, args.length, args.seed
-        self.full_sentences, self.whole_word = args.full_sentences, args.whole_word
-        self.cls, self.sep = tokenizer.cls_token_id, tokenizer.sep_token_id
-        self.pad, self.mask = tokenizer.pad_token_id, tokenizer.mask_token_id
-        self.vocab_size = tokenizer.vocab_size
         self.continues = torch.tensor([token.startswith("##") for token in tokenizer.pieces])
-        self.special = torch.zeros(self.vocab_size, dtype=torch.bool)  # (V,)
+        self.special = torch.zeros(tokenizer.vocab_size, dtype=torch.bool)  # (V,)
         self.special[tokenizer.all_special_ids] = True
         self.set_epoch(epoch)
 
     def set_epoch(self, epoch: int) -> None:
         """Pack the rows of an epoch."""
         self.epoch = epoch
-        chance = Random(f"{self.seed} {epoch}")
+        chance = Random(f"{self.args.seed} {epoch}")
         plan = array("q")
-        if self.full_sentences:
+        if self.args.full_sentences:
             self._pack_full(plan)
-        elif self.objective == "none":
+        elif self.args.objective == "none":
             for d in range(self.corpus.n_documents):
                 self._pack_single(plan, memoryview(self.corpus.starts(d)), chance)
         else:
@@ -98,7 +93,7 @@ class PretrainingExamples(Dataset):
         """Rows of one segment: as many whole sentences as fit."""
         at, end = starts[0], starts[-1]
         while at < end:
-            target = self._target(self.length - 2, chance)
+            target = self._target(self.args.length - 2, chance)
             after = starts[bisect_right(starts, at + target) - 1]
             if after <= at:  # the sentence alone is longer
                 after = at + target
@@ -109,7 +104,7 @@ class PretrainingExamples(Dataset):
         """Rows of two segments, out of document d."""
         starts = memoryview(self.corpus.starts(d))  # of its sentences in ids
         last = len(starts) - 1
-        room = self.length - 3
+        room = self.args.length - 3
         first = 0
         while first < last and last > 1:
             target = self._target(room, chance)
@@ -117,21 +112,17 @@ class PretrainingExamples(Dataset):
             enough = min(first + target, last)
             after = bisect_left(starts, starts[first] + target, first + 1, enough)
             label = int(chance.random() < 0.5)
-            foreign = self.objective == "nsp" and label == 1
-            if after - first == 1 and not foreign:  # a pair needs two
+            if after - first == 1 and label == 0:  # a pair needs two
                 first, after = (first, after + 1) if after < last else (first - 1, after)
             cut = first + 1 if after - first == 1 else _between(first + 1, after - 1, chance)
             a = (starts[first], starts[cut] - starts[first])
-            if foreign:
+            if label:
                 b = self._elsewhere(d, target - a[1], chance)
                 first = cut
             else:
                 b = (starts[cut], starts[after] - starts[cut])
                 first = after
-            a, b = _truncate(a, b, room, chance)
-            if label and not foreign:
-                a, b = b, a
-            plan.extend((*a, *b, label))
+            plan.extend((*_truncate(*a, *b, room, chance), label))
 
     def _elsewhere(self, d: int, wanted: int, chance: Random) -> tuple[int, int]:
         """(begin, length) of sentences from another document, at least one."""
@@ -145,7 +136,7 @@ class PretrainingExamples(Dataset):
 
     def _pack_full(self, plan: array) -> None:
         """Rows of whole sentences, from one document into the next."""
-        chance = np.random.default_rng([self.seed % 2**64, self.epoch])
+        chance = np.random.default_rng([self.args.seed, self.epoch])
         self.order = chance.permutation(self.corpus.n_documents)
         self.ends = np.cumsum(self.corpus.document_lengths[self.order] + 1) - 1  # in the stream
         begin, used, offset = 0, 1, 0  # the row that is being filled; [CLS] is in it
@@ -153,7 +144,7 @@ class PretrainingExamples(Dataset):
             starts = memoryview(self.corpus.starts(d))
             at, end = starts[0], starts[-1]
             while at < end:
-                room = self.length - used - 1  # a [SEP] ends it
+                room = self.args.length - used - 1  # a [SEP] ends it
                 after = starts[bisect_right(starts, at + room) - 1] if room > 0 else at
                 if after <= at and used == 1:  # a sentence longer than a row is cut
                     after = at + room
@@ -175,7 +166,7 @@ class PretrainingExamples(Dataset):
     def lengths(self, rows: Any = slice(None)) -> np.ndarray:
         """(rows,) int64: tokens of rows of this epoch, [CLS] and [SEP] included."""
         plan = self.plan[rows]
-        return plan[:, 1] + plan[:, 3] + (2 if self.objective == "none" else 3)
+        return plan[:, 1] + plan[:, 3] + (2 if self.args.objective == "none" else 3)
 
     def batch(self, rows: Sequence[int]) -> dict[str, Any]:
         """A batch of rows: token_ids, token_type_ids, attention_mask, labels, next_labels: int64.
@@ -192,17 +183,18 @@ class PretrainingExamples(Dataset):
         is_text = (columns <= length_a) | (is_b & (columns < lengths - 1))
         is_text[:, 0] = False
         positions = np.where(is_b, b - begin_b, a - 1) + columns
-        ids = np.where(is_real, self.sep, self.pad)
+        ids = np.where(is_real, self.tokenizer.sep_token_id, self.tokenizer.pad_token_id)
         ids[is_text] = self._tokens(positions[is_text])
-        ids[:, 0] = self.cls
+        ids[:, 0] = self.tokenizer.cls_token_id
 
         content = zlib.crc32(ids[is_real].tobytes())
-        mixed = np.random.SeedSequence([self.seed % 2**64, self.epoch, content])
+        mixed = np.random.SeedSequence([self.args.seed, self.epoch, content])
         generator = torch.Generator().manual_seed(int(mixed.generate_state(1, np.uint64)[0]))
         whole = torch.from_numpy(ids)  # (B, L)
-        words = word_numbers(whole, self.continues) if self.whole_word else None
-        options = (self.special[whole], self.mask, self.vocab_size, self.probability, generator)
-        inputs, labels = mask_tokens(whole, *options, words=words)
+        words = word_numbers(whole, self.continues) if self.args.whole_word else None
+        mask_id, size = self.tokenizer.mask_token_id, self.tokenizer.vocab_size
+        options = (self.special[whole], mask_id, size, self.probability, generator, words)
+        inputs, labels = mask_tokens(whole, *options)
         return {
             "token_ids": inputs,
             "token_type_ids": torch.from_numpy(is_b.astype(np.int64)),
@@ -221,13 +213,13 @@ class PretrainingExamples(Dataset):
 
     def _tokens(self, positions: np.ndarray) -> np.ndarray:
         """The ids at positions of the corpus or, with full sentences, of the epoch's stream."""
-        if not self.full_sentences:
+        if not self.args.full_sentences:
             return self.corpus.ids(positions)
         document = np.searchsorted(self.ends, positions)  # in the epoch's order
         is_end = positions == self.ends[document]
         ends = self.corpus.document_ends[self.order[document]]  # in the corpus
         ids = self.corpus.ids(ends - np.maximum(self.ends[document] - positions, 1))
-        return np.where(is_end, self.sep, ids)
+        return np.where(is_end, self.tokenizer.sep_token_id, ids)
 
 
 def _between(lowest: int, highest: int, chance: Random) -> int:
@@ -236,17 +228,16 @@ def _between(lowest: int, highest: int, chance: Random) -> int:
 
 
 def _truncate(
-    a: tuple[int, int], b: tuple[int, int], room: int, chance: Random
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Shorten two segments (begin, length) to ``room`` tokens together, as BERT's code does.
+    begin_a: int, length_a: int, begin_b: int, length_b: int, room: int, chance: Random
+) -> tuple[int, int, int, int]:
+    """Shorten two segments to ``room`` tokens together, as BERT's code does.
 
     It takes token after token from the longer segment, from its front or its back by a coin.
     """
-    (begin_a, length_a), (begin_b, length_b) = a, b
     while length_a + length_b > room:
         front = int(chance.random() < 0.5)
         if length_a > length_b:
             begin_a, length_a = begin_a + front, length_a - 1
         else:
             begin_b, length_b = begin_b + front, length_b - 1
-    return (begin_a, length_a), (begin_b, length_b)
+    return begin_a, length_a, begin_b, length_b

@@ -22,45 +22,26 @@ from training.cli.flags import (
 )
 
 
-def architecture_type(text: str) -> str:
-    """An argparse type: switches of steps.py."""
-    try:
-        return architecture(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 @dataclass
 class PretrainingFlags(TrainingFlags):
     """The command line's options; the schedule is BERT's, with a longer warm-up."""
 
     text: list[Path] | None = flag(
-        None,
-        may_change=True,
-        nargs="+",
-        type=Path,
-        required=True,
-        help="files, or folders of *.txt: a paragraph per line, blank lines between documents",
+        None, may_change=True, nargs="+", type=Path, required=True, help="files, folders of *.txt"
     )
     out: Path | None = flag(
-        None, path="writes", type=Path, required=True, help="folder of the model and its curves"
+        None, path="writes", type=Path, required=True, help="folder of the model and its metrics"
     )
     preset: str | None = flag(None, choices=tuple(PRESETS), help="shape of a new model (heartbert)")
     config: Path | None = flag(None, type=Path, help="or the config.json of its shape")
     model: str | None = flag(None, help="or continue from a pretrained model, name or folder")
     architecture: str = flag(
-        "bert", type=architecture_type, help=f"bert, modern, or some of {','.join(SWITCHES)}"
+        "bert", type=architecture, help=f"bert, modern, or some of {','.join(SWITCHES)}"
     )
     optimizer: str = flag(
-        "adamw",
-        choices=("adamw", "muon"),
-        help="adamw, or muon: Muon for the layers' matrices, AdamW for the rest",
+        "adamw", choices=("adamw", "muon"), help="muon: for the layers' matrices alone"
     )
-    objective: str = flag(
-        "nsp",
-        choices=OBJECTIVES,
-        help="second task: does a segment follow (nsp), are two in order (sop), or none",
-    )
+    objective: str = flag("nsp", choices=OBJECTIVES, help="second task: next sentences, or none")
     whole_word: bool = flag(False, action="store_true", help="mask all tokens of a word or none")
     mask: float = flag(MASKED, type=probability, help="fraction of tokens masked")
     full_sentences: bool = flag(
@@ -73,9 +54,7 @@ class PretrainingFlags(TrainingFlags):
     minutes: float | None = flag(
         None, type=positive_float, help="end after that time instead; lr follows the time"
     )
-    lr: float | None = flag(
-        None, type=positive_float, help="learning rate (5e-4; 5e-5 with --model)"
-    )
+    lr: float | None = flag(None, type=positive_float, help="rate (5e-4; 5e-5 with --model)")
     dropout: float | None = flag(None, type=probability, help="dropout (the configuration's)")
     weight_decay: float = flag(0.01, type=probability, help="not on biases and LayerNorm")
     clip: float | None = flag(1.0, type=positive_float, help="largest gradient norm")
@@ -83,14 +62,10 @@ class PretrainingFlags(TrainingFlags):
     decay: bool = flag(
         True, action=argparse.BooleanOptionalAction, help="let lr fall to 0 after the warm-up"
     )
-    patience: int | None = flag(
-        None, type=positive_int, help="stop after that many evaluations without a better loss"
-    )
-    held_out: float = flag(0.02, type=probability, help="fraction of text to evaluate on")
+    patience: int | None = flag(None, type=positive_int, help="evaluations without a better loss")
+    held_out: float = flag(0.02, type=probability, help="fraction to evaluate on, a text at least")
     eval_rows: int = flag(1024, type=positive_int, help="rows per evaluation")
-    eval_every: int | None = flag(
-        None, type=positive_int, help="steps between evaluations (a twentieth of the run)"
-    )
+    eval_every: int | None = flag(None, type=positive_int, help="steps between evaluations")
     keep_at: list[int] = flag(
         [], may_change=True, nargs="+", type=int, help="keep OUT/pieces-N, the model after N tokens"
     )
@@ -103,10 +78,7 @@ class PretrainingFlags(TrainingFlags):
         None, type=positive_int, help="learn one of that size from the text (needs tokenizers)"
     )
     workers: int | None = flag(
-        None,
-        may_change=True,
-        type=int,
-        help="processes that prepare batches (with a GPU 2, else 0)",
+        None, may_change=True, type=positive_int, help="processes for batches (with a GPU 2)"
     )
 
 
@@ -123,12 +95,6 @@ def faults(args: PretrainingFlags) -> Iterator[str]:
         yield "--length must be at least 8"
     if not args.mask:
         yield "--mask 0 leaves nothing to predict"
-    if args.train_vocab and args.train_vocab > 2**20:
-        yield f"--train_vocab must be at most {2**20:,}, as a model's vocabulary"
-    if args.workers is not None and not 0 <= args.workers <= 1024:
-        yield "--workers must be from 0 to 1024"
-    if args.patience and not args.held_out:
-        yield "--patience needs held-out text, and --held_out 0 keeps none"
     for text in args.text:
         if args.out.resolve().is_relative_to(text.resolve()):
             yield f"--out {args.out} is inside --text {text} and would be read as text"

@@ -20,14 +20,6 @@ from training.loop import autocast_for
 from training.loop.batches import LengthBatches, to_device
 
 
-def check_size(corpus: Corpus, length: int, what: str, remedy: str) -> None:
-    """InputError if a text does not fill one row."""
-    if corpus.n_tokens < length:
-        raise InputError(
-            f"{what} has {corpus.n_tokens:,} tokens, less than one row of {length}; {remedy}"
-        )
-
-
 class HeldOut:
     """Rows of documents that are not trained on, with the same masks in every evaluation.
 
@@ -36,7 +28,11 @@ class HeldOut:
     """
 
     def __init__(self, args: Any, tokenizer: BertTokenizer, corpus: Corpus):
-        check_size(corpus, args.length, "the held-out text", "give more text, or --held_out 0")
+        if corpus.n_tokens < args.length:
+            raise InputError(
+                f"the held-out text has {corpus.n_tokens:,} tokens, less than one row of "
+                f"{args.length}; give more text, or a larger --held_out"
+            )
         self.entropy = unigram_entropy(corpus)
         self.examples = PretrainingExamples(args, tokenizer, corpus, MASKED, epoch=0)
         # in random order, so that the first of them are a random choice

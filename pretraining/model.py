@@ -1,4 +1,4 @@
-"""``bert.py``'s encoder with the heads of pre-training: masked words, and two segments' order."""
+"""``bert.py``'s encoder with the heads of pre-training: masked words, and next sentences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from training.files.errors import InputError
 # The decoder's rows come in multiples of this: on a CPU PyTorch keeps code and buffers for every
 # number of rows it has met, gigabytes in a long run.
 ROWS = 128
-OBJECTIVES = ("nsp", "sop", "none")  # of the second head; none: there is none
+OBJECTIVES = ("nsp", "none")  # of the second head; none: there is none
 
 # Hugging Face's name → ours; the decoder's weight is the word embedding's
 MASKED_WORD_NAMES = {
@@ -37,15 +37,14 @@ class PretrainingModel(BertPreTrainedModel):
     """BERT with the two heads it is pre-trained with (Devlin et al. 2019, section 3.1, appendix A).
 
     Masked words: dense, GELU, LayerNorm, then a decoder whose weight is the word embedding's, with
-    a bias of its own. Two segments: a linear layer on the pooled output. Its class 1 is, as
-    ``objective`` says, "the second does not follow" (nsp) or "they are swapped" (sop).
+    a bias of its own. Two segments: a linear layer on the pooled output, whose class 1 is "the
+    second does not follow"; with the objective "none" there is no such layer.
     """
 
     encoder = BertModel  # steps.py has another one
 
     def __init__(self, config: BertConfig, objective: str = "nsp"):
         super().__init__(config)
-        self.objective = objective
         self.bert = self.encoder(config)
         self.transform_dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.transform_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
@@ -83,7 +82,7 @@ class PretrainingModel(BertPreTrainedModel):
 
     def heads(self) -> dict[str, dict[str, str]]:
         """The heads that this model has: Hugging Face's name → ours, of each tensor."""
-        relation = {self.objective: RELATION_NAMES} if self.relation else {}
+        relation = {"next sentences": RELATION_NAMES} if self.relation else {}
         return {"masked words": MASKED_WORD_NAMES} | relation
 
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
@@ -91,8 +90,6 @@ class PretrainingModel(BertPreTrainedModel):
         is_head = {name: canonical_name(name).startswith("cls.") for name in tensors}
         super().load_hf_weights({k: v for k, v in tensors.items() if not is_head[k]}, source)
         known = {canonical_name(name): tensors[name] for name in tensors if is_head[name]}
-        if getattr(self.config, "pretraining_objective", "nsp") != self.objective:  # BERT's: nsp
-            known = {name: tensor for name, tensor in known.items() if name not in RELATION_NAMES}
         own = self.state_dict()
         for head, names in self.heads().items():
             if not names.keys() <= known.keys():
@@ -120,5 +117,4 @@ class PretrainingModel(BertPreTrainedModel):
         transformers' BertForPreTraining, BertForMaskedLM and BertModel take what they need of it.
         """
         architecture = "BertForPreTraining" if self.relation else "BertForMaskedLM"
-        own = {"architectures": [architecture], "pretraining_objective": self.objective}
-        super().save_pretrained(folder, **(own | entries))
+        super().save_pretrained(folder, **({"architectures": [architecture]} | entries))

@@ -1,21 +1,20 @@
-"""Pre-training: from raw text to a BERT, by masked words and the order of sentences.
+"""Pre-training: from raw text to a BERT, by masked words and next sentences.
 
 python -m pretraining.pretrain --text books/ --out heartbert --preset heartbert --epochs 3
-python -m pretraining.pretrain --text books/ --out tiny --preset tiny --objective sop --steps 5000
+python -m pretraining.pretrain --text books/ --out tiny --preset tiny --objective none --steps 5000
 python -m pretraining.pretrain --text reviews.txt --out adapted --model bert-base-uncased
 python classifier.py --option finetune --model heartbert
 torchrun --nproc_per_node 2 -m pretraining.pretrain --text books/ --out heartbert
 
 This file has the training loop. The text comes from corpus.py, rows from examples.py, masks from
 masking.py, the losses from losses.py; flags.py has the options, held_out.py the evaluation,
-report.py what is printed and drawn. The folder --out loads like any pretrained BERT, here and in
+report.py what is printed. The folder --out loads like any pretrained BERT, here and in
 transformers.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import sys
 
 import torch
@@ -26,33 +25,19 @@ from optimizer import AdamW
 from pretraining.corpus import Corpus, build
 from pretraining.examples import PretrainingExamples
 from pretraining.flags import PretrainingFlags, get_args
-from pretraining.held_out import HeldOut, check_size
+from pretraining.held_out import HeldOut
 from pretraining.losses import KEYS, pretraining_losses
 from pretraining.model import PretrainingModel
 from pretraining.muon import Muon
 from pretraining.presets import preset
 from pretraining.report import Report
-from pretraining.steps import StepsModel
+from pretraining.steps import StepsConfig, StepsModel
 from pretraining.vocabulary import find_tokenizer
 from tokenizer import BertTokenizer
+from training import loop
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import check_writable
-from training.loop import (
-    Run,
-    TrainingLoader,
-    autocast_for,
-    check_device,
-    clip,
-    is_main_process,
-    join_processes,
-    parts,
-    pick_device,
-    refuse_ended,
-    resume_path,
-    set_lr,
-    speed_up,
-)
 from training.loop.checkpoints import ResumePoint, run_settings
 from training.loop.devices import half_type
 from training.loop.processes import gather
@@ -76,7 +61,8 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
         if args.architecture == "bert":
             model = PretrainingModel(config, args.objective)
         else:
-            model = StepsModel.new(config, args.architecture, args.objective)
+            steps = StepsConfig(**(config.to_dict() | {"architecture": args.architecture}))
+            model = StepsModel(steps, args.objective)
     if args.dropout is not None:  # of this model, but not of its configuration, which is saved:
         # a text that is read once cannot be learned by heart (Geiping & Goldstein 2023, section
         # 4.2); the few labels of fine-tuning can
@@ -97,7 +83,7 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
     return model
 
 
-class PretrainingLoader(TrainingLoader):
+class PretrainingLoader(loop.TrainingLoader):
     """Batches of masked rows; every epoch packs and masks the text differently."""
 
     def set_epoch(self, epoch: int, skip: int = 0) -> None:
@@ -134,38 +120,34 @@ def new_optimizer(args: PretrainingFlags, model: PretrainingModel) -> AdamW:
 def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> None:
     """Pre-train on a corpus; args.out keeps the model with the lowest loss on held-out documents.
 
-    It also gets curves.png, metrics.json, steps.csv, the last model in last/ and, until the run is
+    It also gets metrics.json, steps.csv, the last model in last/ and, until the run is
     complete, the file from which --resume continues.
     """
-    device = pick_device(args.use_gpu)
-    autocast = autocast_for(device, args.precision)
-    if args.workers is None:
-        args.workers = min(2, (os.cpu_count() or 1) - 1) if device.type == "cuda" else 0
+    device = loop.pick_device(args.use_gpu)
+    autocast = loop.autocast_for(device, args.precision)
+    args.workers = args.workers or (2 if device.type == "cuda" else 0)
     model = new_model(args, tokenizer).to(device)
     optimizer = new_optimizer(args, model)
     if args.fast:
-        speed_up(model, optimizer)
-    held_out = None
-    if args.held_out:
-        corpus, rest = corpus.split(args.held_out, args.seed)
-        held_out = HeldOut(args, tokenizer, rest)
-    check_size(corpus, args.length, "the text", "give more text, or a smaller --length")
+        loop.speed_up(model, optimizer)
+    corpus, rest = corpus.split(args.held_out, args.seed)
+    held_out = HeldOut(args, tokenizer, rest)
     examples = PretrainingExamples(args, tokenizer, corpus, args.mask)
     loader = PretrainingLoader(examples, args.batch_size, args.seed, num_workers=args.workers)
     planned = args.steps or args.epochs * len(loader)
     args.steps = None if args.minutes else planned
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))
-    check_device(args, model, {"forward": examples})
+    loop.check_device(args, model, {"forward": examples})
     report = Report(args, tokenizer, held_out)
     report.print_plan(len(loader))
     settings = run_settings(args) | {"text": corpus.checksum()}
 
-    with Run(
+    with loop.Run(
         args,
         model,
         optimizer,
         loader,
-        point=ResumePoint(resume_path(args.out / "pretrain"), settings),
+        point=ResumePoint(loop.resume_path(args.out / "pretrain"), settings),
         steps_file=args.out / "steps.csv",
         steps=args.steps or sys.maxsize,
         extra_state={"report": report},
@@ -174,7 +156,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
             report.keep(model)
         for _ in run.epochs():
             for batch in run.batches():
-                for inputs in parts(batch, args.accumulate, device, KEYS):
+                for inputs in loop.parts(batch, args.accumulate, device, KEYS):
                     with autocast():
                         heads = pretraining_losses(model, *inputs)
                     counts = {"mlm": max(1, batch["masked"])}  # in the whole batch; else its rows
@@ -187,8 +169,8 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                     for head, predicted in heads.items():
                         run.log(predicted.count, **predicted.means(head))
                 run.gather_gradients()
-                clip(model, args.clip)
-                set_lr(optimizer, args, *done_and_total(args, run))
+                loop.clip(model, args.clip)
+                loop.set_lr(optimizer, args, *done_and_total(args, run))
                 optimizer.step()
                 optimizer.zero_grad()
                 report.after_update(run, model, int(batch["attention_mask"].sum()))
@@ -198,11 +180,11 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     print(
         f"took {minutes(run.progress.seconds())}; wrote {args.out} (best) and {args.out / 'last'}"
     )
-    if is_main_process():
+    if loop.is_main_process():
         run.point.path.unlink(missing_ok=True)
 
 
-def done_and_total(args: PretrainingFlags, run: Run) -> tuple[float, float]:
+def done_and_total(args: PretrainingFlags, run: loop.Run) -> tuple[float, float]:
     """How much of the run is done, and of how much: steps, or with --minutes seconds."""
     if not args.minutes:
         return run.step, run.total_steps
@@ -215,8 +197,8 @@ def done_and_total(args: PretrainingFlags, run: Run) -> tuple[float, float]:
 def main() -> None:
     """Build the corpus, train on it."""
     args = get_args()
-    join_processes(args.use_gpu)
-    refuse_ended(args, [args.out / "last"], [resume_path(args.out / "pretrain")])
+    loop.join_processes(args.use_gpu)
+    loop.refuse_ended(args, [args.out / "last"], [loop.resume_path(args.out / "pretrain")])
     check_writable(args.out)
     seed_everything(args.seed)
     tokenizer = find_tokenizer(args)

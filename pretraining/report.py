@@ -1,4 +1,4 @@
-"""What a run prints, keeps and draws: the table, models, metrics.json and curves.png."""
+"""What a run prints and keeps: the table, models and metrics.json."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pretraining.flags import PretrainingFlags
 from pretraining.held_out import HeldOut
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
-from training.files.writing import atomic_write, write_json
+from training.files.writing import write_json
 from training.loop import Run, is_main_process
 from training.loop.processes import gather
 from training.loop.progress import minutes, say
 
 
 class Report:
-    """The tables of a run, which a resume point keeps, and what is made of them."""
+    """The evaluations of a run, which a resume point keeps, and what is made of them."""
 
-    def __init__(self, args: PretrainingFlags, tokenizer: BertTokenizer, held_out: HeldOut | None):
+    def __init__(self, args: PretrainingFlags, tokenizer: BertTokenizer, held_out: HeldOut):
         self.args, self.tokenizer, self.held_out = args, tokenizer, held_out
-        self.heads = ["mlm"] if args.objective == "none" else ["mlm", args.objective]
-        self.columns = [f"{head}_{value}" for head in self.heads for value in ("loss", "acc")]
-        self.tables: dict[str, Any] = {"training": [], "held_out": [], "tokens": 0}  # tokens read
+        heads = ["mlm"] if args.objective == "none" else ["mlm", args.objective]
+        self.columns = [f"{head}_{value}" for head in heads for value in ("loss", "acc")]
+        self.tables: dict[str, Any] = {"held_out": [], "tokens": 0}  # evaluations; tokens read
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run needs."""
@@ -53,7 +53,7 @@ class Report:
         if is_last or step % self.args.log_every == 0:
             self.print_row(run, step)
         if is_last or step % self.args.eval_every == 0:
-            if self.held_out is None or run.is_best(-self.measure(run, model, step)):
+            if run.is_best(-self.measure(run, model, step)):
                 self.save(model, self.args.out)
             self.write(run.progress.seconds())
 
@@ -69,11 +69,10 @@ class Report:
         model.save_pretrained(folder)
 
     def print_row(self, run: Run, step: int) -> None:
-        """Print a row of the table, of means since the last row, and keep it."""
-        row = {"step": step} | {name: mean for name, mean in run.means().items() if name != "loss"}
+        """Print a row of the table, of means since the last row."""
+        means = run.means()
         run.record.sums = {}
-        self.tables["training"].append(row)
-        shown = "  ".join(f"{row[name]:8.3f}" for name in self.columns)
+        shown = "  ".join(f"{means[name]:8.3f}" for name in self.columns)
         speed, left = self.tables["tokens"] / run.progress.seconds(), minutes(run.progress.left())
         say(f"{step:8d}  {shown}  {speed:8,.0f}  {left:>9}")
 
@@ -87,34 +86,13 @@ class Report:
         return row["mlm_loss"]
 
     def write(self, seconds: float) -> None:
-        """Write metrics.json and the curves of the run so far."""
-        rows, held_out = self.tables["training"], self.tables["held_out"]
+        """Write metrics.json of the run so far."""
+        held_out = self.tables["held_out"]
         metrics = {
-            "best": min(held_out, key=lambda row: row["mlm_loss"], default=None),
-            "unigram_entropy": self.held_out and self.held_out.entropy,
+            "best": min(held_out, key=lambda row: row["mlm_loss"]),
+            "unigram_entropy": self.held_out.entropy,
             "held_out": held_out,
-            "training": rows,
             "seconds": round(seconds, 1),
             "args": json.loads(json.dumps(vars(self.args), default=str)),  # paths as text
         }
         write_json(self.args.out / "metrics.json", metrics)
-        self.draw(self.args.out / "curves.png")
-
-    def draw(self, path: Path) -> None:
-        """A PNG: the loss of masked words with the unigram entropy, and the accuracies, by step."""
-        from matplotlib.figure import Figure  # here, because importing it takes long
-
-        figure = Figure(figsize=(9, 3.8), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        for axes, key in ((left, "mlm_loss"), *((right, f"{head}_acc") for head in self.heads)):
-            for kind, style in (("training", "-"), ("held_out", "o")):
-                x, y = ([row[column] for row in self.tables[kind]] for column in ("step", key))
-                axes.plot(x, y, style, lw=0.8, ms=3, label=f"{key}, {kind}")
-        if self.held_out:
-            left.axhline(self.held_out.entropy, color="gray", ls=":", label="unigram entropy")
-        left.set(title="loss of masked words, nats", xlabel="step")
-        right.set(title="accuracy", xlabel="step", ylim=(0, 1))
-        for axes in (left, right):
-            axes.legend(fontsize=8)
-        with atomic_write(path, "wb") as file:
-            figure.savefig(file, format="png", dpi=120)

@@ -7,6 +7,7 @@ rotations, the window and the gate are that file's.
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from bert import BertLayer, BertModel, BertSelfAttention
 from config import BertConfig
 from lessons.modern_bert import GeGLU, ModernBertSelfAttention, local_mask
 from pretraining.model import PretrainingModel
-from training.files.errors import values_of
 from utils import get_extended_attention_mask
 
 SWITCHES = (
@@ -32,19 +32,13 @@ MULTIPLE = 8  # the gate's width is rounded to a multiple of it, which kernels p
 
 
 def architecture(text: str) -> str:
-    """The switches of a list in the order of SWITCHES: all of them for modern, none for bert.
-
-    Raises:
-        ValueError: a name is unknown, or there twice.
-    """
+    """An argparse type: switches, in the order of SWITCHES; modern is all of them, bert none."""
     names = {"bert": [], "modern": [*SWITCHES]}.get(text, text.split(","))
     for name in names:
         if name not in SWITCHES:
             known = f"bert, modern, or some of {','.join(SWITCHES)}"
-            raise ValueError(f"{name!r} is not a switch; give {known}")
-        if names.count(name) > 1:
-            raise ValueError(f"{text} has {name} twice")
-    return ",".join(sorted(names, key=SWITCHES.index)) or "bert"
+            raise argparse.ArgumentTypeError(f"{name!r} is not a switch; give {known}")
+    return ",".join(name for name in SWITCHES if name in names) or "bert"
 
 
 @dataclass(init=False)
@@ -61,9 +55,6 @@ class StepsConfig(BertConfig):
         super().__init__(**values)
         self.architecture = architecture(str(self.architecture))
         self.mlp_dropout = self.hidden_dropout_prob  # GeGLU's name
-        width = self.hidden_size // self.num_attention_heads
-        if self.has("rotary") and width % 2:
-            raise ValueError(f"a head is {width} wide, and rotary positions turn pairs of numbers")
 
     def has(self, switch: str) -> bool:
         """Whether the architecture has that change."""
@@ -165,12 +156,6 @@ class StepsModel(PretrainingModel):
             for module in self.modules():
                 if isinstance(module, (nn.Linear, nn.LayerNorm)):
                     module.bias = None
-
-    @classmethod
-    def new(cls, shape: BertConfig, names: str, objective: str) -> StepsModel:
-        """A model of that architecture in the shape of a BERT; InputError if it does not fit."""
-        with values_of(f"--architecture {names} does not fit the shape", "give another one"):
-            return cls(StepsConfig(**(shape.to_dict() | {"architecture": names})), objective)
 
     def to_hf_weights(self) -> dict[str, Tensor]:
         """All tensors on the CPU, under our names: Hugging Face has none for them."""

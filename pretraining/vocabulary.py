@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pretraining.blocks import AS_TYPED, read_blocks, text_files
+from pretraining.corpus import AS_TYPED, read_blocks, text_files
 from pretraining.flags import PretrainingFlags
 from tokenizer import SPECIAL_TOKENS, BertTokenizer, normalise, split_at_punctuation
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.loop import on_main_process, resume_path
+from training.loop import on_main_process
 
 MOST_CHARACTERS = 1000  # of the alphabet; rarer ones are [UNK]
 
@@ -23,12 +23,7 @@ def find_tokenizer(args: PretrainingFlags) -> BertTokenizer:
         name = args.vocab or args.model or on_main_process(default_model)
         return BertTokenizer.from_pretrained(name)
 
-    def train_and_save() -> None:
-        is_resumed = args.resume and resume_path(args.out / "pretrain").is_file()
-        if not is_resumed:
-            train_vocabulary(args.text, args.train_vocab).save_pretrained(args.out)
-
-    on_main_process(train_and_save)
+    on_main_process(lambda: train_vocabulary(args.text, args.train_vocab).save_pretrained(args.out))
     return BertTokenizer.from_pretrained(str(args.out.resolve()))
 
 
@@ -62,7 +57,7 @@ def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
 def texts_of(files: Sequence[Path]) -> Iterator[str]:
     """The files' texts, in blocks."""
     for text in itertools.chain.from_iterable(map(read_blocks, files)):
-        yield text.decode(errors="replace").translate(AS_TYPED)
+        yield text.translate(AS_TYPED)
 
 
 def characters(texts: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -1,1 +1,1 @@
-"""What the heads and BERT see of a text: vectors of sentences, tags, counts."""
+"""How a sentence, or a pair of them, becomes a vector."""

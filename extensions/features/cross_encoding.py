@@ -38,33 +38,31 @@ def concat(
     Returns:
         (ids, mask, segments), (B, L) int64 each: [CLS] a [SEP] of segment 0, b [SEP] of segment 1.
     """
-    device = ids_1.device
-    ids_1, mask_1, ids_2, mask_2 = map(cpu_copy, (ids_1, mask_1, ids_2, mask_2))
-    whole_1, whole_2 = mask_1.sum(dim=1), mask_2.sum(dim=1)  # (B,), specials included
-    keep_1, keep_2 = cut_longest_first(whole_1 - 2, whole_2 - 2, max_length - 3)  # (B,), without
-    ends = (keep_1 + keep_2 + 3)[:, None]  # (B, 1)
-    place = torch.arange(ends.numpy().max())[None, :]  # (1, L)
-    middle = (keep_1 + 1)[:, None]  # (B, 1), where the first [SEP] goes
-
-    # For each place of the result, where its id is in [ids_1 | ids_2]
-    width = ids_1.size(1)
-    source = place.expand(len(ids_1), -1)  # (B, L): [CLS] a
-    source = torch.where(place == middle, (whole_1 - 1)[:, None], source)  # [SEP]
-    source = torch.where(place > middle, width + place - middle, source)  # b
-    source = torch.where(place == ends - 1, width + (whole_2 - 1)[:, None], source)  # [SEP]
-    real = place < ends  # (B, L)
-    both = torch.cat([ids_1, ids_2], dim=1)  # (B, L1 + L2)
-    ids = both.gather(1, source.masked_fill(~real, 0)).masked_fill(~real, pad_id)  # (B, L)
-    joined = ids, real.long(), (real & (place > middle)).long()
-    return tuple(to_device(tensor, device) for tensor in joined)
+    joined = []
+    for first, second in zip(unpadded(ids_1, mask_1), unpadded(ids_2, mask_2), strict=True):
+        kept = cut_longest_first(len(first) - 2, len(second) - 2, max_length - 3)
+        joined.append((first[: kept[0] + 1] + first[-1:], second[1 : kept[1] + 1] + second[-1:]))
+    width = max(len(first) + len(second) for first, second in joined)  # L
+    ids, mask, segments = [], [], []
+    for first, second in joined:
+        padding = width - len(first) - len(second)
+        ids.append(first + second + [pad_id] * padding)
+        mask.append([1] * (width - padding) + [0] * padding)
+        segments.append([0] * len(first) + [1] * len(second) + [0] * padding)
+    return tuple(to_device(torch.tensor(rows), ids_1.device) for rows in (ids, mask, segments))
 
 
-def cut_longest_first(tokens_1: Tensor, tokens_2: Tensor, limit: int) -> tuple[Tensor, Tensor]:
-    """How many tokens to keep of two texts: (B,), (B,) → (B,), (B,), at most ``limit`` together."""
-    short = torch.minimum(tokens_1, tokens_2).clamp(max=limit // 2)
-    long = torch.minimum(torch.maximum(tokens_1, tokens_2), limit - short)
-    first_is_longer = tokens_1 > tokens_2
-    return torch.where(first_is_longer, long, short), torch.where(first_is_longer, short, long)
+def unpadded(ids: Tensor, mask: Tensor) -> list[list[int]]:
+    """The ids of each row without its padding: (B, L) twice → B lists."""
+    lengths = cpu_copy(mask).numpy().sum(axis=1)  # (B,)
+    return [row[:n] for row, n in zip(cpu_copy(ids).numpy().tolist(), lengths, strict=True)]
+
+
+def cut_longest_first(tokens_1: int, tokens_2: int, limit: int) -> tuple[int, int]:
+    """How many tokens to keep of two texts, at most ``limit`` together."""
+    shorter = min(tokens_1, tokens_2, limit // 2)
+    longer = min(max(tokens_1, tokens_2), limit - shorter)
+    return (longer, shorter) if tokens_1 > tokens_2 else (shorter, longer)
 
 
 def check_segments(bert: nn.Module) -> None:

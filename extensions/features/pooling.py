@@ -1,6 +1,6 @@
 """One vector for a sentence out of its tokens' vectors (Reimers & Gurevych 2019, section 3).
 
-    pooler   tanh(W h_[CLS] + b)     cls   h_[CLS]     mean   Σ h_i / L     max   max_i h_i
+    pooler   tanh(W h_[CLS] + b)     cls   h_[CLS]     mean   Σ h_i / L
 
 In the model:
 
@@ -9,10 +9,9 @@ In the model:
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-KINDS = ("pooler", "cls", "mean", "max")
+KINDS = ("pooler", "cls", "mean")
 
 
 def pool(output: dict[str, Tensor], mask: Tensor, kind: str) -> Tensor:
@@ -21,7 +20,7 @@ def pool(output: dict[str, Tensor], mask: Tensor, kind: str) -> Tensor:
     Args:
         output: last_hidden_state (B, L, D) and pooler_output (B, D).
         mask: (B, L), 1 for a token, 0 for padding, which never counts.
-        kind: 'pooler': the pooler's output; 'cls': [CLS] as it is; 'mean' or 'max' over all tokens.
+        kind: 'pooler': the pooler's output; 'cls': [CLS] as it is; 'mean': of all tokens.
     """
     if kind == "pooler":
         return output["pooler_output"]
@@ -29,6 +28,4 @@ def pool(output: dict[str, Tensor], mask: Tensor, kind: str) -> Tensor:
     if kind == "cls":
         return hidden[:, 0]
     real = mask[:, :, None].bool()  # (B, L, 1)
-    if kind == "mean":
-        return hidden.masked_fill(~real, 0.0).sum(dim=1) / real.sum(dim=1)
-    return hidden.masked_fill(~real, -torch.inf).amax(dim=1)
+    return hidden.masked_fill(~real, 0.0).sum(dim=1) / real.sum(dim=1)

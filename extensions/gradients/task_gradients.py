@@ -13,7 +13,7 @@ section 3). A rule is a function from the inner products g_i · g_j (T, T) to we
     gradients.combine(pcgrad, seed + step)       # puts the result into .grad
     clip, optimizer.step()                       # clipping comes after: it changes lengths
 
-To try: look at ``cosines`` of the table first. If no cosine is below 0, PCGrad is plain summing.
+If no inner product is below 0, PCGrad is plain summing.
 """
 
 from __future__ import annotations
@@ -37,15 +37,7 @@ def inner_products(gradients: Sequence[Sequence[Tensor]]) -> Tensor:
         products = [(a * b).sum() for a, b in zip(first, second, strict=True)]
         return torch.stack(products).sum(dtype=widest(products[0].device))
 
-    rows = [[inner(a, b) for b in gradients[: i + 1]] for i, a in enumerate(gradients)]
-    count = range(len(rows))
-    return torch.stack([torch.stack([rows[max(i, j)][min(i, j)] for j in count]) for i in count])
-
-
-def cosines(products: Tensor) -> Tensor:
-    """cos(g_i, g_j) out of the inner products, (T, T) → (T, T): below 0 is a conflict."""
-    lengths = products.diagonal().sqrt()  # (T,)
-    return products / (lengths[:, None] * lengths[None, :])
+    return torch.stack([torch.stack([inner(a, b) for b in gradients]) for a in gradients])
 
 
 def plain_sum(products: Tensor, generator: torch.Generator) -> Tensor:

@@ -1,1 +1,1 @@
-"""What is minimised: losses, regularisers, adversaries, teachers, weights of tasks."""
+"""What is minimised: losses, regularisers, teachers."""

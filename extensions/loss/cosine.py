@@ -1,10 +1,8 @@
 """Losses on the cosine of two sentences' vectors, for bi-encoders.
 
-    regression         (c − label / 5)²     Reimers & Gurevych 2019, "Sentence-BERT", section 3
-    cosine_embedding   1 − c of two that mean the same, max(0, c) of two that do not:
-                       torch's CosineEmbeddingLoss, for yes and no only
-    CoSENT             log(1 + Σ exp(λ (s_i − s_j))), over all i, j of the batch with
-                       label_i < label_j (Su 2022): only the order counts, as in a rank correlation
+    regression   (c − label / 5)²     Reimers & Gurevych 2019, "Sentence-BERT", section 3
+    CoSENT       log(1 + Σ exp(λ (s_i − s_j))), over all i, j of the batch with label_i < label_j
+                 (Su 2022): only the order counts, as in a rank correlation
 
 With the cosine as the score (--similarity cosine) the first is the task's own mean squared error.
 The cosine is never clamped: below 0 it would have no gradient. In the loop:
@@ -25,11 +23,6 @@ from extensions.loss.divergences import HIGHEST_SIMILARITY, wide
 def cosine(u: Tensor, v: Tensor) -> Tensor:
     """(B, D), (B, D) → (B,), −1 to 1, in float32 or, of float64, in float64."""
     return F.cosine_similarity(wide(u), wide(v))
-
-
-def cosine_embedding(u: Tensor, v: Tensor, labels: Tensor) -> Tensor:
-    """The mean of 1 − c where the label (B,) is 1, and of max(0, c) where it is 0: (B, D) twice."""
-    return F.cosine_embedding_loss(wide(u), wide(v), 2 * labels - 1)  # torch has −1 for 0
 
 
 def cosent(scores: Tensor, labels: Tensor, scale: float = 20.0) -> Tensor:

@@ -8,10 +8,9 @@
 Of an ensemble p is the mean of its members' probabilities. Losses are sums over what is given, so
 the parts of a batch add up to the batch. Teachers run in evaluation mode. To try: T = 1, 2, 5.
 
-
     with torch.no_grad():
         teachers = torch.stack([teacher(ids, mask) for teacher in models])  # (M, B, C)
-    loss = mixed_loss(loss, soft_loss(outputs, teachers) / len(labels), 0.5)
+    loss = 0.5 * loss + 0.5 * soft_loss(outputs, teachers) / len(labels)
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from extensions.loss.divergences import HIGHEST_SIMILARITY, wide
-
-DISTILBERT_WEIGHTS = (5.0, 2.0, 1.0)  # soft answers, labels or masked words, directions
 
 
 def soft_loss(student: Tensor, teachers: Tensor, temperature: float = 2.0) -> Tensor:
@@ -55,45 +52,10 @@ def score_loss(student: Tensor, teachers: Tensor) -> Tensor:
     return ((student - wanted) / HIGHEST_SIMILARITY).square().sum()
 
 
-def mixed_loss(task: Tensor, soft: Tensor, weight: float = 0.5) -> Tensor:
-    """(1 − weight) · the loss on the labels + weight · that on the teacher's outputs."""
-    return (1 - weight) * task + weight * soft
-
-
 def direction_loss(student: Tensor, teacher: Tensor, mask: Tensor) -> Tensor:
     """1 − cosine of each token's two vectors, summed over tokens: (B, L, D) twice, (B, L) → ()."""
     cosine = F.cosine_similarity(wide(student), wide(teacher), dim=-1)  # (B, L)
     return ((1 - cosine) * mask).sum()
-
-
-def distilbert_losses(
-    logits: Tensor,
-    teacher_logits: Tensor,
-    hidden: Tensor,
-    teacher_hidden: Tensor,
-    labels: Tensor,
-    mask: Tensor,
-    temperature: float = 2.0,
-) -> dict[str, Tensor]:
-    """DistilBERT's three losses, each summed up; DISTILBERT_WEIGHTS weigh their means.
-
-    In pre-training N are the B·L tokens without the padding, and labels the masked words, −100
-    where none is masked; in fine-tuning N are the B texts.
-
-    Args:
-        logits, teacher_logits: (N, K) of classes, or of words.
-        hidden, teacher_hidden: of the last layers, (B, L, D).
-        labels: (N,); −100 has no loss.
-        mask: (B, L), 1 for a token, 0 for padding.
-
-    Returns:
-        soft and task, sums over N; direction, a sum over tokens.
-    """
-    return {
-        "soft": soft_loss(logits, teacher_logits, temperature),
-        "task": F.cross_entropy(wide(logits), labels, reduction="sum"),
-        "direction": direction_loss(hidden, teacher_hidden, mask),
-    }
 
 
 def _two_classes(logits: Tensor) -> Tensor:

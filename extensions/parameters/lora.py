@@ -3,7 +3,7 @@
     h = W x + (α / r) B A x        Hu et al. 2022, equation 3
 
 W (D_out, D_in) stays as it is; A (r, D_in) and B (D_out, r) learn. B begins as 0, so step 0 is the
-pretrained model exactly. After training, W + ΔW is one matrix: predictions cost nothing more.
+pretrained model exactly.
 Gradients and the optimizer's averages exist for A and B only; activations are kept as before, so
 memory falls by less than the counts suggest (lessons/lora.py).
 
@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -67,24 +66,6 @@ def add_lora(
     for name, linear in linears(model):
         if name.rpartition(".")[2] in targets:
             model.set_submodule(name, LoraLinear(linear, rank, alpha))
-
-
-@torch.no_grad()
-def fold_lora(model: nn.Module) -> None:
-    """Put all updates into the weights: the plain model again, under the names it had before."""
-    for name, linear in linears(model):
-        if isinstance(linear, LoraLinear):
-            linear.weight.add_(linear.scale * (linear.lora_b @ linear.lora_a))  # (D_out, D_in)
-            plain = nn.Linear(
-                linear.in_features, linear.out_features, linear.bias is not None, device="meta"
-            )
-            plain.weight, plain.bias = linear.weight, linear.bias
-            model.set_submodule(name, plain.train(linear.training))
-
-
-def lora_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """What was learned: for a file of some megabytes, which load_state_dict(strict=False) reads."""
-    return {name: value for name, value in model.state_dict().items() if ".lora_" in name}
 
 
 def linears(model: nn.Module) -> list[tuple[str, nn.Linear]]:

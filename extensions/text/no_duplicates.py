@@ -1,22 +1,16 @@
 """Batches in which no sentence comes twice, for losses that take the rest of a batch as negatives.
 
 Such a loss pushes each anchor away from all partners but its own. With (a, b) and (a, c) in one
-batch, a would be pushed away from c, which means the same. It is not enough to compare sentences:
-with a ≡ b and a ≡ c, the pairs (b, d) and (c, e) share none, yet b ≡ c. So ``groups`` numbers what
-is said to be the same, and the sampler keeps the numbers apart. In front of the loop:
+batch, a would be pushed away from c, which means the same. In front of the loop:
 
-    sampler = without_duplicates(sampler, [(first, second, relation) for … in rows])
+    sampler = NoDuplicates(sampler, [compared_texts(first, second, relation) for … in rows])
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch.utils.data import Sampler
 
 
@@ -28,8 +22,7 @@ class NoDuplicates(Sampler):
 
     Args:
         batches: a LengthBatches, or what else has its batch_size, set_epoch and iteration.
-        keys: of each row, what no other row of its batch may have: its sentences, as the model
-            sees them (lower case, stripped), or their groups.
+        keys: of each row, what no other row of its batch may have.
     """
 
     def __init__(self, batches: Any, keys: Sequence[Collection[Hashable]]):
@@ -67,28 +60,10 @@ class NoDuplicates(Sampler):
         return batch, rest
 
 
-def groups(pairs: Sequence[tuple[Hashable, Hashable]]) -> dict[Hashable, int]:
-    """Of each sentence the number of its group: all that mean the same, by way of others too.
+def compared_texts(first: str, second: str, relation: str) -> set[str]:
+    """The texts of a pair that a ranking loss compares, as the model sees them.
 
-    Args:
-        pairs: those that mean the same (label 1), no others.
+    Of a pair that says the "same" both, of a "different" one the second, a negative of all anchors.
     """
-    texts = list(dict.fromkeys(itertools.chain.from_iterable(pairs)))
-    number = {text: i for i, text in enumerate(texts)}
-    rows, columns = [number[a] for a, _ in pairs], [number[b] for _, b in pairs]
-    graph = coo_array((np.ones(len(pairs)), (rows, columns)), shape=(len(texts), len(texts)))
-    return dict(zip(texts, connected_components(graph, directed=False)[1].tolist(), strict=True))
-
-
-def without_duplicates(batches: Any, pairs: Sequence[tuple[str, str, str]]) -> NoDuplicates:
-    """Batches in which no text comes twice, nor one that means the same.
-
-    Args:
-        batches: a sampler of rows.
-        pairs: each row's two texts and "entailment", "neutral" or "contradiction".
-    """
-    group = groups([(a, b) for a, b, relation in pairs if relation == "entailment"])
-    # of a pair both texts, of a negative the one that others are held against, else none
-    texts = {"entailment": slice(0, 2), "contradiction": slice(1, 2), "neutral": slice(0)}
-    keys = [{group.get(text, text) for text in pair[texts[pair[2]]]} for pair in pairs]
-    return NoDuplicates(batches, keys)
+    texts = {"same": (first, second), "different": (second,), "unknown": ()}[relation]
+    return {text.lower().strip() for text in texts}

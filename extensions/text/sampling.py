@@ -3,7 +3,7 @@
     round robin    one task after the other, in every epoch from the first on
     annealed       P(task) ∝ N^α, N its number of training examples, α = 1 − 0.8 (e − 1) / (E − 1)
                    in epoch e of E: Stickland & Murray 2019 ("BERT and PALs"), section 4
-    before         some epochs of one task alone; then round robin of the others
+    before         an epoch of one task alone; then round robin of the others
 
 In the loop:
 
@@ -33,7 +33,6 @@ def plan_run(
     epochs: int,
     seed: int,
     first_task: str = "",
-    first_epochs: int = 0,
 ) -> list[list[tuple[str, ...]]]:
     """The tasks of every step of every epoch.
 
@@ -41,7 +40,7 @@ def plan_run(
         kind: one of KINDS, or 'together': every step is of all tasks, and counts as so many.
         sizes: training examples of each task.
         steps: of an epoch.
-        first_task, first_epochs: of 'before'.
+        first_task: of 'before'.
     """
     if kind == "together":
         return [[tuple(sizes)] * math.ceil(steps / len(sizes))] * epochs
@@ -54,10 +53,8 @@ def plan_run(
             weights = [sizes[name] ** alpha for name in names]
             plan.append([(name,) for name in chance.choices(names, weights, k=steps)])
             continue
-        if kind == "before" and epoch <= first_epochs:
-            names = [first_task]
-        elif kind == "before":
-            names.remove(first_task)
+        if kind == "before":
+            names = [name for name in names if (name == first_task) == (epoch == 1)]
         if steps < len(names):
             raise InputError(
                 f"--steps_per_epoch {steps} is too few: turns begin again in each epoch, and "

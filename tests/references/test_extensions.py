@@ -7,8 +7,6 @@ import scipy.stats
 import torch
 import transformers
 from factories import make_rows, random_bert, save_tiny_model, tiny_config
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from running import one_line_error
 
 from bert import BertModel
@@ -17,11 +15,7 @@ from extensions.features import pooling
 from extensions.features.cross_encoding import check_segments, concat
 from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.text.sampling import Turns, plan_run
-from tokenizer import truncate_longest_first
 from training.loop.batches import LengthBatches
-
-# ---------------------------------------------------------------------------------------------
-# Cross encoding: the joined batch itself
 
 
 def padded(rows: list[list[int]], pad: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -32,96 +26,36 @@ def padded(rows: list[list[int]], pad: int = 0) -> tuple[torch.Tensor, torch.Ten
     return ids, mask
 
 
-CLS, SEP = 101, 102
-
-
-def joined_by_the_tokenizers_rule(a: list[int], b: list[int], max_length: int) -> list[int]:
-    a, b = truncate_longest_first(a, b, max_length - 3)
-    return [CLS, *a, SEP, *b, SEP]
-
-
-texts = st.lists(st.lists(st.integers(200, 300), max_size=12), min_size=3, max_size=3)
-
-
-@settings(deadline=None)
-@given(texts, texts, st.integers(5, 30), st.integers(0, 99))
-def test_concat_on_any_lengths(first, second, max_length, pad):
-    """Row by row what the tokenizer's cutting and joining give, empty texts included."""
-    ids, mask, segments = concat(
-        *padded([[CLS, *a, SEP] for a in first], pad),
-        *padded([[CLS, *b, SEP] for b in second], pad),
-        pad_id=pad,
-        max_length=max_length,
-    )
-    expected = [
-        joined_by_the_tokenizers_rule(a, b, max_length) for a, b in zip(first, second, strict=True)
-    ]
-    wanted_ids, wanted_mask = padded(expected, pad)
-    assert torch.equal(ids, wanted_ids)
-    assert torch.equal(mask, wanted_mask)
-    for row, one in zip(expected, segments.tolist(), strict=True):
-        middle = row.index(SEP) + 1
-        assert one == [0] * middle + [1] * (len(row) - middle) + [0] * (ids.size(1) - len(row))
-
-
-# ---------------------------------------------------------------------------------------------
-# Cross encoding: beside transformers' tokenizer and model
-
-
-def both_ways(folder, pairs: list[tuple[str, str]], positions: int):
-    """(ours, theirs): last hidden states (B, L, D), pooled (B, D) and the mask (B, L)."""
+def test_cross_encoding_is_that_of_transformers(tmp_path):
+    """On a random BERT of only 40 positions; the last pairs are cut, on either side."""
+    folder = str(save_tiny_model(tmp_path, max_position_embeddings=40))
+    text = " ".join(row[1] for row in make_rows(200, 1)).split()
+    counts = [(12, 12), (12, 3), (3, 12), (12, 11), (11, 12)]
+    pairs = [(" ".join(text[:one]), " ".join(text[:two])) for one, two in counts]
+    pairs += [("How old are you?", "what is your age"), ("", "A dog runs.")]
     data = SentencePairDataset([(*pair, 0, "x") for pair in pairs], SimpleNamespace(model=folder))
     batch = data.collate_fn(list(data))
     keys = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2")
-    model = BertModel.from_pretrained(folder)
-    with torch.no_grad():
-        ids, mask, segments = concat(*(batch[key] for key in keys), 0, positions)
-        ours = encode(model, ids, mask, segments)
-        tokenizer = transformers.BertTokenizer.from_pretrained(folder, local_files_only=True)
-        first, second = (
-            [preprocess_string(text) for text in side] for side in zip(*pairs, strict=True)
-        )
-        joined = tokenizer(
-            first,
-            second,
-            padding=True,
-            truncation=True,
-            max_length=positions,
-            return_tensors="pt",
-            return_token_type_ids=True,
-        )
-        theirs = transformers.BertModel.from_pretrained(folder).eval()(**joined)
+    ids, mask, segments = concat(*(batch[key] for key in keys), 0, 40)
+    tokenizer = transformers.BertTokenizer.from_pretrained(folder, local_files_only=True)
+    joined = tokenizer(
+        *([preprocess_string(text) for text in side] for side in zip(*pairs, strict=True)),
+        padding=True,
+        truncation=True,
+        max_length=40,
+        return_tensors="pt",
+        return_token_type_ids=True,
+    )
     assert torch.equal(ids, joined["input_ids"])
+    assert torch.equal(mask, joined["attention_mask"])
     assert torch.equal(segments, joined["token_type_ids"])
-    return ours, theirs, mask.bool()
-
-
-PAIRS = [
-    ("How old are you?", "what is your age"),
-    ("A man plays the guitar.", "A dog runs."),
-    ("yes", "It is a film that never finds its feet, but sings at the end of act two."),
-]
-
-
-def long_pairs(words: int) -> list[tuple[str, str]]:
-    """Both long, the first, the second, and one word more on either side."""
-    text = " ".join(row[1] for row in make_rows(200, 1)).split()
-    counts = [(words, words), (words, 3), (3, words), (words, words - 1), (words - 1, words)]
-    return [(" ".join(text[:one]), " ".join(text[:two])) for one, two in counts]
-
-
-@pytest.fixture(scope="module")
-def small_positions(tmp_path_factory):
-    """A random BERT of only 40 positions."""
-    return str(save_tiny_model(tmp_path_factory.mktemp("forty"), max_position_embeddings=40))
-
-
-@pytest.mark.parametrize("pairs", [PAIRS, long_pairs(12)], ids=["short", "cut"])
-def test_cross_encoding_is_that_of_transformers(small_positions, pairs):
-    ours, theirs, real = both_ways(small_positions, pairs, 40)
-    if pairs is not PAIRS:
-        assert real.sum(dim=1).tolist() == [40] * len(pairs)
-    difference = (ours["last_hidden_state"] - theirs.last_hidden_state)[real]
+    with_another_padding, *_ = concat(*(batch[key] for key in keys), 99, 40)
+    assert torch.equal(with_another_padding, ids.masked_fill(mask == 0, 99))
+    assert mask.sum(dim=1).tolist()[:5] == [40] * 5
+    with torch.no_grad():
+        ours = encode(BertModel.from_pretrained(folder), ids, mask, segments)
+        theirs = transformers.BertModel.from_pretrained(folder).eval()(**joined)
+    difference = (ours["last_hidden_state"] - theirs.last_hidden_state)[mask.bool()]
     assert difference.abs().max() < 1e-5
     assert (ours["pooler_output"] - theirs.pooler_output).abs().max() < 1e-5
 
@@ -168,7 +102,6 @@ def test_pooling_by_hand():
         "pooler": [[0.1, 0.2], [0.3, 0.4]],
         "cls": [[1.0, -4.0], [5.0, 1.0]],
         "mean": [[2.0, -3.0], [5.0, 1.0]],
-        "max": [[3.0, -2.0], [5.0, 1.0]],
     }
     assert set(expected) == set(pooling.KINDS)
     for kind, rows in expected.items():
@@ -181,8 +114,8 @@ def test_pooling_by_hand():
 REAL_SIZES = {"sst": 8544, "para": 141498, "sts": 6040}
 
 
-def order(kind: str, epoch: int = 1, steps: int = 20_000, seed: int = 0, *first) -> list[str]:
-    return [name for (name,) in plan_run(kind, REAL_SIZES, steps, 25, seed, *first)[epoch - 1]]
+def order(kind: str, epoch: int = 1, steps: int = 20_000, seed: int = 0) -> list[str]:
+    return [name for (name,) in plan_run(kind, REAL_SIZES, steps, 25, seed, "sts")[epoch - 1]]
 
 
 @pytest.mark.parametrize(
@@ -196,6 +129,14 @@ def test_annealed_draws_follow_the_formula(epoch, expected):
     assert scipy.stats.chisquare(counts, wanted).pvalue > 0.001
     assert names == order("annealed", epoch)
     assert names != order("annealed", epoch, seed=1)
+
+
+def test_one_task_comes_before_the_others():
+    assert set(order("before", 1)) == {"sts"}
+    assert order("before", 2, steps=5) == ["sst", "para", "sst", "para", "sst"]
+    assert order("round_robin", 2, steps=4) == ["sst", "para", "sts", "sst"]
+    with one_line_error("--steps_per_epoch 2 is too few", "give at least 3"):
+        order("round_robin", steps=2)
 
 
 class Rows(list):

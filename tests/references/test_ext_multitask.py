@@ -1,0 +1,136 @@
+"""Multi-task techniques: PCGrad as torchjd has it, the gradients of every task, PALs."""
+
+import numpy as np
+import pytest
+import torch
+from factories import DTYPES, padded_batch, stir, tiny_config
+from torch import nn
+from torch.nn import functional as F
+
+from bert import BertModel
+from extensions.gradients.pcgrad import pcgrad
+from extensions.gradients.task_gradients import TaskGradients, inner_products
+from extensions.parameters.pals import PALs, TaskPAL
+from utils import get_extended_attention_mask
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@DTYPES
+@pytest.mark.parametrize("tasks", [2, 3, 5])
+def test_pcgrad_is_torchjds(tasks, dtype):
+    aggregation = pytest.importorskip("torchjd.aggregation")
+    tolerance = 2e-6 if dtype == torch.float32 else 1e-13
+    direction = torch.tensor([(-1.0) ** i for i in range(tasks)])[:, None]
+    changed = 0
+    for seed in range(20):
+        gradients = torch.randn(tasks, 7, generator=seeded(seed)).double() + 0.8 * direction
+        gradients = gradients.to(dtype)  # (T, N), of which most have a conflict
+        torch.manual_seed(seed)
+        theirs = aggregation.PCGrad()(gradients)
+        weights = pcgrad(inner_products([[row] for row in gradients]), seeded(seed))
+        torch.testing.assert_close(weights.to(dtype) @ gradients, theirs, rtol=0, atol=tolerance)
+        changed += not torch.allclose(theirs, gradients.sum(0))
+    assert changed >= 15
+
+
+# ---------------------------------------------------------------------------------------------
+# Gradients of every task
+
+
+def test_a_rule_weighs_what_all_tasks_share_and_nothing_else():
+    """Whatever the rule gives the task: half of a head's update is not to be lost."""
+    reached = {"shared": "abc", "of two": "bc", "a": "a", "b": "b", "c": "c", "unused": ""}
+    model = nn.ParameterDict({name: nn.Parameter(torch.zeros(3)) for name in reached})
+    given = {(name, task): torch.randn(3) for name in reached for task in reached[name]}
+    accounts, seen = TaskGradients(model), []
+    for task in "abc":
+        for name, parameter in model.items():
+            parameter.grad = given.get((name, task))
+        accounts.take(task)
+        assert all(parameter.grad is None for parameter in model.values())
+
+    def rule(products, generator):
+        seen.append((products, generator.initial_seed()))
+        return torch.tensor([0.25, 0.5, 0.0])
+
+    products = accounts.combine(rule, 7)
+    shared = torch.stack([given["shared", task] for task in "abc"])
+    torch.testing.assert_close(products.float(), shared @ shared.T)
+    assert seen == [(products, 7)]
+    torch.testing.assert_close(model["shared"].grad, 0.25 * shared[0] + 0.5 * shared[1])
+    torch.testing.assert_close(model["of two"].grad, given["of two", "b"] + given["of two", "c"])
+    assert all(torch.equal(model[task].grad, given[task, task]) for task in "abc")
+    assert model["unused"].grad is None
+
+
+@DTYPES
+def test_inner_products_are_over_all_tensors_together(dtype):
+    gradients = torch.randn(3, 10, generator=seeded(0)).to(dtype)
+    products = inner_products([[row[:4].view(2, 2), row[4:]] for row in gradients])
+    expected = gradients.double().numpy() @ gradients.double().numpy().T
+    tolerance = 1e-6 if dtype == torch.float32 else 1e-12
+    np.testing.assert_allclose(products, expected, rtol=tolerance, atol=tolerance)
+    assert products.dtype == torch.float64
+
+
+# ---------------------------------------------------------------------------------------------
+# PALs
+
+IDS, MASK, _ = padded_batch(7, 4, 6, vocabulary=90)
+
+
+def bert_with_pals(dtype: torch.dtype) -> tuple[BertModel, PALs]:
+    torch.manual_seed(0)
+    bert = BertModel(tiny_config())
+    pals = PALs(bert, ["sst", "sts"], size=12, heads=3)
+    return bert.to(dtype).eval(), pals.to(dtype).eval()
+
+
+def test_at_the_start_pals_change_nothing():
+    bert, pals = bert_with_pals(torch.float32)
+    plain = bert(IDS, MASK)["pooler_output"]
+    with pals.use("sts"):
+        started = bert(IDS, MASK)["pooler_output"]
+    assert torch.equal(started, plain)
+    started.sum().backward()
+    assert pals.tasks["sts"].decoder.weight.grad.abs().max() > 0  # yet they learn
+    assert all(p.grad is None for p in pals.tasks["sst"].parameters())
+
+
+def by_formula(bert: BertModel, pal: TaskPAL) -> torch.Tensor:
+    """BERT's layers with V^D g(V^E h), g printed out, before each layer's last LayerNorm."""
+    h, additive = bert.embed(IDS), get_extended_attention_mask(MASK, bert.dtype)
+    for layer, g in zip(bert.bert_layers, pal.attention, strict=True):
+        query, key, value = (
+            linear(pal.encoder(h)).unflatten(-1, (3, 4)).transpose(1, 2)
+            for linear in (g.query, g.key, g.value)
+        )  # (B, H, L, W)
+        p = (torch.einsum("bhid,bhjd->bhij", query, key) / 2 + additive).softmax(-1)
+        small = torch.einsum("bhij,bhjd->bihd", p, value).flatten(2)  # (B, L, S)
+        attended = layer.attention_dense(layer.self_attention(h, additive))
+        a = layer.attention_layer_norm(h + attended)
+        f = layer.out_dense(F.gelu(layer.interm_dense(a)))
+        h = layer.out_layer_norm(a + f + pal.decoder(small))
+    return h
+
+
+@DTYPES
+def test_pals_follow_their_formula(dtype):
+    bert, pals = bert_with_pals(dtype)
+    pal, real = stir(pals).tasks["sts"], MASK.bool()
+    hidden = by_formula(bert, pal)
+    learning = [*pal.parameters(), *bert.bert_layers.parameters()]
+    probe = torch.randn(hidden.shape, generator=seeded(4)).to(dtype) * real[:, :, None] / 21
+    expected = torch.autograd.grad((hidden * probe).sum(), learning)
+    with pals.use("sts"):
+        ours = bert(IDS, MASK)["last_hidden_state"]
+    is_fine = dtype == torch.float64
+    torch.testing.assert_close(ours[real], hidden[real], rtol=0, atol=1e-13 if is_fine else 2e-6)
+    gradients = torch.autograd.grad((ours * probe).sum(), learning)
+    for gradient, other in zip(gradients, expected, strict=True):
+        near = {"rtol": 1e-10, "atol": 1e-10} if is_fine else {"rtol": 1e-4, "atol": 2e-7}
+        torch.testing.assert_close(gradient, other, **near)
+    assert (ours - bert(IDS, MASK)["last_hidden_state"]).abs().max() > 0.1

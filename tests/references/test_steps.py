@@ -1,0 +1,150 @@
+"""From BERT to ModernBERT in steps: each switch, their sum, and Muon."""
+
+from unittest import mock
+
+import pytest
+import torch
+from factories import NO_DROPOUT, stir, tiny_config
+from running import one_line_error
+from torch.nn import functional as F
+
+from bert import BertModel
+from lessons.modern_bert import ModernBertModel
+from lessons.modern_config import ModernBertConfig
+from pretraining import pretrain
+from pretraining.flags import PretrainingFlags
+from pretraining.model import PretrainingModel
+from pretraining.muon import Muon
+from pretraining.steps import SWITCHES, StepsConfig, StepsModel
+
+ALL = ",".join(SWITCHES)
+SHAPE = NO_DROPOUT | {"num_hidden_layers": 4, "intermediate_size": 96, "local_attention": 6}
+
+
+def a_model(architecture: str, objective: str = "none", **values) -> StepsModel:
+    torch.manual_seed(0)
+    config = StepsConfig(**tiny_config(**SHAPE | values).to_dict() | {"architecture": architecture})
+    return StepsModel(config, objective)
+
+
+def a_batch(rows: int = 4, length: int = 20) -> tuple[torch.Tensor, ...]:
+    """Ids (B, L) and their mask; the last row is padded."""
+    ids = torch.randint(5, 100, (rows, length), generator=torch.Generator().manual_seed(1))
+    mask = torch.ones_like(ids)
+    mask[-1, length // 2 :] = 0
+    return ids * mask, mask
+
+
+# ---------------------------------------------------------------------------------------------
+# The model
+
+
+@pytest.mark.parametrize("objective", ["none", "nsp"])
+def test_without_switches_it_is_bert_bit_for_bit(objective):
+    bert = stir(PretrainingModel(tiny_config(**SHAPE), objective), 0.3)
+    ours = a_model("bert", objective)
+    ours.load_state_dict(bert.state_dict())
+    ids, mask = a_batch()
+    for model in (bert, ours):
+        words, relation = model(ids, mask, ids % 2)
+        loss = words.square().mean() + (0 if relation is None else relation.square().mean())
+        loss.backward()
+    assert torch.equal(ours(ids, mask)[0], bert(ids, mask)[0])
+    for (name, mine), theirs in zip(ours.named_parameters(), bert.parameters(), strict=True):
+        assert theirs.grad is mine.grad is None or torch.equal(mine.grad, theirs.grad), name
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_each_switch_alone_changes_the_function(switch):
+    """The tensors that it shares with BERT have the same values; the rest gets a gradient."""
+    bert = stir(PretrainingModel(tiny_config(**SHAPE), "none"))
+    model = a_model(switch)
+    shared = {n: t for n, t in bert.state_dict().items() if n in model.state_dict()}
+    if switch == "no-bias":
+        assert {n for n, _ in model.named_parameters() if n.endswith("bias")} == {"decoder_bias"}
+    model.load_state_dict(shared, strict=False)
+    ids, mask = a_batch()
+    real = mask.flatten().bool()
+    words = model(ids, mask)[0][real]
+    assert (words - bert(ids, mask)[0][real]).abs().mean() > 1e-3
+    F.cross_entropy(words, ids.flatten()[real]).backward()
+    left = {n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()}
+    assert {n.rpartition(".")[0] for n in left} <= {"bert.pooler_dense"}
+
+
+def test_with_all_switches_it_is_the_lessons_modernbert():
+    """Which agrees with transformers: values and gradients on the same weights, and padding."""
+    bases = {"global_rope_theta": 700, "local_rope_theta": 50}
+    ours = stir(a_model("modern", layer_norm_eps=1e-5, **bases), 0.2).double()
+    config = {"vocab_size": 100, "pad_token_id": 0, "hidden_size": 32, "num_attention_heads": 4}
+    config |= {"num_hidden_layers": 4, "intermediate_size": 64, "local_attention": 6} | bases
+    theirs = ModernBertModel(ModernBertConfig(**config)).double().eval()
+    names = {}  # theirs → ours
+    for name in theirs.state_dict():
+        is_head = name.startswith(("transform", "decoder"))
+        inner = name.replace("feed_forward_layer_norm", "out_layer_norm")
+        names[name] = name if is_head else f"bert.{inner}"
+    state = ours.state_dict()
+    theirs.load_state_dict({name: state[own] for name, own in names.items()})
+    left = {n for n, _ in ours.named_parameters()} - {*names.values()}
+    assert left == {"bert.pooler_dense.weight"}  # for the second task
+    ids, mask = a_batch()
+    real = mask.flatten().bool()
+    words = ours(ids, mask)[0][real]
+    logits = theirs(ids, mask)["logits"].flatten(0, 1)[real]
+    torch.testing.assert_close(words, logits, rtol=0, atol=1e-12)
+    cotangent = torch.randn_like(words)
+    for outputs in (words, logits):
+        (outputs * cotangent).sum().backward()
+    grads = {name: p.grad for name, p in ours.named_parameters()}
+    for name, parameter in theirs.named_parameters():
+        torch.testing.assert_close(grads[names[name]], parameter.grad, rtol=0, atol=1e-10)
+
+
+def test_its_folder_is_not_that_of_a_bert(tmp_path):
+    a_model("pre-norm,local").save_pretrained(tmp_path)
+    with one_line_error("its model_type is 'bert with pre-norm,local', not 'bert'"):
+        BertModel.from_pretrained(tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------
+# Muon
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_muon_is_that_of_torch(dtype):
+    """Seven steps on three matrices with changing rates; torch's products are in bfloat16."""
+    torch.manual_seed(0)
+    start = [torch.randn(shape, dtype=torch.float64) for shape in ((16, 16), (30, 8), (8, 30))]
+    ours, theirs = ([torch.nn.Parameter(x.clone()) for x in start] for _ in range(2))
+    mine = Muon([{"params": ours, "momentum": 0.95, "weight_decay": 0.1}], lr=1.0)
+    mine.dtype = dtype
+    other = torch.optim.Muon(theirs, 1.0, 0.1, adjust_lr_fn="match_rms_adamw")
+    exact = mock.patch.object(torch.Tensor, "bfloat16", lambda x: x.to(dtype))
+    with exact:
+        for step in range(7):
+            for optimizer in (mine, other):
+                optimizer.param_groups[0]["lr"] = 1 / (1 + step)
+            for a, b in zip(ours, theirs, strict=True):
+                a.grad = torch.randn_like(a)
+                b.grad = a.grad.clone()
+            mine.step()
+            other.step()
+    near = 1e-12 if dtype == torch.float64 else 5e-2
+    for a, b, before in zip(ours, theirs, start, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=near)
+        assert (a - before).abs().mean() > 4 * near
+
+
+def test_muon_has_the_layers_matrices_and_adamw_the_rest():
+    model = a_model("geglu")
+    args = PretrainingFlags(optimizer="muon", lr=0.01, weight_decay=0.1)
+    optimizer = pretrain.new_optimizer(args, model)
+    names = {p: name for name, p in model.named_parameters()}
+    decayed, spared, matrices = ({names[p] for p in g["params"]} for g in optimizer.param_groups)
+    assert matrices == {
+        n for n in names.values() if "bert_layers" in n and n.endswith("weight") and "norm" not in n
+    }
+    assert {"bert.word_embedding.weight", "transform_dense.weight"} <= decayed
+    assert len(matrices) + len(decayed) + len(spared) == len(names)
+    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.1, 0.0, 0.1]
