@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import importlib
 from types import SimpleNamespace
 from typing import Any
@@ -36,21 +38,15 @@ def function_of(task_id: str) -> str:
     return "__init__" if task_id == INIT else task_id.split(".")[1]
 
 
-def tiny_bert(other_padding: bool = False) -> nn.Module:
-    """What BertModel.from_pretrained gives here: always the same random weights, large ones.
-
-    Args:
-        other_padding: whether [PAD] has another embedding.
-    """
+@functools.cache
+def tiny_bert() -> nn.Module:
+    """The BERT whose copies BertModel.from_pretrained gives here, with large random weights."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():  # own layers begin alike at every call
         torch.manual_seed(11711)
         model = importlib.import_module("bert").BertModel(BertConfig(**TINY))
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(std=0.15)
-        if other_padding:
-            row = model.word_embedding.weight[0]  # (D,)
-            row.copy_(torch.linspace(-2, 2, len(row)).sin())
     return model
 
 
@@ -77,7 +73,10 @@ def student_model(
     loaded: dict[str, nn.Parameter] = {}
 
     def load(*_: Any, **__: Any) -> nn.Module:
-        bert, number = tiny_bert(other_padding), len(loaded)
+        bert, number = copy.deepcopy(tiny_bert()), len(loaded)
+        if other_padding:
+            row = bert.word_embedding.weight.data[0]  # (D,)
+            row.copy_(torch.linspace(-2, 2, len(row)).sin())
         loaded.update((f"{number}.{name}", p) for name, p in bert.named_parameters())
         return bert
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from checks.fixed_dropout import FixedDropout
-from checks.part2.batches import FIRST_WORD, B, Batch, batch_for, other_words, wider
+from checks.part2.batches import B, Batch, batch_for, other_words, wider
 from checks.part2.models import SINGLE, TINY, function_of, own_parameters, student_model, tiny_bert
 
 ATTEMPTS = 8  # at own layers whose last ReLU does not give one number for the whole batch
@@ -97,13 +97,10 @@ class Function:
             batch: another one than usual, which is copied.
             seed: of what is random.
             how: training mode; chance, with which dropout is random, and else drops always the same
-                numbers; other_padding, with which [PAD] has another embedding; in_place.
+                numbers; other_padding, with which [PAD] has another embedding.
         """
-        padding = how.get("other_padding", False)
-        model, _ = student_model("finetune", self.attempt, padding)
-        inputs = [
-            x if how.get("in_place") else x.clone() for pair in batch or self.batch for x in pair
-        ]
+        model, _ = student_model("finetune", self.attempt, how.get("other_padding", False))
+        inputs = [x.clone() for pair in batch or self.batch for x in pair]
         torch.manual_seed(seed)
         with torch.no_grad(), contextlib.nullcontext() if how.get("chance") else FixedDropout():
             return getattr(model.train(how.get("training", False)), self.name)(*inputs)
@@ -113,8 +110,7 @@ class Function:
 
         Returns:
             flows: whether the result has a graph.
-            bert: the parameters of all BERTs, copies included, that are to be trained.
-            words: the gradients of tables of word embeddings, (V, D) each.
+            bert: those of the parameters of all BERTs, copies included, that are to be trained.
             all: the gradients of the model's parameters.
         """
         model, loaded = student_model(option, self.attempt)
@@ -129,8 +125,7 @@ class Function:
         bert = {p for module in berts for p in module.parameters()} | {*loaded.values()}
         return SimpleNamespace(
             flows=result.requires_grad,
-            bert=[p for p in bert if p.requires_grad],
-            words=[p.grad for name, p in model.named_parameters() if "word_embedding" in name],
+            bert=[p.grad for p in bert if p.requires_grad],
             all=[p.grad for p in model.parameters() if p.grad is not None],
         )
 
@@ -209,15 +204,6 @@ class Function:
     def frozen(self) -> SimpleNamespace:
         """Gradients with BERT frozen."""
         return self.gradients(self.batch, "pretrain")
-
-    @cached_property
-    def detached(self) -> str:
-        """A sentence through which no gradient reaches the word embeddings; "" if there is none."""
-        tables = [table for table in self.learning.words if table is not None]
-        for (ids, _), sentence in zip(self.batch, self.sides, strict=True):
-            if tables and not any(table[ids[ids >= FIRST_WORD]].any() for table in tables):
-                return sentence
-        return ""
 
 
 def spread(results: Tensor) -> Tensor:

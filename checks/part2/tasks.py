@@ -95,11 +95,6 @@ def is_read_apart(f: Function) -> bool:
     return bool(f.seen) and all(any(same(i, ids) for ids, _ in f.batch) for i, _ in f.seen)
 
 
-def is_read_twice(f: Function) -> bool:
-    """Whether BERT reads one side of the pairs twice and the other never."""
-    times = [sum(same(i, ids) for i, _ in f.seen) for ids, _ in f.batch]
-    return min(times) == 0 and max(times) > 1
-
 
 # ---------------------------------------------------------------------------------------------
 # What a function returns
@@ -132,17 +127,10 @@ def keeps_axis_of_one(f: Function) -> bool:
     return f.call(f.rows(0, 1)).shape[:1] == (1,)
 
 
-def leaves_inputs_alone(f: Function) -> bool:
-    """Whether ids and masks are afterwards as they were."""
-    given = [(ids.clone(), mask.clone()) for ids, mask in f.batch]
-    f.call(given, in_place=True)
-    return all(map(same, sum(given, ()), sum(f.batch, ())))
-
-
 def bert_learns(f: Function) -> bool:
     """Whether a gradient reaches BERT, if any of it is to be trained."""
-    grads = [p.grad for p in f.learning.bert if p.grad is not None]
-    return not f.learning.bert or any(grad.any() for grad in grads)
+    grads = f.learning.bert
+    return not grads or any(grad is not None and grad.any() for grad in grads)
 
 
 def all_finite(tensors: list[Tensor]) -> bool:
@@ -180,12 +168,10 @@ RESULT = [
     Property("wrong_axis", "shape", lambda f: f.shape[:1] not in ((L,), (D,))),
     Property("wrong_shape", "shape", lambda f: f.shape == f.wanted),
     Property("not_finite", "values", lambda f: all_finite([f.result])),
-    Property("input_changed", "inputs", leaves_inputs_alone),
     Property("layer_made_at_call", "form", repeats),
     Property("dropout_always_on", "form", lambda f: repeats(f, chance=True)),
 ]
 ROWS = [
-    Property("one_sentence_twice", "sentences", lambda f: not f.unused or not is_read_twice(f)),
     Property("sentence_unused", "sentences", lambda f: not f.unused),
     Property("rows_mixed", "neighbours", lambda f: not f.change(f.rows(0, 3), f.rows(3, B))),
     Property("mask_not_given", "neighbours", lambda f: not f.leak or hides_padding(f)),
@@ -202,7 +188,6 @@ LEARNING = [
     Property("cut_off", "learning", lambda f: f.learning.flows),
     Property("bert_detached", "learning", bert_learns),
     Property("gradient_not_finite", "learning", lambda f: all_finite(f.learning.all)),
-    Property("sentence_detached", "learning", lambda f: not f.detached),
 ]
 HEADS = [
     Property("layer_made_at_call", "learning", lambda f: not f.frozen.flows or f.frozen.all),
