@@ -34,7 +34,8 @@ from checks.findings import ROOT, Finding, faulty
 from checks.part2 import models
 from checks.part2.submission import COLUMNS, FILES
 from checks.part2.tasks import Property, ask
-from tokenizer import SPECIAL_TOKENS
+from config import BertConfig
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.files.course_files import COURSE_STEMS, SPLITS
 
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}
@@ -134,11 +135,10 @@ def prepare() -> None:
     script = Path(importlib.import_module("multitask_classifier").__file__)
     width = 768 if "768" in script.read_text(encoding="utf-8") else models.TINY["hidden_size"]
     sizes = {"vocab_size": len(SPECIAL_TOKENS) + len(WORDS), "hidden_size": width}
-    config = importlib.import_module("config").BertConfig(**models.TINY | sizes)
+    config = BertConfig(**models.TINY | sizes | {"num_hidden_layers": 1})
     torch.manual_seed(0)
     importlib.import_module("bert").BertModel(config).save_pretrained("bert")
-    vocabulary = importlib.import_module("tokenizer").BertTokenizer([*SPECIAL_TOKENS, *WORDS])
-    vocabulary.save_pretrained("bert")
+    BertTokenizer([*SPECIAL_TOKENS, *WORDS]).save_pretrained("bert")
     Path("predictions").mkdir()
 
 
@@ -187,17 +187,14 @@ class TaskOfLoop:
         sides = ("sentences",) if task == "sst" else ("first sentences", "second sentences")
         without = [words for side, words in enumerate(sides) if self.ignores(other=side)]
         self.unused = " and the ".join(without)
-        self.unlabelled = self.ignores(labels=OTHER_LABELS[task])
+        cut = task == "sts" and self.ignores(labels=OTHER_FRACTIONS)
+        self.unlabelled = (cut or task != "sts") and self.ignores(labels=OTHER_LABELS[task])
+        self.is_cut = cut and not self.unlabelled
         self.trained = not self.unlabelled or len(without) < len(sides)
 
     def ignores(self, **changes: Any) -> bool:
         """Whether exactly the same is learnt with changes of the task's training data."""
         return is_same(self.first, train(self.task, **changes))
-
-    @property
-    def ignores_fractions(self) -> bool:
-        """Whether other fractions of the labels make no difference, but other labels do."""
-        return self.task == "sts" and not self.unlabelled and self.ignores(labels=OTHER_FRACTIONS)
 
 
 IN_ITSELF = [
@@ -214,7 +211,7 @@ OF_A_TASK = [
     Property("not_trained", "hint", lambda f: f.trained),
     Property("side_unused", "values", lambda f: not f.trained or not f.unused),
     Property("labels_unused", "hint", lambda f: not f.trained or not f.unlabelled),
-    Property("labels_cut_to_integers", "values", lambda f: not f.ignores_fractions),
+    Property("labels_cut_to_integers", "values", lambda f: not f.is_cut),
 ]
 
 
