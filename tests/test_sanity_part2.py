@@ -54,6 +54,7 @@ def class_of(path):
 @pytest.fixture
 def model(monkeypatch):
     """The class of a plain bi-encoder, as a student would write it first, to be changed."""
+    tasks.findings_in.cache_clear()
     monkeypatch.setattr(compare, "check", lambda _: [])  # bert.py is right
     monkeypatch.setattr(multitask_classifier, "MultitaskBERT", class_of(VARIANTS / "plain.py"))
     return multitask_classifier.MultitaskBERT
@@ -61,6 +62,7 @@ def model(monkeypatch):
 
 def written(cls, name, body):
     """Replace a method of a class by a student's lines."""
+    tasks.findings_in.cache_clear()
     names = ARGUMENTS.get(name, "self, ids_1, mask_1, ids_2, mask_2")
     space = {"torch": torch, "nn": nn, "F": F, "BertConfig": BertConfig}
     space |= {"BertModel": bert.BertModel, "make": cls.__init__}

@@ -9,6 +9,7 @@ said is in properties.toml, where {f.…} is something of the Function, or Made,
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 import tomllib
@@ -26,15 +27,14 @@ from checks.errors import describe
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import devices
-from checks.part2.batches import LENGTHS, B, batch_for
-from checks.part2.models import FORWARD, INIT, PREDICTIONS, TINY, function_of, student_model
+from checks.part2 import models
+from checks.part2.models import FORWARD, INIT, PREDICTIONS, B, function_of
 from checks.part2.subjects import ROUNDING, Function, Made
 from checks.task import WHOLE
 
 SENTENCES = tomllib.loads(Path(__file__).with_name("properties.toml").read_text(encoding="utf-8"))
 TRAINING = {"training": True, "chance": True}
-L, D = max(LENGTHS[0]), TINY["hidden_size"]
-MATRICES = re.compile(r"mat1 and mat2 shapes .*\((\d+)x\d+ and (\d+)x")  # in torch's message
+L, D = max(models.LENGTHS[0]), models.TINY["hidden_size"]
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,13 @@ def is_read_apart(f: Function) -> bool:
     return bool(f.seen) and all(any(same(i, ids) for ids, _ in f.batch) for i, _ in f.seen)
 
 
-
 # ---------------------------------------------------------------------------------------------
 # What a function returns
 
 
 def is_joined(f: Function) -> bool:
     """Whether an exception shows a product of 2, 3 or 4 times as many rows as there are pairs."""
-    rows = MATRICES.search(str(f.error))
+    rows = re.search(r"mat1 and mat2 shapes .*\((\d+)x", str(f.error))
     return bool(rows) and f.row == "pair" and int(rows[1]) in (2 * B, 3 * B, 4 * B)
 
 
@@ -143,12 +142,6 @@ def trains(parameters: list[nn.Parameter]) -> bool:
     return any(parameter.requires_grad for parameter in parameters)
 
 
-def width_is_configured(_: Made) -> bool:
-    """Whether no layer of 768 inputs, or a multiple, is too wide for the functions so far."""
-    shapes = (MATRICES.search(str(Function(task_id).error)) for task_id in PREDICTIONS)
-    return not any(int(match[2]) % 768 == 0 for match in shapes if match)
-
-
 # ---------------------------------------------------------------------------------------------
 # The lists
 
@@ -173,11 +166,13 @@ RESULT = [
 ]
 ROWS = [
     Property("sentence_unused", "sentences", lambda f: not f.unused),
-    Property("rows_mixed", "neighbours", lambda f: not f.change(f.rows(0, 3), f.rows(3, B))),
-    Property("mask_not_given", "neighbours", lambda f: not f.leak or hides_padding(f)),
-    Property("padding_pooled", "neighbours", lambda f: not f.leak),
-    Property("padding_counted", "neighbours", lambda f: not f.columns or not is_read_apart(f)),
-    Property("positions_shift", "hint", lambda f: not f.columns),
+    Property("rows_mixed", "neighbours", lambda f: not f.changes(f.rows(0, 3), f.rows(3, B))),
+    Property("mask_not_given", "neighbours", lambda f: not f.leaks or hides_padding(f)),
+    Property("padding_pooled", "neighbours", lambda f: not f.leaks),
+    Property(
+        "padding_counted", "neighbours", lambda f: not (f.counts_columns and is_read_apart(f))
+    ),
+    Property("positions_shift", "hint", lambda f: not f.counts_columns),
 ]
 ROUNDED = [
     Property("class_returned", "values", lambda f: not is_rounded(f) or not stays_between(f, 0, 1)),
@@ -213,7 +208,6 @@ PROPERTIES = {
         Property("layers_in_list", "layers", lambda made: not made.unseen),
         Property("no_layers", "layers", lambda made: bool(made.own)),
         Property("layers_frozen", "layers", lambda m: trains(m.own) and trains(m.frozen_own)),
-        Property("width_in_code", "layers", width_is_configured),
     ],
     FORWARD: [*RESULT, *ROWS, *LEARNING, SQUEEZED],
     PREDICTIONS[0]: [*RESULT, *ROUNDED, *ROWS, LOGITS, *LEARNING, LAYERS, *HEADS, SQUEEZED],
@@ -235,8 +229,6 @@ CHECKED = {
     "multitask.predict_paraphrase": "logits, both sentences, padding, other pairs, gradients",
     "multitask.predict_similarity": "scores, both sentences, padding, other pairs, gradients",
 }
-NOT_BEGUN = Finding("not started", "")
-WAITS_FOR_FORWARD = Finding("waits", f"for Task {graded_task(FORWARD).number}")
 
 
 def check(entry: GradedTask) -> list[Finding]:
@@ -245,21 +237,26 @@ def check(entry: GradedTask) -> list[Finding]:
     A fault that an earlier task may have caused is not a finding of this one: it waits.
     """
     if not_begun(entry.id):
-        return [NOT_BEGUN]
+        return [Finding("not started", "")]
     findings = findings_in(entry.id)
     wrong = faulty(findings)
     if not wrong or entry.id == INIT:
         return findings
     if faulty(findings_in(INIT)):
-        return [Finding("waits", f"for Task {graded_task(INIT).number}")]
+        return [waits_for(INIT)]
     if compare.check(WHOLE):
         return [Finding("waits", "for bert.py (python sanity_check.py --part 1)")]
     forward = faulty(findings if entry.id == FORWARD else findings_in(FORWARD))
     if forward and not is_form_of_its_own(forward[0]):
-        return findings if entry.id == FORWARD else [WAITS_FOR_FORWARD]
+        return findings if entry.id == FORWARD else [waits_for(FORWARD)]
     if entry.id == FORWARD:
         return [Finding("hint", f"{wrong[0].text}. Your predictions get along with it.")]
     return findings
+
+
+def waits_for(task_id: str) -> Finding:
+    """That another task comes first."""
+    return Finding("waits", f"for Task {graded_task(task_id).number}")
 
 
 def is_form_of_its_own(fault: Finding) -> bool:
@@ -273,15 +270,16 @@ def not_begun(task_id: str) -> bool:
     name, cls = function_of(task_id), importlib.import_module("multitask_classifier").MultitaskBERT
     try:
         if task_id == INIT:
-            student_model("finetune")
+            models.student_model("finetune")
         else:  # nothing of a stub needs its model
-            getattr(cls, name)(None, *(x for pair in batch_for(task_id) for x in pair))
+            getattr(cls, name)(None, *(x for pair in models.batch_for(task_id) for x in pair))
     except (Exception, SystemExit) as error:
         innermost = traceback.extract_tb(error.__traceback__)[-1].name
         return describe(error).kind == "not started" and innermost == name
     return False
 
 
+@functools.cache
 def findings_in(task_id: str) -> list[Finding]:
     """The first property of a function that does not hold, an exception being one; and hints."""
     with torch.random.fork_rng(devices=[]):
@@ -305,7 +303,7 @@ def warnings_of(entry: GradedTask) -> list[Finding]:
     """What costs no points but would fail on a GPU: tensors that the function makes on the CPU."""
     if entry.id == INIT:
         return []
-    model = student_model("finetune")[0].to(devices.OTHER)
-    batch = [x.to(devices.OTHER) for pair in batch_for(entry.id) for x in pair]
+    model = models.student_model("finetune")[0].to(devices.OTHER)
+    batch = [x.to(devices.OTHER) for pair in models.batch_for(entry.id) for x in pair]
     text = devices.device_clash(lambda: getattr(model, function_of(entry.id))(*batch))
     return [Finding("warning", text)] if f"({entry.file}:" in text else []
