@@ -55,7 +55,6 @@ def check_task(entry: GradedTask) -> Outcome:
     wrong = faulty(findings)
     if wrong and wrong[0].kind in ("not started", "waits"):
         return Outcome(entry.title, wrong[0].kind, wrong[0].text)
-    findings += tuple(checks_of(entry).warnings_of(entry))
     return judged(entry.title, checks_of(entry).CHECKED[entry.id], findings)
 
 

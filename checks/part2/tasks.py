@@ -26,7 +26,6 @@ from checks import compare
 from checks.errors import describe
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GradedTask, graded_task
-from checks.part1 import devices
 from checks.part2 import models
 from checks.part2.models import FORWARD, INIT, PREDICTIONS, B, function_of
 from checks.part2.subjects import ROUNDING, Function, Made
@@ -297,13 +296,3 @@ def findings_in(task_id: str) -> list[Finding]:
     if finding.kind == "not started":  # a function that this one calls
         return [Finding("waits", f"for {finding.text}")]
     return [finding]
-
-
-def warnings_of(entry: GradedTask) -> list[Finding]:
-    """What costs no points but would fail on a GPU: tensors that the function makes on the CPU."""
-    if entry.id == INIT:
-        return []
-    model = models.student_model("finetune")[0].to(devices.OTHER)
-    batch = [x.to(devices.OTHER) for pair in models.batch_for(entry.id) for x in pair]
-    text = devices.device_clash(lambda: getattr(model, function_of(entry.id))(*batch))
-    return [Finding("warning", text)] if f"({entry.file}:" in text else []
