@@ -45,7 +45,7 @@ def hunt(tasks: Sequence[GradedTask], seed: int, limit: float | None = None) -> 
             job = {"do": "hunt", "name": task.id, "seed": seed, "most": MOST}
             outcome = child.run(json.dumps(job), task.title)
             trouble |= outcome.status != "ok"
-            about = outcome.about or f"the hunt has no end: {outcome.findings[0].text}"
+            about = outcome.about or f"the hunt ended early: {outcome.findings[0].text}"
             first, *lines = about.split("\n")
             details = [part for line in lines for part in wrapped(line)]
             print(f"  {task.title}: {first}", *details, sep="\n", flush=True)

@@ -193,8 +193,7 @@ def questions_of(
     runs: Runs = defaultdict(dict)
     for key, number in numbers.items():
         head, _, name = key.partition("|")
-        if head == "stored" or isinstance(number, Tensor):
-            runs[head][name] = number
+        runs[head][name] = number
     kinds, asked = [mistakes, *rng.sample([changes, shapes, gradients], 3)], set()
     made = [
         [q for x in kind(subject, runs) if (q := question(subject["task"], *x, rng))]
@@ -222,15 +221,14 @@ def question(
 
 
 def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
-    """So many questions: those about mistakes, two of each function while that is enough, others.
+    """So many questions, of each function in turn; those about its mistakes come first.
 
     Args:
         groups: of each function its questions.
     """
     every = [question for group in groups for question in group]
-    first = [question for question in every if question.about == MISTAKE]
-    order = dict.fromkeys([*first, *(q for group in groups for q in group[:2]), *every])
-    return sorted([*order][:count], key=every.index)
+    in_turn = [q for row in itertools.zip_longest(*groups) for q in row if q]
+    return sorted(in_turn[:count], key=every.index)
 
 
 def mistakes(subject: Mapping[str, Any], runs: Runs) -> Asked:
