@@ -38,7 +38,7 @@ ADDED = {  # by the handout of a part
     3: ("lessons/modern_bert.py", "checks/part3"),
 }
 LIMIT = 60.0  # seconds for a job
-MEET = "now meet it: python lessons/playground.py --model books (docs/playground.md)"
+MEET = "now meet it: python -m lessons.playground --model books (docs/playground.md)"
 
 
 class Session:

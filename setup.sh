@@ -128,7 +128,7 @@ _minbert_fetch() {
         # shellcheck disable=SC2164 # the folder this file lies in
         CDPATH='' \cd -- "$_minbert_root"
         _minbert_say 'data: looking for the course files'
-        if ! "$_minbert_python" data/download.py; then
+        if ! "$_minbert_python" -m data.download; then
             if [ -f data/ids-sst-train.csv ]; then
                 _minbert_say 'data: some course files are missing (see the messages above)'
             else

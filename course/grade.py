@@ -1,8 +1,8 @@
 """Grade a folder of submissions.
 
-    python course/grade.py SUBMISSIONS --gold DIR --out DIR              part 1
-    python course/grade.py SUBMISSIONS --gold DIR --out DIR --part 2 --marks marks.csv
-    python course/grade.py SUBMISSIONS --gold DIR --out DIR --only 1234_group     one again
+    python -m course.grade SUBMISSIONS --gold DIR --out DIR              part 1
+    python -m course.grade SUBMISSIONS --gold DIR --out DIR --part 2 --marks marks.csv
+    python -m course.grade SUBMISSIONS --gold DIR --out DIR --only 1234_group     one again
 
 Interrupted, the same command goes on where it was. OUT then holds
     feedback/ID.html                       for the student
@@ -28,9 +28,6 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
-
 from course.grading import batch, cache, marks, points
 from course.grading.intake import submissions as intake
 from course.grading.intake.submissions import Found
@@ -45,6 +42,8 @@ from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
 from training.files.writing import write_json
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def result_path(out: Path, student: str) -> Path:

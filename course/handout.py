@@ -1,8 +1,8 @@
 """Make the students' repository from this one: every marked region becomes its stub.
 
-    python course/handout.py --out ../minbert-students
-    python course/handout.py --out ../minbert-part1 --part 1
-    python course/handout.py --out ../minbert-part1 --part 2 --update
+    python -m course.handout --out ../minbert-students
+    python -m course.handout --out ../minbert-part1 --part 1
+    python -m course.handout --out ../minbert-part1 --part 2 --update
 
 Writes a git repository with one commit and, next to it, a zip that is the same bytes each time.
 With --update the repository made earlier gets one more commit, so that a student's ``git pull``
@@ -14,14 +14,10 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from checks.graded_tasks import GRADED_TASKS
 from checks.hunt.hunt import TESTS
@@ -34,6 +30,8 @@ from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
 from training.files.writing import write_whole
+
+ROOT = Path(__file__).resolve().parent.parent
 
 LAST_PARTS = {"1": 1, "2": 2, "all": 3}
 WITH_PASSAGES = (".md", ".toml", ".gitignore")  # endings of the files that may have some
@@ -140,7 +138,7 @@ def faults_of(name: str, text: str, secret: Mapping[str, str]) -> Iterator[str]:
 
 def get_args(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    parser = OneLineParser(prog="course/handout.py", description="Make the students' repository.")
+    parser = OneLineParser(description="Make the students' repository.")
     add = parser.add_argument
     add("--out", type=Path, required=True, help="folder of the students' repository")
     add("--part", choices=tuple(LAST_PARTS), default="all", help="2: part 1 comes, too")

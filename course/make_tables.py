@@ -1,7 +1,7 @@
 """Run the mistakes of course/switches/ and store what they compute, so that checks can name them.
 
-    python course/make_tables.py                minutes; after a change of a switch or a sentence
-    python course/make_tables.py --task 1.1     one task; the other tables stay
+    python -m course.make_tables                minutes; after a change of a switch or a sentence
+    python -m course.make_tables --task 1.1     one task; the other tables stay
 
 A table (checks/known.py) has a row for each switch and for two of different slots. Left out are
 those that compute the same as an earlier row, or that cannot be together. A single switch that
@@ -17,7 +17,6 @@ import importlib
 import inspect
 import itertools
 import json
-import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,9 +29,6 @@ from safetensors import safe_open
 from safetensors.torch import save
 from tqdm import tqdm
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
-
 from checks import known, references
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task
@@ -43,6 +39,8 @@ from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_whole
+
+ROOT = Path(__file__).resolve().parent.parent
 
 WORDS = sorted((ROOT / "course" / "switches").glob("*.toml"))
 ALONE = "alone"  # the slot of switches that are not run with others

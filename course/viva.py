@@ -1,6 +1,6 @@
 """Questions for a viva: about each group's own code, with keys that were computed by running it.
 
-    python course/viva.py SUBMISSIONS --questions 5 --seed 7 --out VIVA
+    python -m course.viva SUBMISSIONS --questions 5 --seed 7 --out VIVA
 
 VIVA then holds sheets/GROUP.html, a page to print, and keys/GROUP.html, the same with the keys and
 why they are. Another seed asks other questions: keep it to yourself, since it makes the same ones
@@ -20,9 +20,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
-
 from checks.graded_tasks import graded_task
 from checks.quiz.questions import Question, choose, questions_of
 from checks.quiz.terminal import QUIZZED
@@ -36,6 +33,8 @@ from course.grading.types import STATUSES, Submission
 from training.cli.flags import OneLineParser, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
+
+ROOT = Path(__file__).resolve().parent.parent
 
 CLOCK = 10  # times the seconds of the processor: of a busy machine
 NOT_RUN = "{} is left out: it is not written yet, or {}"

@@ -1,13 +1,13 @@
 """SST-2, IMDB, SNLI, MultiNLI and Quora for our scripts; samples; plain text.
 
     command                                                 writes into --out
-    python data/convert.py sst2 GLUE/SST-2 --out sst2       train.csv, dev.csv
-    python data/convert.py imdb FOLDER --out imdb           train.csv, dev.csv, test.csv
-    python data/convert.py snli FOLDER --out snli           nli-train.csv, nli-dev.csv
-    python data/convert.py multinli FOLDER --out multinli   nli-train.csv, nli-dev.csv
-    python data/convert.py quora quora-dev.csv --out quora  quora-small-{train,dev}.csv
-    python data/convert.py few FILE.csv --rows 200 --out few    FILE-200.csv
-    python data/convert.py text FILE.csv --out text         FILE.txt
+    python -m data.convert sst2 GLUE/SST-2 --out sst2       train.csv, dev.csv
+    python -m data.convert imdb FOLDER --out imdb           train.csv, dev.csv, test.csv
+    python -m data.convert snli FOLDER --out snli           nli-train.csv, nli-dev.csv
+    python -m data.convert multinli FOLDER --out multinli   nli-train.csv, nli-dev.csv
+    python -m data.convert quora quora-dev.csv --out quora  quora-small-{train,dev}.csv
+    python -m data.convert few FILE.csv --rows 200 --out few    FILE-200.csv
+    python -m data.convert text FILE.csv --out text         FILE.txt
 
 SST-2 is GLUE's folder with train.tsv and dev.tsv. IMDB is the folder aclImdb as its authors pack
 it, or one of CSV files named like imdb-train-00.csv and imdb-test-00.csv with the columns id, label
@@ -24,7 +24,6 @@ which each is a document.
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -32,8 +31,6 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from datasets import preprocess_string
 from training.cli.flags import OneLineParser, positive_int, seed

@@ -1,4 +1,4 @@
-"""Fetch the real course files: ``python data/download.py [--out data] [--only NAME ...]``.
+"""Fetch the real course files: ``python -m data.download [--out data] [--only NAME ...]``.
 
 A file that is there and right is left alone, one that is there and wrong is never overwritten.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import sys
 import tomllib
 import urllib.error
 import urllib.request
@@ -15,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script

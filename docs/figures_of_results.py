@@ -1,6 +1,6 @@
 """Draw the figures of results, from research/experiments/results.jsonl, and print their numbers.
 
-    python docs/figures_of_results.py
+    python -m docs.figures_of_results
 
 Error bars are 95 % intervals over seeds; those of techniques are over dev examples, too. Scores are
 those of the last epoch on dev, which was not used to select anything. The diagrams of docs/figures/
@@ -10,13 +10,10 @@ are not made here: version 1.6 (commit ee8d231) has the scripts that drew them.
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import matplotlib
 import numpy as np

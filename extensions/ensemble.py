@@ -1,7 +1,7 @@
 """Several checkpoints of extensions/multitask.py as one: their outputs or their weights averaged.
 
-    python extensions/ensemble.py a.pt b.pt c.pt
-    python extensions/ensemble.py --soup a.pt b.pt c.pt
+    python -m extensions.ensemble a.pt b.pt c.pt
+    python -m extensions.ensemble --soup a.pt b.pt c.pt
 
     outputs   p(y | x) = Σ_m p_m(y | x) / M        soup   f(x; Σ_m θ_m / M)
 
@@ -14,15 +14,11 @@ have the same architecture, and should have begun from the same weights, heads i
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 import torch
@@ -205,7 +201,7 @@ def greedy_soup(args: EnsembleFlags, read_rows: ReadRows, device: torch.device) 
 
 def get_args() -> EnsembleFlags:
     """The command line, completed by what a test takes for the rest."""
-    parser = OneLineParser(prog="ensemble.py", description="Several checkpoints as one.")
+    parser = OneLineParser(description="Several checkpoints as one.")
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="CHECKPOINT")
     add("--soup", action="store_true", help="average weights, not outputs")

@@ -1,22 +1,19 @@
 """Several tasks on one BERT, with techniques: what a flag switches on is described in its own file.
 
-python extensions/multitask.py --option finetune --lr 2e-5 --gradients pcgrad
-python extensions/multitask.py --option finetune --lr 2e-5 --tasks sts,nli --sampling annealed
-python extensions/multitask.py --predict 'How old are you?' 'What is your age?' --checkpoint FILE
-torchrun --nproc_per_node 2 extensions/multitask.py --option finetune --regulariser smart
+python -m extensions.multitask --option finetune --lr 2e-5 --gradients pcgrad
+python -m extensions.multitask --option finetune --lr 2e-5 --tasks sts,nli --sampling annealed
+python -m extensions.multitask --predict 'How old are you?' 'What is your age?' --checkpoint FILE
+torchrun --nproc_per_node 2 -m extensions.multitask --option finetune --regulariser smart
 
 Without a technique it trains what multitask_classifier.py trains.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 

@@ -1,7 +1,7 @@
 """What every head of every layer attends to: a picture, and an interactive page.
 
-    python lessons/attention_maps.py --text "A film to see twice."
-    python lessons/attention_maps.py --text "It never drags." --model DIR --out predictions/drags
+    python -m lessons.attention_maps --text "A film to see twice."
+    python -m lessons.attention_maps --text "It never drags." --model DIR --out predictions/drags
 
 Writes OUT.png, heads by layers, and OUT.html, one file that needs no network: point at a token, or
 go there with the arrow keys, to see what each head attends to. attention() returns the context
@@ -16,11 +16,8 @@ import base64
 import hashlib
 import inspect
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 import torch
@@ -167,9 +164,7 @@ def page(maps: np.ndarray, tokens: Sequence[str], text: str) -> str:
 
 def main() -> None:
     """Encode one sentence, or a pair, and write picture and page."""
-    parser = OneLineParser(
-        prog="lessons/attention_maps.py", description="Attention of every head, to look at."
-    )
+    parser = OneLineParser(description="Attention of every head, to look at.")
     add = parser.add_argument
     add("--text", required=True, help="the sentence")
     add("--pair", help="a second sentence, read together with it")

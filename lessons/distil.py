@@ -1,8 +1,8 @@
 r"""A smaller model that learns from a larger one (Hinton et al. 2015; Sanh et al. 2019).
 
     python classifier.py --only sst --option finetune --lr 5e-5      the teacher
-    python lessons/distil.py --teacher sst-classifier.pt --lr 1e-4   the student
-    python lessons/distil.py --teacher sst-classifier.pt --lr 1e-4 --weights 0 1 0 --out alone
+    python -m lessons.distil --teacher sst-classifier.pt --lr 1e-4   the student
+    python -m lessons.distil --teacher sst-classifier.pt --lr 1e-4 --weights 0 1 0 --out alone
 
 The student is a DistilBERT with every second layer of the teacher, trained on three losses: the
 teacher's softened predictions, the labels, and the direction of the last layer's vectors. The last
@@ -12,12 +12,9 @@ line trains the same student on the labels only. The best epoch is kept in --out
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch import Tensor, nn
@@ -259,7 +256,7 @@ class DistilFlags(TrainingFlags):
 def main() -> None:
     """Train a student, and compare it with its teacher."""
     parser = OneLineParser(
-        prog="lessons/distil.py", description="Train a DistilBERT of every second layer of a BERT."
+        description="Train a DistilBERT of every second layer of a BERT.",
     )
     add_fields(parser, DistilFlags)
     args = parser.parse_args(namespace=DistilFlags())

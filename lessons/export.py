@@ -1,8 +1,8 @@
 r"""Export to a Hugging Face folder and back, with identical logits.
 
-    python lessons/export.py sst-classifier.pt --to sst-bert     a trained classifier → a folder
-    python lessons/export.py sst-bert --to again.pt              and back, for classifier.py
-    python lessons/export.py bert-base-uncased --to my-bert      a pretrained BERT → a folder
+    python -m lessons.export sst-classifier.pt --to sst-bert     a trained classifier → a folder
+    python -m lessons.export sst-bert --to again.pt              and back, for classifier.py
+    python -m lessons.export bert-base-uncased --to my-bert      a pretrained BERT → a folder
 
 A folder holds config.json, model.safetensors, vocab.txt and tokenizer_config.json, and
 ``transformers`` loads it: BertForSequenceClassification for a classifier, else BertModel. After
@@ -11,12 +11,9 @@ writing, the script loads what it wrote and compares. docs/export.md explains th
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch import Tensor, nn
@@ -149,7 +146,6 @@ def convert(source: str, to: str, labels: Sequence[str] | None) -> None:
 def main() -> None:
     """Convert and compare."""
     parser = OneLineParser(
-        prog="lessons/export.py",
         description="Convert between checkpoints of classifier.py and Hugging Face folders.",
     )
     parser.add_argument("source", help="sst-classifier.pt, a folder, or a model's name")

@@ -1,9 +1,9 @@
 """What a BERT expects in place of [MASK]: the most probable tokens, with their probabilities.
 
-    python lessons/fill_mask.py --text "The captain looked at the [MASK]."
-    python lessons/fill_mask.py < sentences.txt
-    python lessons/fill_mask.py                         asks for sentences
-    python lessons/fill_mask.py --model bert-base-uncased --text "…"
+    python -m lessons.fill_mask --text "The captain looked at the [MASK]."
+    python -m lessons.fill_mask < sentences.txt
+    python -m lessons.fill_mask                         asks for sentences
+    python -m lessons.fill_mask --model bert-base-uncased --text "…"
 
 Takes any checkpoint with a head for masked words; without --model, models/books, which comes with
 the course. docs/fill-mask.md says how that model was trained.
@@ -12,9 +12,6 @@ the course. docs/fill-mask.md says how that model was trained.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 
@@ -84,7 +81,7 @@ def print_predictions(predictions: list[list[tuple[str, float]]]) -> None:
 
 def main() -> None:
     """Fill each text."""
-    parser = OneLineParser(prog="fill_mask.py", description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     parser.add_argument("--text", nargs="+", help="or lines of standard input")
     parser.add_argument("--model", default=OWN_MODEL, help="name or folder")
     parser.add_argument("--top", type=positive_int, default=10, help="tokens for each [MASK]")

@@ -1,9 +1,9 @@
 """A grammar exam: does a BERT find the grammatical one of two sentences more probable?
 
-    python lessons/grammar.py --model books               2,300 pairs of Zorro, which ship
-    python lessons/grammar.py --pairs zorro --each 500    from all of it, in $MINBERT_DATA/grammar
-    python lessons/grammar.py --pairs blimp --each 30     BLiMP, from the same folder
-    python lessons/grammar.py --pairs mine.txt --show 5
+    python -m lessons.grammar --model books               2,300 pairs of Zorro, which ship
+    python -m lessons.grammar --pairs zorro --each 500    from all of it, in $MINBERT_DATA/grammar
+    python -m lessons.grammar --pairs blimp --each 30     BLiMP, from the same folder
+    python -m lessons.grammar --pairs mine.txt --show 5
 
 A minimal pair is two sentences that differ in one point of grammar. A file of pairs has a sentence
 a line: odd lines are ungrammatical, each even line is the grammatical partner of the line before.
@@ -14,15 +14,11 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
 
 import numpy as np
 import torch
@@ -37,6 +33,8 @@ from training.files.errors import InputError, values_of
 from training.files.hub import OWN_MODEL, find_model
 from training.files.texts import parse_json, read_text
 from training.loop.progress import progress_bar
+
+ROOT = Path(__file__).resolve().parent.parent
 
 SAMPLE = ROOT / "data" / "grammar" / "zorro-sample"
 SUITES = {"zorro": "zorro", "blimp": "blimp/BLiMP.zip"}  # in $MINBERT_DATA/grammar
@@ -242,7 +240,7 @@ def print_worst(pairs: Sequence[Pair], above: np.ndarray, count: int) -> None:
 
 def main() -> None:
     """Examine one model."""
-    parser = OneLineParser(prog="grammar.py", description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name or folder")
     add("--pairs", help="zorro, blimp, or a file or folder of pairs")

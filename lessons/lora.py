@@ -1,8 +1,8 @@
 r"""LoRA: from the full update of fine-tuning to one of low rank, in numbers (Hu et al. 2022).
 
-    python lessons/lora.py                                   what learns, and memory, at bert-base
-    python lessons/lora.py --rank 4 --batch_size 32 --length 128
-    python lessons/lora.py --checkpoint sst-classifier.pt    what rank has a full update?
+    python -m lessons.lora                                   what learns, and memory, at bert-base
+    python -m lessons.lora --rank 4 --batch_size 32 --length 128
+    python -m lessons.lora --checkpoint sst-classifier.pt    what rank has a full update?
 
 The first lays out BERT with each way of fine-tuning a part of it, counts the numbers that learn and
 adds up what a training step keeps in memory; it computes nothing, and needs no weights. The last
@@ -12,12 +12,8 @@ matrix down to rank r, and measures the accuracy on dev that is left. docs/lora.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch import Tensor, nn
@@ -159,7 +155,7 @@ def study(checkpoint: str, dev: str) -> None:
 
 def main() -> None:
     """Print one of the two tables."""
-    parser = OneLineParser(prog="lessons/lora.py", description="From full to low-rank updates.")
+    parser = OneLineParser(description="From full to low-rank updates.")
     add = parser.add_argument
     add("--rank", type=positive_int, default=8)
     add("--batch_size", type=positive_int, default=16)

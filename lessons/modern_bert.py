@@ -1,7 +1,7 @@
 """ModernBERT's encoder, by hand (Warner et al. 2024), to be read next to bert.py.
 
-    python lessons/modern_bert.py                                        shapes of a random model
-    python lessons/modern_bert.py --model DIR --text "It was a [MASK]."  words for each [MASK]
+    python -m lessons.modern_bert                                        shapes of a random model
+    python -m lessons.modern_bert --model DIR --text "It was a [MASK]."  words for each [MASK]
 
 Shapes as in bert.py: B batch, L tokens, D hidden size, H heads, W = D / H width of a head, and
 I intermediate size, V vocabulary. ``BertSelfAttention.attention`` is bert.py's: the formula of 2017
@@ -13,11 +13,8 @@ DIR is a checkpoint as transformers' ModernBertForMaskedLM saves it; to read its
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch import Tensor, nn
@@ -269,7 +266,7 @@ def print_shapes(model: ModernBertModel, length: int) -> None:
 
 def main() -> None:
     """Fill masks with a checkpoint, or show the shapes of a random model."""
-    parser = OneLineParser(prog="modern_bert.py", description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", help="folder of a ModernBertForMaskedLM")
     parser.add_argument("--text", help="with masks")
     args = parser.parse_args()

@@ -1,7 +1,7 @@
 """BERT's whole forward pass in NumPy: every step a line of arithmetic, and no torch.
 
-    python lessons/numpy_bert.py --model DIR --text "A film to see twice."
-    python lessons/numpy_bert.py --model DIR --file reviews.csv --out predictions/numpy.csv
+    python -m lessons.numpy_bert --model DIR --text "A film to see twice."
+    python -m lessons.numpy_bert --model DIR --file reviews.csv --out predictions/numpy.csv
 
 DIR is a Hugging Face folder: config.json, vocab.txt, model.safetensors. lessons/export.py writes
 one from a trained classifier's checkpoint. --text prints every step's shape and role; --file
@@ -21,8 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import erf
 from tqdm import tqdm
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from config import BertConfig
 from tokenizer import WordPieces, read_vocabulary
@@ -333,9 +331,7 @@ def explain(model: Model, text: str, activation: Activation) -> None:
 def main() -> None:
     """Show how a sentence passes through BERT, or predict a table."""
     sys.stdout.reconfigure(errors="replace")  # a console without UTF-8 shows ? for what it lacks
-    parser = OneLineParser(
-        prog="lessons/numpy_bert.py", description="BERT's forward pass in NumPy."
-    )
+    parser = OneLineParser(description="BERT's forward pass in NumPy.")
     add, either = parser.add_argument, parser.add_mutually_exclusive_group(required=True)
     add("--model", help="folder with config.json, vocab.txt, model.safetensors; or a model's name")
     either.add_argument("--text", help="show every step for this sentence")

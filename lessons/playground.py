@@ -1,8 +1,8 @@
 """A working BERT in one HTML file: type, mask words, look inside; no server, no network.
 
-    python lessons/playground.py --model books --out playground.html
-    python lessons/playground.py --model sst-classifier.pt
-    python lessons/playground.py --model sst-classifier.pt --dev data/practice/ids-sst-dev.csv
+    python -m lessons.playground --model books --out playground.html
+    python -m lessons.playground --model sst-classifier.pt
+    python -m lessons.playground --model sst-classifier.pt --dev data/practice/ids-sst-dev.csv
 
 Takes any checkpoint of a BERT: a name, a folder, or a classifier that classifier.py has trained.
 The page has the parts that the model has: words for [MASK], or classes, or both. Its weights are
@@ -14,14 +14,10 @@ from __future__ import annotations
 
 import base64
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
 
 import numpy as np
 import torch
@@ -44,6 +40,8 @@ from training.files.errors import InputError
 from training.files.hub import OWN_MODEL, find_model
 from training.files.writing import write_whole
 from training.reports.page import STYLE
+
+ROOT = Path(__file__).resolve().parent.parent
 
 HERE = Path(__file__).with_suffix("")
 CHECKPOINT = ".pt"  # the ending of a checkpoint of classifier.py; anything else is a folder
@@ -277,7 +275,7 @@ def page(
 
 def main() -> None:
     """Load a model, write its page and print its size."""
-    parser = OneLineParser(prog="playground.py", description=__doc__.split("\n")[0])
+    parser = OneLineParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name, folder or checkpoint of classifier.py")
     add("--out", default="playground.html", help="the page")

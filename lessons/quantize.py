@@ -1,7 +1,7 @@
 """A BERT at a quarter of its size: every matrix as int8, with one scale per row.
 
-    python lessons/quantize.py --model DIR --out SMALL
-    python lessons/quantize.py --model DIR --out SMALL --file reviews.csv
+    python -m lessons.quantize --model DIR --out SMALL
+    python -m lessons.quantize --model DIR --out SMALL --file reviews.csv
 
 DIR is a Hugging Face folder, as lessons/export.py writes it; SMALL gets its config.json and
 vocabulary and a model.int8.safetensors. With --file (a table of texts and classes) accuracy is
@@ -11,14 +11,11 @@ measured before and after, on the same NumPy forward pass (lessons/numpy_bert.py
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from lessons import numpy_bert
 from lessons.playground import LARGEST, quantize_rows
@@ -125,9 +122,7 @@ def describe(weights: Mapping[str, np.ndarray], small: Mapping[str, np.ndarray])
 
 def main() -> None:
     """Quantize, write, and measure."""
-    parser = OneLineParser(
-        prog="lessons/quantize.py", description="Weights in int8; accuracy before and after."
-    )
+    parser = OneLineParser(description="Weights in int8; accuracy before and after.")
     add = parser.add_argument
     add("--model", required=True, help="Hugging Face folder with model.safetensors, or a name")
     add("--out", type=Path, help="write the int8 model into this folder")

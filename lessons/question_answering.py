@@ -1,9 +1,9 @@
 """Answers that are spans of a text: BERT finds their ends (Devlin et al. 2019, section 4.2).
 
-    python lessons/question_answering.py --train TRAIN --dev DEV
-    python lessons/question_answering.py --predict 'Where was Ada Lovelace born?' \
+    python -m lessons.question_answering --train TRAIN --dev DEV
+    python -m lessons.question_answering --predict 'Where was Ada Lovelace born?' \
         --context 'Ada Lovelace was born in London.' --checkpoint predictions/squad
-    python lessons/question_answering.py --evaluate FILE --checkpoint predictions/squad
+    python -m lessons.question_answering --evaluate FILE --checkpoint predictions/squad
 
 Files are SQuAD's (version 1.1) JSON; without --train those of $MINBERT_DATA/squad. A context that
 is too long is read in windows that overlap. The best epoch on dev is kept in the folder --out,
@@ -16,12 +16,9 @@ answers; heads.py has flags, folders and the head's weights.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 import torch
@@ -228,9 +225,7 @@ class AnswerFlags(HeadFlags):
 
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
-    parser = OneLineParser(
-        prog="lessons/question_answering.py", description="Answer questions from a context."
-    )
+    parser = OneLineParser(description="Answer questions from a context.")
     run_lesson(parser, AnswerFlags(), FILES, train, evaluate, predict)
 
 

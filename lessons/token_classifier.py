@@ -1,9 +1,9 @@
 """Named entities: BERT with a linear layer over every token (Devlin et al. 2019, section 5.3).
 
-    python lessons/token_classifier.py --train TRAIN --dev DEV --test TEST
-    python lessons/token_classifier.py --predict 'Ada Lovelace was born in London.' \
+    python -m lessons.token_classifier --train TRAIN --dev DEV --test TEST
+    python -m lessons.token_classifier --predict 'Ada Lovelace was born in London.' \
         --checkpoint predictions/ner
-    python lessons/token_classifier.py --evaluate FILE --checkpoint predictions/ner
+    python -m lessons.token_classifier --evaluate FILE --checkpoint predictions/ner
 
 Without --train the files are $MINBERT_DATA/ner/wikiann_en/train, dev and test. A line of a file is
 a word, a tab and its tag; an empty line ends a sentence. The best epoch on dev is kept in the
@@ -16,12 +16,9 @@ folders and the head's weights.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch import Tensor, nn
@@ -227,7 +224,7 @@ class TokenFlags(HeadFlags):
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
     parser = OneLineParser(
-        prog="lessons/token_classifier.py", description="Tag words (names of persons, places …)."
+        description="Tag words (names of persons, places …).",
     )
     files = [f"ner/wikiann_en/{split}" for split in ("train", "dev", "test")]
     run_lesson(parser, TokenFlags(), files, train, evaluate, predict)

@@ -1,8 +1,8 @@
 r"""RoBERTa, ALBERT and DistilBERT as small changes to our BERT, next to each other in a table.
 
-    python lessons/variants.py                     parameters and speed at bert-base's size
-    python lessons/variants.py --hidden 256 --layers 4 --length 64
-    python lessons/variants.py --load DIR          what is in a checkpoint of one of the three
+    python -m lessons.variants                     parameters and speed at bert-base's size
+    python -m lessons.variants --hidden 256 --layers 4 --length 64
+    python -m lessons.variants --load DIR          what is in a checkpoint of one of the three
 
 Each is a subclass that changes a few lines of BertModel, and reads and writes the checkpoints of
 Hugging Face's models of that name, whose outputs it repeats. docs/variants.md explains them;
@@ -12,13 +12,10 @@ lessons/distil.py trains a DistilBERT.
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch import Tensor, nn
@@ -315,7 +312,7 @@ def load(folder: str | Path) -> Variant:
 def main() -> None:
     """Print the table, or what a checkpoint holds."""
     parser = OneLineParser(
-        prog="lessons/variants.py", description="BERT next to RoBERTa, ALBERT and DistilBERT."
+        description="BERT next to RoBERTa, ALBERT and DistilBERT.",
     )
     add = parser.add_argument
     add("--hidden", type=positive_int, default=768, help="hidden size D (default: 768)")

@@ -1,8 +1,8 @@
 r"""How a vocabulary of word pieces is learned: join the pair with the best score, again and again.
 
-    python lessons/wordpiece_training.py                       on the practice texts
-    python lessons/wordpiece_training.py --size 8000 --text books/ --out my-vocabulary
-    python lessons/wordpiece_training.py --encode 'an unbelievably dull film'
+    python -m lessons.wordpiece_training                       on the practice texts
+    python -m lessons.wordpiece_training --size 8000 --text books/ --out my-vocabulary
+    python -m lessons.wordpiece_training --encode 'an unbelievably dull film'
 
 A pair's score is count(pair) / (count(first) · count(second)), as WordPiece has it (Schuster &
 Nakajima 2012), compared with count(pair) alone, as byte-pair encoding has it (Sennrich et al.
@@ -12,15 +12,11 @@ for BertTokenizer, that of bytes for RoBERTa's tokenizer. docs/wordpiece.md expl
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import NamedTuple
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
@@ -210,7 +206,7 @@ def quality(tokenizer: Tokenizer, words: Mapping[str, int]) -> tuple[float, floa
 def main() -> None:
     """Learn by every method, print the merges, compare, write."""
     parser = OneLineParser(
-        prog="lessons/wordpiece_training.py", description="Learn a vocabulary of word pieces."
+        description="Learn a vocabulary of word pieces.",
     )
     add = parser.add_argument
     add("--text", nargs="+", metavar="PATH", help="text files or folders (the practice texts)")

@@ -15,7 +15,7 @@ from IPython.display import Image, display
 TEXT = "The film never quite finds its feet, but sings at the end."
 picture = Path("predictions/attention.png")
 picture.unlink(missing_ok=True)
-# !python lessons/attention_maps.py --text "{TEXT}" --out predictions/attention
+# !python -m lessons.attention_maps --text "{TEXT}" --out predictions/attention
 if not picture.is_file():
     raise Stop("no picture: is bert.py written? python sanity_check.py says what is missing")
 display(Image(picture))

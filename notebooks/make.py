@@ -1,6 +1,6 @@
 """Make the notebooks from the scripts beside them, which are their source.
 
-    python notebooks/make.py
+    python -m notebooks.make
 
 All begin with the code of first_cell.py, which has to run before anything is cloned. A line
 ``# !command`` of a script is a command of the notebook. Needs jupytext (requirements-docs.txt).
@@ -8,10 +8,7 @@ All begin with the code of first_cell.py, which has to run before anything is cl
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import jupytext
 

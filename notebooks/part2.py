@@ -13,7 +13,7 @@
 # The data. Without a network this says so, and all runs on the practice set and a smaller model.
 
 # %%
-# !python data/download.py
+# !python -m data.download
 
 # %% [markdown]
 # ## Write and check

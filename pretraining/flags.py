@@ -137,7 +137,7 @@ def faults(args: PretrainingFlags) -> Iterator[str]:
 
 def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
     """Read and check the command line."""
-    parser = OneLineParser(prog="pretrain.py", description="Pre-train a BERT on raw text.")
+    parser = OneLineParser(description="Pre-train a BERT on raw text.")
     add_fields(parser, PretrainingFlags)
     args = parser.parse_args(arguments, namespace=PretrainingFlags())
     for fault in faults(args):

@@ -1,10 +1,10 @@
 """Pre-training: from raw text to a BERT, by masked words and the order of sentences.
 
-python pretraining/pretrain.py --text books/ --out heartbert --preset heartbert --epochs 3
-python pretraining/pretrain.py --text books/ --out tiny --preset tiny --objective sop --steps 5000
-python pretraining/pretrain.py --text reviews.txt --out adapted --model bert-base-uncased
+python -m pretraining.pretrain --text books/ --out heartbert --preset heartbert --epochs 3
+python -m pretraining.pretrain --text books/ --out tiny --preset tiny --objective sop --steps 5000
+python -m pretraining.pretrain --text reviews.txt --out adapted --model bert-base-uncased
 python classifier.py --option finetune --model heartbert
-torchrun --nproc_per_node 2 pretraining/pretrain.py --text books/ --out heartbert
+torchrun --nproc_per_node 2 -m pretraining.pretrain --text books/ --out heartbert
 
 This file has the training loop. The text comes from corpus.py, rows from examples.py, masks from
 masking.py, the losses from losses.py; flags.py has the options, held_out.py the evaluation,
@@ -17,9 +17,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 from torch import nn

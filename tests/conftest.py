@@ -1,7 +1,7 @@
-"""The fixtures of support.py for the tests of this folder, and the order in which they run."""
+"""The fixtures of fixtures.py for the tests of this folder, and the order in which they run."""
 
 import pytest
-from support import (  # noqa: F401
+from fixtures import (  # noqa: F401
     browser,
     check_here,
     chromium,
@@ -23,7 +23,7 @@ LONGEST = "techniques processes resume sanity_part2".split()  # files
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What changes the reviewed messages; see support.message."""
+    """What changes the reviewed messages; see fixtures.message."""
     parser.addoption("--write-messages", action="store_true", help="write tests/messages.txt")
 
 

@@ -138,7 +138,7 @@ def main() -> None:
         data = {key: tensors[key].contiguous() for key in sorted(tensors)}
         file.write(save(data, metadata={"about": json.dumps(facts)}))
     print(f"wrote {args.out}: {len(tensors)} tensors, {args.out.stat().st_size:,} bytes")
-    print("next: python course/make_tables.py puts the known mistakes in")
+    print("next: python -m course.make_tables puts the known mistakes in")
 
 
 if __name__ == "__main__":

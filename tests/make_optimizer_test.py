@@ -108,7 +108,7 @@ def main() -> None:
     with atomic_write(args.out, "wb") as file:
         np.save(file, make_reference(), allow_pickle=False)
     print(f"{args.out}: {len(CASES)} cases and the published protocol")
-    print("next: python course/make_tables.py --task 1.5, if the cases have changed")
+    print("next: python -m course.make_tables --task 1.5, if the cases have changed")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from support import assert_refused, padded_batch, stir, succeeded, tiny_config
+from factories import padded_batch, stir, tiny_config
+from running import assert_refused, succeeded
 
 from bert import BertModel
 from lessons import attention_maps

@@ -15,15 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support import (
-    ROOT,
-    as_process,
-    assert_refused,
-    make_rows,
-    read_messages,
-    save_sentiment_checkpoint,
-    write_table,
-)
+from factories import ROOT, make_rows, save_sentiment_checkpoint, write_table
+from running import as_process, assert_refused, read_messages
 from torch import nn
 
 import bert

@@ -7,9 +7,9 @@ import sys
 import pytest
 import torch
 import transformers
+from factories import ROOT, tiny_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import ROOT, tiny_config
 from torch import nn
 
 from base_bert import BertPreTrainedModel, weight_names

@@ -4,7 +4,7 @@ import random
 import re
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 from lessons import fill_mask, grammar
 from training.files.hub import MODELS, OWN_MODEL, find_model

@@ -10,20 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from factories import ROOT, make_rows, stir, tiny_config, tiny_vocabulary, write_table
+from running import as_process, assert_same_tensors, draw_nothing, left_by, succeeded
 from sklearn.metrics import accuracy_score, f1_score
-from support import (
-    ROOT,
-    as_process,
-    assert_same_tensors,
-    draw_nothing,
-    left_by,
-    make_rows,
-    stir,
-    succeeded,
-    tiny_config,
-    tiny_vocabulary,
-    write_table,
-)
 from torch import nn
 from torch.nn import functional as F
 

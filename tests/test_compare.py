@@ -5,7 +5,7 @@ import re
 
 import pandas as pd
 import pytest
-from support import assert_refused, succeeded
+from running import assert_refused, succeeded
 
 import evaluation
 

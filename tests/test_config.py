@@ -4,7 +4,8 @@ import json
 
 import pytest
 import transformers
-from support import one_line_error, tiny_config
+from factories import tiny_config
+from running import one_line_error
 
 from config import BertConfig
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 from training.cli.scripts import run_script
 
@@ -63,7 +63,7 @@ def test_faults_of_a_submission(say):
     ("line", "unbuffered"),
     [
         (["sanity_check.py", "--task", "1.5"], "1"),
-        (["lessons/numpy_bert.py", "--model", "books", "--text", "a word"], ""),
+        (["-m", "lessons.numpy_bert", "--model", "books", "--text", "a word"], ""),
     ],
     ids=["unbuffered", "buffered"],
 )

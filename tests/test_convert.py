@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from support import assert_refused, load_script, succeeded
+from running import assert_refused, load_script, succeeded
 
 from datasets import load_data, load_pairs
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from factories import ROOT, tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from running import needs_fork, one_line_error
 from scipy.stats import entropy
-from support import ROOT, needs_fork, one_line_error, tiny_vocabulary
 
 from pretraining import blocks
 from pretraining import corpus as corpora

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
-from support import one_line_error, tiny_config, write_table
+from factories import tiny_config, write_table
+from running import one_line_error
 from torch.utils.data import DataLoader
 
 from bert import BertModel

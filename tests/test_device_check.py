@@ -11,16 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support import (
-    assert_refused,
-    assert_same_tensors,
-    one_line_error,
-    padded_batch,
-    random_bert,
-    stir,
-    succeeded,
-    tiny_config,
-)
+from factories import padded_batch, random_bert, stir, tiny_config
+from running import assert_refused, assert_same_tensors, one_line_error, succeeded
 from torch import nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from support import NO_DROPOUT, draw_nothing, save_sentiment_checkpoint, save_tiny_model, succeeded
+from factories import NO_DROPOUT, save_sentiment_checkpoint, save_tiny_model
+from running import draw_nothing, succeeded
 from test_heads import question_files, tagged_files
 from torch.utils._python_dispatch import TorchDispatchMode
 

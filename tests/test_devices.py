@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from support import assert_refused, draw_nothing, left_by, succeeded
+from running import assert_refused, draw_nothing, left_by, succeeded
 
 import classifier
 from optimizer import AdamW

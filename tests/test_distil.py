@@ -6,15 +6,8 @@ import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
 import transformers
-from support import (
-    NO_DROPOUT,
-    assert_refused,
-    assert_same_tensors,
-    save_sentiment_checkpoint,
-    save_tiny_model,
-    stir,
-    succeeded,
-)
+from factories import NO_DROPOUT, save_sentiment_checkpoint, save_tiny_model, stir
+from running import assert_refused, assert_same_tensors, succeeded
 from torch.nn import functional as F
 
 from classifier import load_model

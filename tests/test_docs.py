@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import PurePosixPath
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 import classifier
 import multitask_classifier

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from support import ROOT, as_process, assert_refused, load_script, one_line_error
+from running import MODULES, as_process, assert_refused, load_script, one_line_error
 
 ONE = bytes(range(256)) * 2000  # 512,000 bytes: several reads
 TWO = b"\tid\tsentence\n" * 5000
@@ -136,7 +136,9 @@ def test_offline_it_says_in_one_line_what_to_do(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url, new = f"http://127.0.0.1:{port}/", tmp_path / "new"
-    result = as_process(ROOT / "data/download.py", "--out", new, "--url", url, folder=tmp_path)
+    result = as_process(
+        "-m", "data.download", "--out", new, "--url", url, folder=tmp_path, **MODULES
+    )
     assert_refused(result, url, "data/practice", str(new), "by hand", code=1)
     assert names(new) == []
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from running import assert_refused
 from sklearn.metrics import accuracy_score
-from support import assert_refused
 
 from datasets import load_data, load_pairs, preprocess_string
 from evaluation import overall, pearson

@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from running import one_line_error
 from scipy.stats import pearsonr
-from support import one_line_error
 from torch import nn
 from torch.nn import functional as F
 

@@ -3,15 +3,9 @@
 import pytest
 import torch
 import transformers
+from factories import save_sentiment_checkpoint, tiny_config, tiny_vocabulary
+from running import assert_refused, assert_same_tensors, succeeded
 from safetensors.torch import load_file, save_file
-from support import (
-    assert_refused,
-    assert_same_tensors,
-    save_sentiment_checkpoint,
-    succeeded,
-    tiny_config,
-    tiny_vocabulary,
-)
 
 import classifier
 from bert import BertModel

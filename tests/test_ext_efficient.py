@@ -4,7 +4,7 @@ import peft
 import pytest
 import torch
 import transformers
-from support import DTYPES, random_bert
+from factories import DTYPES, random_bert
 
 from bert import BertModel
 from extensions.loss import distillation

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from support import DTYPES, tiny_config
+from factories import DTYPES, tiny_config
 from torch import nn
 from torch.nn import functional as F
 

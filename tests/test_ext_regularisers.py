@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support import DTYPES
+from factories import DTYPES
 from test_ext_similarity import both_directions
 from torch import nn
 

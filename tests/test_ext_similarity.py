@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from factories import DTYPES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import DTYPES
 from torch import Tensor
 from torch.nn import functional as F
 

@@ -6,9 +6,10 @@ import pytest
 import scipy.stats
 import torch
 import transformers
+from factories import make_rows, random_bert, save_tiny_model, tiny_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import make_rows, one_line_error, random_bert, save_tiny_model, tiny_config
+from running import one_line_error
 
 from bert import BertModel
 from datasets import SentencePairDataset, preprocess_string

@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 import torch
-from support import ROOT, as_process, assert_refused, draw_nothing, tiny_config
+from factories import ROOT, tiny_config
+from running import as_process, assert_refused, draw_nothing
 from torch import nn
 
 import classifier

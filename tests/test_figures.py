@@ -4,7 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 FOLDER = ROOT / "docs"
 FIGURES = sorted([*FOLDER.glob("*.svg"), *FOLDER.glob("figures/*.svg")])

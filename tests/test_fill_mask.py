@@ -5,8 +5,9 @@ import shutil
 import pytest
 import torch
 import transformers
+from factories import WORDS, stir, tiny_config, tiny_vocabulary
+from running import assert_refused
 from safetensors.torch import load_file, save_file
-from support import WORDS, assert_refused, stir, tiny_config, tiny_vocabulary
 
 from bert import BertModel
 from lessons import fill_mask, playground

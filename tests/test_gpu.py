@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import ROOT, as_process, draw_nothing, left_by, succeeded, tiny_config
+from factories import ROOT, tiny_config
+from running import as_process, draw_nothing, left_by, succeeded
 
 import classifier
 from bert import BertModel

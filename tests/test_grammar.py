@@ -8,15 +8,9 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from factories import WORDS, data_folder, tiny_config, tiny_vocabulary
+from running import assert_refused, succeeded
 from scipy.stats import binomtest
-from support import (
-    WORDS,
-    assert_refused,
-    data_folder,
-    succeeded,
-    tiny_config,
-    tiny_vocabulary,
-)
 
 from lessons import grammar
 from pretraining.model import PretrainingModel

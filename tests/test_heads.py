@@ -11,23 +11,25 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file
-from support import (
+from factories import (
     NO_DROPOUT,
+    padded_batch,
+    save_sentiment_checkpoint,
+    save_tiny_model,
+    stir,
+    tiny_config,
+)
+from running import (
     assert_refused,
     left_by,
     needs_fork,
     needs_gloo,
-    padded_batch,
     run_as_two,
     run_forked,
-    save_sentiment_checkpoint,
-    save_tiny_model,
-    stir,
     succeeded,
-    tiny_config,
     written_at,
 )
+from safetensors.torch import load_file
 
 from base_bert import weight_names
 from lessons import distil, question_answering, token_classifier

@@ -4,7 +4,7 @@ import re
 import shutil
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 from checks import child, findings
 from checks.graded_tasks import graded_task

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support import assert_refused, save_tiny_model, succeeded
+from factories import save_tiny_model
+from running import assert_refused, succeeded
 
 from bert import BertModel
 from classifier import BertSentimentClassifier

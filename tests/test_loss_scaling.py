@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support import assert_same_tensors
+from running import assert_same_tensors
 from torch import nn
 from torch.nn import functional as F
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from factories import tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import tiny_vocabulary
 from transformers import BertTokenizer as HuggingFaceTokenizer
 from transformers import DataCollatorForLanguageModeling
 

@@ -15,9 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support import (
-    PAIRS,
-    ROOT,
+from factories import PAIRS, ROOT, with_random_weights
+from running import (
     assert_refused,
     assert_same_tensors,
     assert_shapes_and_padding,
@@ -25,7 +24,6 @@ from support import (
     left_by,
     one_line_error,
     succeeded,
-    with_random_weights,
 )
 from torch import nn
 from torch.nn import functional as F

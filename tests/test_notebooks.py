@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import ROOT, copy_tree
+from factories import ROOT, copy_tree
 
 nbclient = pytest.importorskip("nbclient", reason="pip install -r requirements-docs.txt")
 nbformat = pytest.importorskip("nbformat", reason="pip install -r requirements-docs.txt")
@@ -23,7 +23,7 @@ def test_they_are_what_their_scripts_make():
     assert tuple(path.stem for path in sorted(make.FOLDER.glob("*.ipynb"))) == NAMES
     for script in make.scripts():
         made = script.with_suffix(".ipynb").read_text(encoding="utf-8")
-        assert made == make.notebook(script), "run python notebooks/make.py"
+        assert made == make.notebook(script), "run python -m notebooks.make"
         assert "first_cell.py" not in made
 
 

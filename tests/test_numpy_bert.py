@@ -9,16 +9,10 @@ import pandas as pd
 import pytest
 import torch
 import transformers
+from factories import ROOT, padded_batch, save_classifier_folder
+from running import as_process, assert_refused, succeeded
 from safetensors.torch import load_file, save_file
 from sklearn.metrics import accuracy_score
-from support import (
-    ROOT,
-    as_process,
-    assert_refused,
-    padded_batch,
-    save_classifier_folder,
-    succeeded,
-)
 
 from datasets import SentenceClassificationTestDataset
 from lessons import numpy_bert
@@ -93,10 +87,10 @@ def classes_of(trained, texts) -> list[int]:
 
 def test_predictions_without_torch_are_those_of_classifier_py(trained, table, tmp_path):
     program = "import runpy, sys; sys.modules['torch'] = None; sys.argv = sys.argv[1:]\n"
-    program += "runpy.run_path(sys.argv[0], run_name='__main__')\nimport torch"
-    script, out = ROOT / "lessons/numpy_bert.py", tmp_path / "deep" / "p.csv"
+    program += "runpy.run_module('lessons.numpy_bert', run_name='__main__')\nimport torch"
+    out = tmp_path / "deep" / "p.csv"
     flags = ["--model", trained[0], "--file", table, "--out", out]
-    done = as_process("-c", program, script, *flags, folder=tmp_path)
+    done = as_process("-c", program, "numpy_bert.py", *flags, folder=ROOT)
     assert "import of torch halted" in done.err.splitlines()[-1]  # only at the program's end
     frame, mine = pd.read_csv(table), pd.read_csv(out)
     y, p = frame["label"], mine["Predicted_Sentiment"]

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from support import ROOT, one_line_error
+from factories import ROOT
+from running import one_line_error
 
 from lessons.attention_maps import plot_maps
 from training.files.course_files import CLASSES, class_names

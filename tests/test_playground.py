@@ -11,19 +11,17 @@ import unicodedata
 import numpy as np
 import pytest
 import torch
-from support import (
+from factories import (
     ROOT,
-    as_process,
-    assert_refused,
     save_classifier_folder,
     save_sentiment_checkpoint,
     save_tiny_model,
     stir,
-    succeeded,
     tiny_config,
     tiny_vocabulary,
     write_table,
 )
+from running import as_process, assert_refused, succeeded
 from test_tokenizer import TEXTS, WORDS
 
 import tokenizer
@@ -416,7 +414,7 @@ def test_a_student_s_page_marks_lines_of_what_is_right(tmp_path, is_solved, line
     assert text.count(line) == 1
     file.write_text(text.replace(line, f"{own}\n        {line}"), "utf-8")
     model = save_word_model(tmp_path / "words")
-    line = ("lessons/playground.py", "--model", model, "--out", tmp_path / "page.html")
+    line = ("-m", "lessons.playground", "--model", model, "--out", tmp_path / "page.html")
     done = as_process(*line, folder=tmp_path / "mine")
     assert done.code == 0, done.err
     title = "Task 1.2 · BertLayer.add_norm"

@@ -11,8 +11,8 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
+from factories import ROOT
 from sklearn.feature_extraction.text import CountVectorizer
-from support import ROOT
 
 PRACTICE = ROOT / "data" / "practice"
 GOLD = ROOT / "course" / "gold"  # which a student's copy does not have

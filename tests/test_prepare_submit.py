@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support import ROOT, as_process, assert_refused, make_id, succeeded
+from factories import ROOT, make_id
+from running import as_process, assert_refused, succeeded
 
 import prepare_submit
 from course import handout, parts

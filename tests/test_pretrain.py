@@ -12,10 +12,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch._dynamo  # which torch takes in late: here once, rather than in every process
-from support import (
-    NO_DROPOUT,
-    ROOT,
-    WORDS,
+from factories import NO_DROPOUT, WORDS, stir, tiny_config
+from running import (
+    MODULES,
     as_process,
     assert_refused,
     assert_same_tensors,
@@ -24,9 +23,7 @@ from support import (
     needs_gloo,
     run_as_two,
     run_forked,
-    stir,
     succeeded,
-    tiny_config,
 )
 from torch.nn import functional as F
 from transformers import BertConfig as TheirConfig
@@ -47,7 +44,6 @@ from training.loop.checkpoints import load_checkpoint
 from training.loop.run import linear_factor
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
-SCRIPT = ROOT / "pretraining" / "pretrain.py"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -180,7 +176,9 @@ def trained(place, tmp_path_factory) -> Path:
     """The folder of a run that learned something."""
     folder = tmp_path_factory.mktemp("trained")
     flags = ["--epochs", "20", "--eval_every", "30"]
-    succeeded(as_process(SCRIPT, *place.line, *flags, folder=folder))
+    succeeded(
+        as_process("-m", "pretraining.pretrain", *place.line, *flags, folder=folder, **MODULES)
+    )
     return folder
 
 

@@ -14,15 +14,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import (
-    ROOT,
-    load_script,
-    needs_fork,
-    needs_gloo,
-    run_as_two,
-    run_forked,
-    run_together,
-)
+from factories import ROOT
+from running import load_script, needs_fork, needs_gloo, run_as_two, run_forked, run_together
 
 import classifier
 import multitask_classifier

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from factories import save_classifier_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as shapes
+from running import assert_refused, succeeded
 from safetensors.numpy import load_file
-from support import assert_refused, save_classifier_folder, succeeded
 
 from lessons import numpy_bert, quantize
 from lessons.quantize import Int8Matrix, quantize_rows

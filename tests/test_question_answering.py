@@ -6,9 +6,10 @@ import random
 
 import pytest
 import torch
+from factories import tiny_config
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support import one_line_error, succeeded, tiny_config
+from running import one_line_error, succeeded
 from transformers import AutoTokenizer
 
 from lessons import question_answering as script

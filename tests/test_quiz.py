@@ -9,7 +9,7 @@ import types
 
 import pytest
 import torch
-from support import ROOT
+from factories import ROOT
 
 from checks.fixed_dropout import FixedDropout
 from checks.graded_tasks import graded_task

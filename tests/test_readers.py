@@ -5,16 +5,15 @@ import shutil
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-from support import (
-    assert_refused,
+from factories import (
     make_rows,
-    one_line_error,
     save_classifier_folder,
     save_sentiment_checkpoint,
     tiny_config,
     write_table,
 )
+from running import assert_refused, one_line_error
+from safetensors.torch import load_file, save_file
 
 import classifier
 from bert import BertModel

@@ -14,15 +14,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support import (
+from factories import make_rows, write_table
+from running import (
     assert_refused,
     draw_nothing,
     left_by,
-    make_rows,
     needs_fork,
     run_forked,
     succeeded,
-    write_table,
     written_at,
 )
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support import ROOT
+from factories import ROOT
 from test_sanity_process import run
 from torch.nn import functional as F
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import ROOT
+from factories import ROOT
 from torch import nn
 from torch.nn import functional as F
 

@@ -12,7 +12,7 @@ import sys
 import time
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 import sanity_check
 from checks import child

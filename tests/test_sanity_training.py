@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 import torch
-from support import ROOT
+from factories import ROOT
 from torch import nn
 from torch.optim.optimizer import _global_optimizer_post_hooks
 

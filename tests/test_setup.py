@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 from training.files import download
 

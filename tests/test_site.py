@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 from course.handout import read_regions
 from course.parts import common_lines

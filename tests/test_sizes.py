@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 from course import handout
 

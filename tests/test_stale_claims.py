@@ -6,7 +6,7 @@ import runpy
 import sys
 
 import pytest
-from support import ROOT
+from factories import ROOT
 from test_docs import DOCS, read
 
 TEXTS = {*DOCS, *ROOT.glob("[AS]*.md"), *ROOT.glob("[dmr]*/**/*.md")}

@@ -8,18 +8,8 @@ from unittest import mock
 
 import pytest
 import torch
-from support import (
-    NO_DROPOUT,
-    WORDS,
-    assert_refused,
-    left_by,
-    needs_fork,
-    run_forked,
-    stir,
-    succeeded,
-    tiny_config,
-    tiny_vocabulary,
-)
+from factories import NO_DROPOUT, WORDS, stir, tiny_config, tiny_vocabulary
+from running import assert_refused, left_by, needs_fork, run_forked, succeeded
 from torch.nn import functional as F
 
 import classifier

@@ -4,7 +4,7 @@ import ast
 import re
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 from training.loop.run import Run
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 from checks.graded_tasks import GRADED_TASKS
 from course import handout, regions

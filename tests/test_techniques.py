@@ -11,15 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support import (
-    PAIRS,
-    assert_same_tensors,
-    assert_shapes_and_padding,
-    draw_nothing,
-    make_rows,
-    with_random_weights,
-    write_table,
-)
+from factories import PAIRS, make_rows, with_random_weights, write_table
+from running import assert_same_tensors, assert_shapes_and_padding, draw_nothing
 
 import multitask_classifier
 from bert import BertModel

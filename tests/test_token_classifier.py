@@ -2,14 +2,10 @@
 
 import pytest
 import torch
+from factories import padded_batch, tiny_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import (
-    one_line_error,
-    padded_batch,
-    succeeded,
-    tiny_config,
-)
+from running import one_line_error, succeeded
 from transformers import AutoTokenizer, BertForTokenClassification
 
 from lessons import token_classifier as script

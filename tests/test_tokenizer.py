@@ -10,9 +10,10 @@ import unicodedata
 import numpy as np
 import pytest
 import torch
+from factories import tiny_vocabulary
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import one_line_error, tiny_vocabulary
+from running import one_line_error
 from transformers import AutoTokenizer
 from transformers import BertTokenizer as HuggingFaceTokenizer
 

@@ -14,9 +14,10 @@ import pytest
 import torch
 import torch._dynamo
 import transformers
+from factories import make_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import assert_refused, draw_nothing, make_rows, one_line_error
+from running import assert_refused, draw_nothing, one_line_error
 from torch import nn
 from torch.nn import functional as F
 

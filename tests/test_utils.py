@@ -17,14 +17,9 @@ import huggingface_hub
 import numpy as np
 import pytest
 import torch
+from factories import ROOT, Malicious
 from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError
-from support import (
-    ROOT,
-    Malicious,
-    as_process,
-    needs_fork,
-    one_line_error,
-)
+from running import as_process, needs_fork, one_line_error
 from torch import nn
 
 import utils

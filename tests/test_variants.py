@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 import transformers
-from support import assert_refused, assert_same_tensors, stir, succeeded
+from factories import stir
+from running import assert_refused, assert_same_tensors, succeeded
 
 from lessons import variants
 from lessons.variants import AlbertModel, DistilBertModel, RobertaModel, load

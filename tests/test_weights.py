@@ -6,8 +6,9 @@ import pickle
 import pytest
 import torch
 import transformers
+from factories import Malicious, stir, tiny_config
+from running import assert_same_tensors, one_line_error
 from safetensors.torch import load_file, save_file
-from support import Malicious, assert_same_tensors, one_line_error, stir, tiny_config
 from torch import nn
 
 from base_bert import read_weights

@@ -8,9 +8,10 @@ from itertools import pairwise
 import pytest
 import tokenizers
 import transformers
+from factories import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import ROOT, assert_refused, succeeded
+from running import assert_refused, succeeded
 
 from lessons import byte_pairs
 from lessons import wordpiece_training as lesson

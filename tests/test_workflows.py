@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 from checks.graded_tasks import GRADED_TASKS
 from course import handout

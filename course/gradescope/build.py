@@ -1,6 +1,6 @@
 """Make the autograder's zip for Gradescope.
 
-    python course/gradescope/build.py --part 1 --gold course/gold data/practice --out OUT
+    python -m course.gradescope.build --part 1 --gold course/gold data/practice --out OUT
 
 OUT/autograder.zip is what to upload. OUT may be the folder of course/grade.py's results: both then
 share the assignment's secret, and with it the hidden inputs. The zip holds the labels and the
@@ -11,11 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT))  # Python puts the folder of the script there
 
 from course import parts
 from course.gradescope import results
@@ -26,6 +22,8 @@ from course.settings import read_settings
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.writing import write_whole
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 HERE = Path(__file__).resolve().parent
 NOT_NEEDED = ("hunt", "mistakes", "tests", "variants")  # folders of course/

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support import ROOT, copy_tree
+from factories import ROOT, copy_tree
 from test_stubs import written
 
 from checks.graded_tasks import GRADED_TASKS

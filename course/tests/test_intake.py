@@ -20,9 +20,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from factories import ROOT
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support import ROOT, succeeded
+from running import succeeded
 
 from checks.findings import Mistake
 from course.gradescope import build, results

@@ -10,10 +10,11 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from factories import ROOT, make_rows, write_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from running import needs_sandbox
 from scipy import stats
-from support import ROOT, make_rows, needs_sandbox, write_table
 
 import prepare_submit
 from checks.graded_tasks import GRADED_TASKS, graded_task

@@ -4,9 +4,10 @@ import random
 import re
 
 import pytest
+from factories import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import ROOT, versions
+from running import versions
 
 from checks import jobs, known
 from checks.compare import same

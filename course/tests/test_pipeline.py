@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import ROOT, as_process, assert_refused, needs_sandbox, one_line_error, succeeded
+from factories import ROOT
+from running import MODULES, as_process, assert_refused, needs_sandbox, one_line_error, succeeded
 
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task
@@ -129,20 +130,20 @@ def submissions(tmp_path_factory) -> Path:
 
 def command(folder: Path, out: Path, *more: object) -> list[object]:
     """What staff type: the script and its arguments."""
-    return [ROOT / "course" / "grade.py", folder, "--out", out, "--gold", *GOLD, *more]
+    return ["-m", "course.grade", folder, "--out", out, "--gold", *GOLD, *more]
 
 
 def begun(folder: Path, out: Path) -> subprocess.Popen:
     """A batch that is not waited for."""
     words = [sys.executable, *map(str, command(folder, out, "-j", 1))]
-    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 @pytest.fixture(scope="module")
 def graded(submissions, tmp_path_factory) -> Path:
     """OUT of the whole batch."""
     out = new_out(tmp_path_factory.mktemp("whole") / "out")
-    done = succeeded(as_process(*command(submissions, out, "-j", 2), folder=submissions))
+    done = succeeded(as_process(*command(submissions, out, "-j", 2), folder=submissions, **MODULES))
     assert "Submissions: 3 graded, 1 refused." in done.out
     return out
 
@@ -178,7 +179,7 @@ def test_killed_and_resumed_it_writes_the_same_tables(graded, submissions, tmp_p
     process.communicate()
     before = times(out)
     assert 1 <= len(before) < 4
-    done = succeeded(as_process(*command(submissions, out, "-j", 3), folder=tmp_path))
+    done = succeeded(as_process(*command(submissions, out, "-j", 3), folder=tmp_path, **MODULES))
     assert done.out.count(" s)\n") == 4 - len(before)
     assert {name: when for name, when in times(out).items() if name in before} == before
     for name in ("grades.csv", "leaderboard.csv", "staff.html", "leaderboard.html"):
@@ -212,7 +213,7 @@ def test_part_2_is_scored_and_marked(tmp_path):
     given = tmp_path / "given.csv"
     given.write_text("student,row,points,comment\n1_a,2.1,8.5,clear\n1_a,approach,,\n")
     words = command(tmp_path / "zips", tmp_path / "out", "--part", 2, "-j", 1, "--marks", given)
-    done = succeeded(as_process(*words, folder=tmp_path))
+    done = succeeded(as_process(*words, folder=tmp_path, **MODULES))
     assert "9 rows have no mark yet" in done.out
     row, best = rows_in(tmp_path / "out" / "grades.csv")["1_a"], SETTINGS["predictions"]["points"]
     assert (row["2.1"], row["approach"], row["predictions"]) == ("8.5", "", str(best))
@@ -224,9 +225,9 @@ def test_part_2_is_scored_and_marked(tmp_path):
 
 @needs_sandbox
 def test_a_viva_asks_about_each_groups_own_code(submissions, tmp_path):
-    script, out = ROOT / "course" / "viva.py", tmp_path / "viva"
-    words = [script, submissions, "--seed", 7, "--questions", 2, "--out", out, "-j", 2]
-    done = as_process(*words, folder=tmp_path)
+    out = tmp_path / "viva"
+    words = ["-m", "course.viva", submissions, "--seed", 7, "--questions", 2, "--out", out, "-j", 2]
+    done = as_process(*words, folder=tmp_path, **MODULES)
     assert done.code == 1  # nothing can be asked about two of them
     assert "1_right: 2 questions" in done.out
     assert "it is not written yet" in done.out
@@ -235,7 +236,10 @@ def test_a_viva_asks_about_each_groups_own_code(submissions, tmp_path):
     assert keys.count('<li class="right">') == 2
     assert "class=right" not in sheet.replace('"', "")
     assert sheet.count('<ol type="a">') == 2
-    assert_refused(as_process(*words, folder=tmp_path), "is there already: name a new folder")
+    assert_refused(
+        as_process(*words, folder=tmp_path, **MODULES),
+        "is there already: name a new folder",
+    )
 
 
 @pytest.mark.parametrize(("name", "is_told"), [("card.pdf", 0), ("Card.PDF", 0), ("card.txt", 1)])

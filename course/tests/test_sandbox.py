@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from factories import ROOT
+from running import needs_sandbox
 from safetensors.torch import save
-from support import ROOT, needs_sandbox
 
 from course import regions
 from course.grading.judging import part1

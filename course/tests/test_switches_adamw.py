@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 import torch
-from support import ROOT
+from factories import ROOT
 
 import optimizer
 from checks.part1 import adamw_checks

@@ -4,7 +4,7 @@ Each case is one function in the place of the solution: what must be said of it,
 """
 
 import pytest
-from support import ROOT
+from factories import ROOT
 
 from checks import jobs
 from checks.findings import faulty

@@ -1,6 +1,6 @@
 """How long the grader takes for a class: honest submissions of part 1, graded by course/grade.py.
 
-python research/benchmarks/grader.py --count 300 -j 2         # ten minutes on two cores
+python -m research.benchmarks.grader --count 300 -j 2         # ten minutes on two cores
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import time
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT))
-
 from prepare_submit import CODE, PART_1_FILES, ZIP_NAME
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 GOLD = (ROOT / "course" / "gold", ROOT / "data" / "practice")
 
@@ -47,10 +46,10 @@ def main() -> None:
             with zipfile.ZipFile(folder / "all" / f"{number:04}_{ZIP_NAME}", "w") as archive:
                 for inside, text in files.items():
                     archive.writestr(inside, text + f"# {number}\n" * inside.endswith(".py"))
-        command = [sys.executable, ROOT / "course" / "grade.py", folder / "all", "-j", args.j]
+        command = [sys.executable, "-m", "course.grade", folder / "all", "-j", args.j]
         command += ["--out", folder / "out", "--gold", *GOLD]
         begun = time.monotonic()
-        if subprocess.run(map(str, command), check=False).returncode:
+        if subprocess.run(map(str, command), cwd=ROOT, check=False).returncode:
             raise InputError("course/grade.py failed")
     took = time.monotonic() - begun
     print(f"{args.count} with -j {args.j}: {took:.0f} s, {took / args.count:.2f} s each")

@@ -1,7 +1,7 @@
 """The results as Markdown tables: scores, and differences to a baseline with intervals.
 
-    python research/experiments/report.py again-sst again-sst-double again-sst-smart
-    python research/experiments/report.py steps steps-rotary
+    python -m research.experiments.report again-sst again-sst-double again-sst-smart
+    python -m research.experiments.report steps steps-rotary
 
 The first name is the baseline. Scores are those of the epoch that dev chose, which flatters runs
 with many epochs, and those of the last one. Differences have 95 % intervals (intervals.py).
@@ -17,8 +17,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 import numpy as np
 
@@ -237,16 +235,14 @@ def shown_interval(difference: Interval | None) -> str:
 
 def main() -> None:
     """Print a table of scores, and one of differences if several rows are named."""
-    parser = OneLineParser(
-        prog="research/experiments/report.py", description="Tables of the results."
-    )
+    parser = OneLineParser(description="Tables of the results.")
     parser.add_argument("names", nargs="+", metavar="NAME", help="rows, the baseline first")
     names = parser.parse_args().names
     rows = rows_of(results.load_results())
     if missing := [name for name in names if name not in rows]:
         raise InputError(
             f"no results of {', '.join(missing)} in {results.RESULTS}; "
-            "python research/experiments/run.py TOML makes them"
+            "python -m research.experiments.run TOML makes them"
         )
     ordered = [rows[name] for name in names]
     print("\n" + score_table(ordered))

@@ -44,11 +44,11 @@ PAIR_LABELS = {"para": "is_duplicate", "sts": "similarity"}  # columns of the da
 # train: several tasks at once; classify: sentences of one file; tag: names in sentences;
 # pretrain: masked words
 SCRIPTS = {
-    "train": "extensions/multitask.py",
-    "classify": "classifier.py",
-    "tag": "lessons/token_classifier.py",
-    "pretrain": "pretraining/pretrain.py",
-    "ensemble": "extensions/ensemble.py",  # of checkpoints that other runs have left
+    "train": "extensions.multitask",
+    "classify": "classifier",
+    "tag": "lessons.token_classifier",
+    "pretrain": "pretraining.pretrain",
+    "ensemble": "extensions.ensemble",  # of checkpoints that other runs have left
 }
 FAST_KINDS = ("train", "classify", "tag", "pretrain")  # every recorded run was made with --fast
 # What results.jsonl keeps of a run's scores: those that tables show.
@@ -217,7 +217,9 @@ def call(command: Sequence[str], folder: Path = ROOT) -> tuple[int, bool]:
     Ctrl-C reaches the command too, which stops at the end of its step and writes its resume file;
     until it has, we wait.
     """
-    with subprocess.Popen(command, cwd=folder) as child:
+    places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
+    with subprocess.Popen(command, cwd=folder, env=environment) as child:
         try:
             return child.wait(), False
         except KeyboardInterrupt:
@@ -234,7 +236,8 @@ def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[s
     }.get(experiment.kind, ["--out", str(folder)])
     return [
         sys.executable,
-        str(ROOT / SCRIPTS[experiment.kind]),
+        "-m",
+        SCRIPTS[experiment.kind],
         *checkpoints,
         *as_arguments(experiment.flags, seed),
         *(["--fast"] if experiment.kind in FAST_KINDS else []),

@@ -1,7 +1,7 @@
 """Run what TOMLs describe, once for every seed, and keep the results.
 
-    python research/experiments/run.py research/experiments/tasks/round-robin.toml
-    python research/experiments/run.py research/experiments/tasks/annealed-cross.toml --seeds 0 1
+    python -m research.experiments.run research/experiments/tasks/round-robin.toml
+    python -m research.experiments.run research/experiments/tasks/annealed-cross.toml --seeds 0 1
 
 A run writes into research/experiments/runs/NAME-SEED, and when it is done a line into
 research/experiments/results.jsonl. Runs that have their line are skipped, and interrupted ones go
@@ -11,11 +11,8 @@ on. The runs' models are not in git: --again makes them once more.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from research.experiments import results
 from research.experiments.results import Experiment, run_name
@@ -104,9 +101,7 @@ def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
 
 def get_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = OneLineParser(
-        prog="research/experiments/run.py", description="Run what a TOML describes."
-    )
+    parser = OneLineParser(description="Run what a TOML describes.")
     parser.add_argument("experiments", nargs="+", metavar="TOML")
     parser.add_argument("--seeds", nargs="+", type=int, help="only these of the TOML's seeds")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these of a TOML's variants")

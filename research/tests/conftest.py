@@ -1,10 +1,10 @@
-"""The fixtures of tests/support.py, and a place for made-up experiments."""
+"""The fixtures of tests/fixtures.py, and a place for made-up experiments."""
 
 from pathlib import Path
 
 import pytest
+from fixtures import run_script_here, tiny_data, tiny_model_folder  # noqa: F401
 from made_up import STAND_IN
-from support import run_script_here, tiny_data, tiny_model_folder  # noqa: F401
 
 from research.experiments import report, results
 
@@ -18,5 +18,6 @@ def place(tmp_path, monkeypatch, tiny_data) -> Path:  # noqa: F811
     monkeypatch.setattr(report, "EXAMPLE_SD", tmp_path / "example_sd.jsonl")
     results.gold.cache_clear()
     (tmp_path / "stand_in.py").write_text(STAND_IN)
-    monkeypatch.setitem(results.SCRIPTS, "train", str(tmp_path / "stand_in.py"))
+    monkeypatch.setitem(results.SCRIPTS, "train", "stand_in")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     return tmp_path

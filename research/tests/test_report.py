@@ -4,9 +4,10 @@ import shutil
 
 import numpy as np
 import pytest
+from factories import ROOT
 from made_up import a_result
+from running import assert_refused, succeeded
 from scipy.stats import pearsonr, ttest_ind, ttest_rel
-from support import ROOT, assert_refused, succeeded
 
 from research.experiments import intervals, report, results
 

@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from factories import ROOT
 from made_up import a_result, calls, write_toml
-from support import ROOT, assert_refused, succeeded
+from running import assert_refused, succeeded
 
 from research.experiments import results, run
 from training.files.errors import InputError
@@ -78,7 +79,7 @@ def test_variants_and_models(place, run_script_here):
     assert [run.name.removeprefix("labels-") for run in runs] == [
         "pieces-0", "pieces-50", "slow-pieces-0", "slow-pieces-50"
     ]  # fmt: skip
-    assert results.command_of(runs[3], 2, Path("out"))[2:] == [
+    assert results.command_of(runs[3], 2, Path("out"))[3:] == [
         *("--train", f"{os.environ['MINBERT_DATA']}/train", "--lr", "1e-06"),
         *("--teachers", "a.pt", "b.pt", "--model", str(place / "runs" / "long-0" / "pieces-50")),
         *("--fast", "--seed", "2", "--out", "out"),
@@ -118,7 +119,7 @@ def test_the_tomls_of_the_repository(path):
     readers = {"pretrain": pretrain.get_args, "classify": classifier.get_args, "tag": of_tags}
     recorded = {line["name"]: line["flags"] for line in results.load_results()}
     for variant in results.read_experiment(path).with_variants():
-        arguments = results.command_of(variant, 0, Path("runs"))[2:]
+        arguments = results.command_of(variant, 0, Path("runs"))[3:]
         if variant.kind != "ensemble":
             readers.get(variant.kind, multitask.get_args)(arguments)
         assert recorded.get(variant.name, variant.digest()) == variant.digest()

@@ -31,9 +31,18 @@ HAS_KERNELS = (Path(__file__).resolve().parents[1] / "fast").is_dir()
 class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, exit status 2."""
 
+    def __init__(self, prog: str | None = None, **options: Any):
+        super().__init__(prog=f"python {prog or started_as()}", **options)
+
     def error(self, message: str):
         """Say what is wrong in one line and leave."""
-        self.exit(2, f"error: {message} (see python {self.prog} --help)\n")
+        self.exit(2, f"error: {message} (see {self.prog} --help)\n")
+
+
+def started_as() -> str:
+    """What follows ``python`` on the command line: ``-m`` and a module, or a script's name."""
+    module = sys.modules["__main__"].__spec__
+    return f"-m {module.name}" if module else Path(sys.argv[0]).name
 
 
 def number(kind: type, fits: Callable[[Any], bool], limits: str) -> Callable[[str], Any]:

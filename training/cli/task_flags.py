@@ -157,7 +157,7 @@ def check_files(args: TaskFlags) -> None:
         if split == "test" and not path:
             print(f"*** no --{task}_test: no test predictions for this task ***")
         elif not Path(path).is_file():
-            fetch = "python data/download.py fetches the course files"
+            fetch = "python -m data.download fetches the course files"
             what = f"no file {path} (--{task}_{split}): {fetch}"
             raise InputError(f"{what}, or leave {task} out with --tasks")
     check_outputs(args)

@@ -34,11 +34,11 @@ def data_folder(data_dir: str | None = None, probe: str = "ids-sst-train.csv") -
             return folder
     if name:
         origin = "--data_dir" if data_dir else "$MINBERT_DATA"
-        remedy = "python data/download.py --out DIR fetches it"
+        remedy = "python -m data.download --out DIR fetches it"
         raise InputError(f"{origin} {name} lacks {probe}; {remedy}")
     print(
         "data: the PRACTICE SET (data/practice), because the course files are not in data/: "
-        "python data/download.py fetches them"
+        "python -m data.download fetches them"
     )
     return PRACTICE_DATA
 

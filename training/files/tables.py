@@ -69,7 +69,7 @@ def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> p
     """
     path = Path(path)
     if not os.path.exists(path):  # False also where the name is too long for one
-        fetch = "python data/download.py fetches the course files"
+        fetch = "python -m data.download fetches the course files"
         raise InputError(f"no file {path}; check the path ({fetch})")
     table = parse_table(path)
     columns = list(columns)

@@ -1,0 +1,172 @@
+"""The fixtures of all folders of tests; each conftest.py names those that it uses."""
+
+import itertools
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from browser import Browser
+from factories import NO_DROPOUT, ROOT, make_rows, save_tiny_model, write_table
+from running import MESSAGES, JobsHere, read_messages
+
+import sanity_check
+from checks import jobs
+from training.cli.scripts import run_script
+from training.files.errors import InputError
+from training.files.hub import find_model
+
+
+@pytest.fixture(scope="session")
+def offline_model() -> Path:
+    """The folder of the offline pretrained model; skips where its package is not installed."""
+    try:
+        return find_model(None)
+    except InputError as error:
+        pytest.skip(f"no pretrained model here: {error}")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with the real course files; skips where $MINBERT_DATA does not name one."""
+    folder = Path(os.environ.get("MINBERT_DATA", "missing"))
+    for candidate in (folder, folder / "course"):
+        if (candidate / "ids-sst-train.csv").is_file():
+            return candidate.resolve()
+    pytest.skip("no real data here: set MINBERT_DATA to the folder of the course files")
+
+
+@pytest.fixture(scope="session")
+def fit_sandbox() -> None:
+    """Skips, with the remedy, where this machine cannot grade foreign code."""
+    from course.grading.sandbox import isolation  # here: most tests need nothing of the grader
+
+    around = isolation.Bubblewrap()
+    why = isolation.problem(around)
+    if not why:
+        command = [isolation.python(), "-I", "-c", "import safetensors; print(1)"]
+        _, answer, printed = isolation.run(command, b"", [], isolation.Limits(), around)
+        why = "" if answer == b"1\n" else printed
+    if why:
+        pytest.skip(f"NOTHING IS GRADED HERE: {why}")
+
+
+@pytest.fixture(scope="session")
+def tiny_model_folder(tmp_path_factory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("tiny-bert"))
+
+
+@pytest.fixture(scope="session")
+def model_without_dropout(tmp_path_factory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("no-dropout"), **NO_DROPOUT)
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tmp_path_factory) -> Path:
+    """All twelve course files, with a few rows of made-up text each. Read only."""
+    folder = tmp_path_factory.mktemp("tiny-data")
+    single, pair = "id sentence", "id sentence1 sentence2"
+    for name, texts, label, labels in (
+        ("ids-sst", 1, "sentiment", "01234"),
+        ("ids-cfimdb", 1, "sentiment", "01"),
+        ("quora", 2, "is_duplicate", ("0.0", "1.0")),
+        ("sts", 2, "similarity", ("0.0", "2.6", "5.0", "3.25")),
+    ):
+        columns = single if texts == 1 else pair
+        for split, count, first in (("train", 25, 0), ("dev", 11, 100)):
+            rows = make_rows(count, texts, labels, first)
+            write_table(folder / f"{name}-{split}.csv", f"{columns} {label}", rows)
+        rows = make_rows(9, texts, first_id=200)
+        write_table(folder / f"{name}-test-student.csv", columns, rows, odd_header=texts == 1)
+    return folder
+
+
+@pytest.fixture
+def run_script_here(tmp_path, monkeypatch, capsys):
+    """A function that runs a script's main() on a command line, in ``tmp_path``, in this process.
+
+    It returns what a shell would see: code, out, err.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def run(script, *arguments: str) -> SimpleNamespace:
+        monkeypatch.setattr(sys, "argv", [f"{script.__name__}.py", *map(str, arguments)])
+        capsys.readouterr()
+        code = 0
+        try:
+            run_script(script.main)
+        except SystemExit as leaving:
+            code = leaving.code
+        said = capsys.readouterr()
+        if isinstance(code, str):  # what Python itself does with sys.exit("…")
+            return SimpleNamespace(code=1, out=said.out, err=f"{said.err}{code}\n")
+        return SimpleNamespace(code=code, out=said.out, err=said.err)
+
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    yield run
+    torch.use_deterministic_algorithms(deterministic, warn_only=True)
+
+
+@pytest.fixture
+def check_here(monkeypatch, capsys) -> Iterator[Callable[..., tuple[int, list[str]]]]:
+    """A function: run sanity_check.py in this process; its exit status and lines."""
+    monkeypatch.setattr(sanity_check, "Child", JobsHere)
+    monkeypatch.setenv("COLUMNS", "1000")  # no line is broken
+    for known in (jobs.fault_of_import, jobs.fault_of_model):  # of other files, perhaps
+        known.cache_clear()
+
+    def check(*arguments: str) -> tuple[int, list[str]]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            sanity_check.main(arguments)
+        return stopped.value.code, "".join(capsys.readouterr()).splitlines()
+
+    yield check
+    for known in (jobs.fault_of_import, jobs.fault_of_model):
+        known.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    pytest.skip("no chromium or google-chrome on PATH: the page is not looked at; install chromium")
+
+
+@pytest.fixture(scope="module")
+def browser(chromium, tmp_path_factory) -> Iterator[Browser]:
+    one = Browser(chromium, tmp_path_factory.mktemp("profile"))
+    yield one
+    one.session = None
+    one.close()
+
+
+@pytest.fixture
+def message(request, tmp_path_factory) -> Callable[[str], None]:
+    """A function that compares a message with the one in messages.txt that has this test's name.
+
+    ``pytest --write-messages`` writes it there instead; then review the difference. Folders of the
+    test and lists of choices, which differ between versions of Python, are left out.
+    """
+    count = itertools.count()
+
+    def compare(text: str) -> None:
+        base = re.escape(str(tmp_path_factory.getbasetemp()))
+        text = re.sub(rf"{base}/[^/\s:;,)']+", "TMP", text.strip()).replace(str(ROOT), "ROOT")
+        text = re.sub(r" \(choose from [^)]*\)", "", text).replace("\n", " \u21b5 ")
+        number = next(count)
+        name = f"{request.node.path.stem.removeprefix('test_')}: {request.node.name}"
+        name = ascii(f"{name} #{number + 1}" if number else name)[1:-1]
+        if request.config.getoption("--write-messages"):
+            messages = read_messages() | {name: text}
+            lines = [f"{key} | {value}\n" for key, value in sorted(messages.items())]
+            MESSAGES.write_text("".join(lines), encoding="utf-8")
+        assert text == read_messages().get(name)
+
+    return compare
