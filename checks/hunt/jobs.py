@@ -106,7 +106,7 @@ def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[Bug]:
             seen.append(run)
             kind, _, what = key.partition("|")[2].partition("/")
             words = questions.options_of(task.id).get(key) or WHERE.get(kind, "{}").format(what)
-            _, why = questions.difference(function.names, edit.first, right, run, key)
+            _, why = questions.difference(function.names, right, run, key)
             where = f"{words}, for {inputs}" if inputs else words
             yield Bug(edit, "\n".join(edit.of(function.lines)), where, f"{words}: {why}")
         if len(seen) == most:
