@@ -32,7 +32,6 @@ from checks.part2.subjects import ROUNDING, Function, Made
 from checks.task import WHOLE
 
 SENTENCES = tomllib.loads(Path(__file__).with_name("properties.toml").read_text(encoding="utf-8"))
-TRAINING = {"training": True, "chance": True}
 L, D = max(models.LENGTHS[0]), models.TINY["hidden_size"]
 
 
@@ -104,11 +103,6 @@ def is_joined(f: Function) -> bool:
     return bool(rows) and f.row == "pair" and int(rows[1]) in (2 * B, 3 * B, 4 * B)
 
 
-def repeats(f: Function, **how: Any) -> bool:
-    """Whether two calls that only chance can distinguish give the same."""
-    return torch.equal(f.call(seed=0, **how), f.call(seed=1, **how))
-
-
 def stays_between(f: Function, low: float, high: float) -> bool:
     """Whether results lie between two numbers whatever vectors BERT gives."""
     inside = (f.at_random >= low - ROUNDING) & (f.at_random <= high + ROUNDING)
@@ -160,8 +154,8 @@ RESULT = [
     Property("wrong_axis", "shape", lambda f: f.shape[:1] not in ((L,), (D,))),
     Property("wrong_shape", "shape", lambda f: f.shape == f.wanted),
     Property("not_finite", "values", lambda f: all_finite([f.result])),
-    Property("layer_made_at_call", "form", repeats),
-    Property("dropout_always_on", "form", lambda f: repeats(f, chance=True)),
+    Property("layer_made_at_call", "form", lambda f: same(f.call(seed=1), f.result)),
+    Property("dropout_always_on", "form", lambda f: same(f.call(chance=True), f.result)),
 ]
 ROWS = [
     Property("sentence_unused", "sentences", lambda f: not f.unused),
@@ -186,7 +180,7 @@ LEARNING = [
 HEADS = [
     Property("layer_made_at_call", "learning", lambda f: not f.frozen.flows or f.frozen.all),
     Property("dropout_on_score", "form", lambda f: f.result.numel() not in f.dropouts),
-    Property("no_dropout", "hint", lambda f: f.dropouts or not repeats(f, **TRAINING)),
+    Property("no_dropout", "hint", lambda f: f.dropouts or f.is_random),
 ]
 SQUEEZED = Property("squeezed", "form", keeps_axis_of_one)
 PAIR = [
