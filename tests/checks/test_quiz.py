@@ -1,9 +1,9 @@
 """The quiz: questions about the student's own functions, whose keys are found here once more."""
 
 import contextlib
+import io
 import random
 import re
-import subprocess
 import sys
 import types
 
@@ -21,52 +21,29 @@ from config import BertConfig
 ATTENTION, SOURCE = graded_task("1.1"), (ROOT / "bert.py").read_text(encoding="utf-8")
 
 
-def quiz(*arguments, typed="", folder=ROOT):
-    command = [sys.executable, "sanity_check.py", "--quiz", *arguments]
-    return subprocess.run(
-        command, cwd=folder, input=typed, capture_output=True, text=True, timeout=240, check=False
-    )
-
-
-def asked(task, source, seed):
-    """All questions about a source's function."""
+def asked(source, seed):
+    """All questions about a source's attention."""
     rng = random.Random(seed)
-    subject = subject_of(task, source, rng)
+    subject = subject_of(ATTENTION, source, rng)
     return list(questions_of(subject, numbers(subject), rng))
 
 
-def test_the_terminal_asks_shows_a_function_once_and_counts(tmp_path):
-    ended = quiz("--task", "1.1", "--seed", "3", typed="a\nB\nwhat\nc\nd\na\n")
-    assert ended.returncode == 0
-    assert not ended.stderr
-    assert ended.stdout.count("your answer: ") == 6
-    assert "one letter: a, b, c or d" in ended.stdout
-    assert ended.stdout.count("bert.py, Task 1.1") == 1
-    keys = re.findall(r"your answer: (?:right|no): ([a-d])\n", ended.stdout)
+def test_the_terminal_asks_shows_a_function_once_and_counts(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a\nB\nwhat\nc\nd\na\n"))
+    assert terminal.quiz([ATTENTION], 3, 240) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("your answer: ") == 6
+    assert "one letter: a, b, c or d" in printed
+    assert printed.count("bert.py, Task 1.1") == 1
+    keys = re.findall(r"your answer: (?:right|no): ([a-d])\n", printed)
     right = sum(k == a for k, a in zip(keys, "abcda", strict=True))
-    assert ended.stdout.endswith(f"{right} of 5 right\n")
+    assert printed.endswith(f"{right} of 5 right\n")
 
 
 def test_a_closed_input_ends_the_quiz(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", None)  # as Python has it where the input is closed
     assert terminal.quiz([graded_task("1.2")], 3, 240) == 0
     assert capsys.readouterr().out.endswith("\n0 of 0 right\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "fact"),
-    [
-        ("--seed 3", "--seed is for --hunt and --quiz"),
-        ("--quiz --hunt", "not allowed with"),
-        ("--quiz --task 2.1", "--quiz is for tasks 1.1 to 1.5 and 1.7"),
-    ],
-)
-def test_flags_that_do_not_go_together_are_one_line(arguments, fact):
-    command = [sys.executable, "sanity_check.py", *arguments.split(" ")]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ended.returncode == 2
-    assert len(ended.stderr.splitlines()) == 1
-    assert fact in ended.stderr
 
 
 def test_what_is_not_written_is_left_out_with_a_line(tmp_path, monkeypatch):
@@ -134,7 +111,7 @@ VARIANTS = [
 @pytest.mark.parametrize(("old", "new"), VARIANTS)
 def test_keys_hold_on_other_inputs_and_by_other_code(old, new):
     source, checked = SOURCE.replace(old, new), set()
-    for question in (question for seed in (1, 2) for question in asked(ATTENTION, source, seed)):
+    for question in asked(source, 1):
         other, options = edited(source, question.text), question.options
         assert len(set(options)) == 4
         if question.about == "a gradient":
@@ -153,12 +130,12 @@ def test_keys_hold_on_other_inputs_and_by_other_code(old, new):
 
 
 def test_a_known_mistake_is_asked_about_first():
-    right = asked(ATTENTION, SOURCE, 1)
-    wrong = asked(ATTENTION, SOURCE.replace(*VARIANTS[1]), 1)
+    right, wrong = asked(SOURCE, 1), asked(SOURCE.replace(*VARIANTS[1]), 1)
     assert not [question for question in right if question.about == "a mistake"]
-    first = choose([wrong], 5)[0]
-    assert first.about == "a mistake"
-    assert "softmax runs over the queries" in first.options[first.key]
+    chosen = choose([right, wrong], 3)  # two of the first function, one of the second
+    assert chosen == [*right[:2], wrong[0]]
+    assert wrong[0].about == "a mistake"
+    assert "softmax runs over the queries" in wrong[0].options[wrong[0].key]
 
 
 def test_comments_and_docstrings_are_not_shown():
