@@ -1,22 +1,20 @@
-"""The quiz: questions about the student's own functions, whose keys are found here once more."""
+"""The quiz: what is asked about the student's own functions, and which option is true."""
 
-import contextlib
 import io
 import random
 import re
 import sys
-import types
+from collections import defaultdict
+from dataclasses import asdict
 
 import pytest
-import torch
 from factories import ROOT
 
-from checks.fixed_dropout import FixedDropout
 from checks.graded_tasks import graded_task
 from checks.hunt import jobs
-from checks.quiz import terminal
+from checks.hunt.edits import Edit, Function
+from checks.quiz import questions, terminal
 from checks.quiz.questions import choose, numbers, questions_of, subject_of
-from config import BertConfig
 
 ATTENTION, SOURCE = graded_task("1.1"), (ROOT / "bert.py").read_text(encoding="utf-8")
 
@@ -28,22 +26,36 @@ def asked(source, seed):
     return list(questions_of(subject, numbers(subject), rng))
 
 
-def test_the_terminal_asks_shows_a_function_once_and_counts(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("a\nB\nwhat\nc\nd\na\n"))
+class Here:
+    """In place of checks.child.Child: jobs run in this process."""
+
+    def __init__(self, *_):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def run(self, job, title):
+        return jobs.run(job)
+
+
+@pytest.mark.parametrize(
+    ("typed", "count"),
+    [("a\nB\nwhat\nc\nd\na\n", 5), (None, 0)],  # None: as Python has a closed input
+)
+def test_the_terminal_asks_shows_a_function_once_and_counts(typed, count, monkeypatch, capsys):
+    monkeypatch.setattr(terminal, "Child", Here)
+    monkeypatch.setattr(sys, "stdin", typed and io.StringIO(typed))
     assert terminal.quiz([ATTENTION], 3, 240) == 0
     printed = capsys.readouterr().out
-    assert printed.count("your answer: ") == 6
-    assert "one letter: a, b, c or d" in printed
+    assert printed.count("one letter: a, b, c or d") == (count > 0)
     assert printed.count("bert.py, Task 1.1") == 1
     keys = re.findall(r"your answer: (?:right|no): ([a-d])\n", printed)
-    right = sum(k == a for k, a in zip(keys, "abcda", strict=True))
-    assert printed.endswith(f"{right} of 5 right\n")
-
-
-def test_a_closed_input_ends_the_quiz(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", None)  # as Python has it where the input is closed
-    assert terminal.quiz([graded_task("1.2")], 3, 240) == 0
-    assert capsys.readouterr().out.endswith("\n0 of 0 right\n")
+    right = sum(k == a for k, a in zip(keys, "abcda"[:count], strict=True))
+    assert printed.endswith(f"{right} of {count} right\n")
 
 
 def test_what_is_not_written_is_left_out_with_a_line(tmp_path, monkeypatch):
@@ -57,80 +69,58 @@ def test_what_is_not_written_is_left_out_with_a_line(tmp_path, monkeypatch):
     assert '"task": "bert.add_norm"' in made
 
 
-# ---------------------------------------------------------------------------------------------
-# Keys, found once more
+EVALUATION = "the result in evaluation mode"
+KEYS, QUERIES = f"{EVALUATION} where all keys are 0", f"{EVALUATION} where all queries are 0"
+REAL, TRAINING = f"{EVALUATION} without padding", "the result in training mode"
+SCORES, MASKED = "scores = query @ key.transpose(-1, -2)", "scores = scores + attention_mask"
+DROPPED = "probabilities = self.dropout(F.softmax(scores, dim=-1))"
 
 
-SETTINGS = {  # option → training, padding, what is 0
-    "the result in evaluation mode": (False, True, None),
-    "the result in training mode": (True, True, None),
-    "the result in evaluation mode without padding": (False, False, None),
-    "the result in evaluation mode where all keys are 0": (False, True, "key"),
-    "the result in evaluation mode where all queries are 0": (False, True, "query"),
-}
+def claims(kind, old, new):
+    """The options of a kind of questions about attention, after an edit of one line: which hold."""
+    function = Function(ATTENTION, SOURCE)
+    (line,) = (n for n, text in enumerate(function.lines, start=1) if old in text)
+    edit = Edit(line, line, function.lines[line - 1].replace(old, new), "")
+    rng = random.Random(1)
+    subject = subject_of(ATTENTION, SOURCE, rng) | {"edits": [asdict(edit)]}
+    runs = defaultdict(dict)
+    for key, number in numbers(subject).items():
+        runs[key.partition("|")[0]][key.partition("|")[2]] = number
+    return [{o for o, (holds, _) in asked.items() if holds} for _, _, asked in kind(subject, runs)]
 
 
-def call(source, training=False, padding=True, zero=None):
-    """What a source's attention makes of inputs of this test, and whose gradients are not 0."""
-    module = types.ModuleType("bert")
-    exec(compile(source, "bert.py", "exec"), module.__dict__)
-    torch.manual_seed(5)
-    config = BertConfig(hidden_size=12, num_attention_heads=2, attention_probs_dropout_prob=0.5)
-    layer = module.BertSelfAttention(config).train(training)
-    given = {name: torch.randn(2, 2, 5, 6) * (name != zero) for name in ("key", "query", "value")}
-    given = {name: tensor.requires_grad_() for name, tensor in given.items()}
-    mask = torch.zeros(2, 1, 1, 5)
-    mask[..., 4] = -1e9 * padding
-    with FixedDropout():
-        made = layer.attention(**given, attention_mask=mask)
-    with contextlib.suppress(RuntimeError):  # no way back
-        (made * torch.randn(made.shape)).sum().backward()
-    return made.detach(), {n for n, x in given.items() if x.grad is not None and x.grad.any()}
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        (DROPPED, "probabilities = F.softmax(scores, dim=-1)", {TRAINING}),
+        (MASKED, "pass", {EVALUATION, KEYS, QUERIES, TRAINING}),
+        (MASKED, "scores = scores.masked_fill(attention_mask < 0, -1e30)", set()),
+        (SCORES, "scores = query @ query.transpose(-1, -2)", {EVALUATION, KEYS, REAL, TRAINING}),
+    ],
+)
+def test_what_an_edit_changes(old, new, changed):
+    every = {EVALUATION, KEYS, QUERIES, REAL, TRAINING}
+    assert claims(questions.changes, old, new) == [changed, every - changed]
 
 
-def edited(source, text):
-    """A source with the edit that a question supposes; the source where it supposes none."""
-    found = re.match(
-        r"Suppose lines? (\d+)(?: to (\d+))? (?:is|are) (left out|replaced by `(.+?)`)\. ", text
-    )
-    if not found:
-        return source
-    lines, first, last = source.split("\n"), int(found[1]), int(found[2] or found[1])
-    indent = re.match(" *", lines[first - 1])[0]
-    lines[first - 1 : last] = [indent + (found[4] or "")] + [""] * (last - first)
-    return "\n".join(lines)
+@pytest.mark.parametrize(
+    ("old", "new", "has_gradient"),
+    [
+        (SCORES, "scores = (query @ key.transpose(-1, -2)).detach()", "`value`"),
+        (SCORES, "scores = query.detach() @ key.transpose(-1, -2)", "`key`, `value`"),
+    ],
+)
+def test_what_gets_a_gradient(old, new, has_gradient):
+    assert claims(questions.gradients, old, new) == [{has_gradient}]
 
 
-VARIANTS = [
-    ("", ""),
-    ("F.softmax(scores, dim=-1)", "F.softmax(scores, dim=-2)"),
-    ("scores + attention_mask", "scores.masked_fill(attention_mask < 0, -1e9)"),
-]
-
-
-@pytest.mark.parametrize(("old", "new"), VARIANTS)
-def test_keys_hold_on_other_inputs_and_by_other_code(old, new):
-    source, checked = SOURCE.replace(old, new), set()
-    for question in asked(source, 1):
-        other, options = edited(source, question.text), question.options
-        assert len(set(options)) == 4
-        if question.about == "a gradient":
-            names = re.findall(r"`(\w+)`", question.text.rpartition("Which of")[2])
-            has = call(other)[1] & {*names}
-            true = [n for n, o in enumerate(options) if {*re.findall(r"`(\w+)`", o)} == has]
-        elif question.text.endswith(("changes?", "same?")) and {*options} <= {*SETTINGS}:
-            pairs = [[call(code, *SETTINGS[o])[0] for code in (source, other)] for o in options]
-            same = [torch.allclose(*p, rtol=1e-3, atol=1e-4, equal_nan=True) for p in pairs]
-            true = [n for n, holds in enumerate(same) if holds is question.text.endswith("same?")]
-        else:
-            continue
-        assert true == [question.key], question
-        checked.add(question.about == "a gradient")
-    assert checked == {True, False}
+def test_a_shape_is_asked_where_no_input_has_it():
+    ((right,), *_) = claims(questions.shapes, SCORES, SCORES)
+    assert re.fullmatch(r"\((\d+), 6, (\d+), \2\)", right)  # (B, H, L, L)
 
 
 def test_a_known_mistake_is_asked_about_first():
-    right, wrong = asked(SOURCE, 1), asked(SOURCE.replace(*VARIANTS[1]), 1)
+    right, wrong = asked(SOURCE, 1), asked(SOURCE.replace("dim=-1)", "dim=-2)"), 1)
     assert not [question for question in right if question.about == "a mistake"]
     chosen = choose([right, wrong], 3)  # two of the first function, one of the second
     assert chosen == [*right[:2], wrong[0]]

@@ -207,10 +207,12 @@ def test_script_on_part_2(model, model_is, check_here):
     code, lines = check_here()  # without a choice part 2 follows part 1
     count = len([entry for entry in GRADED_TASKS if entry.part < 3])
     assert (code, lines[-2:]) == (0, [f"{count} of {count} tasks right", sanity_check.MEET])
+    assert any(line.startswith("  ok    the training loop: ") for line in lines)
     written(model, "predict_paraphrase", f"{SCORE}return (u * v).sum(-1).sigmoid()")
     tasks.findings_in.cache_clear()
     code, lines = check_here("--part", "2")
     assert (code, lines[-2]) == (1, "4 of 5 tasks right")
+    assert "  --    the training loop is checked once all tasks of part 2 are right" in lines
     assert lines[3] == "  WRONG Task 2.4 · MultitaskBERT.predict_paraphrase"
 
 
