@@ -221,14 +221,15 @@ def question(
 
 
 def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
-    """So many questions, of each function in turn; those about its mistakes come first.
+    """So many questions: those about mistakes, two of each function while that is enough, others.
 
     Args:
         groups: of each function its questions.
     """
     every = [question for group in groups for question in group]
-    in_turn = [q for row in itertools.zip_longest(*groups) for q in row if q]
-    return sorted(in_turn[:count], key=every.index)
+    first = [question for question in every if question.about == MISTAKE]
+    order = dict.fromkeys([*first, *(q for group in groups for q in group[:2]), *every])
+    return sorted([*order][:count], key=every.index)
 
 
 def mistakes(subject: Mapping[str, Any], runs: Runs) -> Asked:
