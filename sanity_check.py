@@ -138,7 +138,7 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
     )
     parser.add_argument("--seed", type=positive_int, help="of --hunt and --quiz: the same again")
     parser.add_argument(
-        "--limit", type=positive_float, help="seconds that one check, or test, may take"
+        "--limit", type=positive_float, help="seconds that one check, or hunt, may take"
     )
     args = parser.parse_args(arguments)
     try:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import linecache
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from checks.exceptions import meaning
-from checks.findings import Finding, is_students
-from checks.traces import only_a_stub
+from checks.findings import Finding
+from checks.traces import only_a_stub, place_of
 from training.files.errors import InputError
 
 LONGEST = 600  # characters of what an exception means
@@ -36,35 +35,27 @@ def describe(error: BaseException) -> Finding:
 
 
 def import_fault(error: BaseException, file: str) -> Finding:
-    """Why a file cannot be imported: the file, the error, its line with a caret, a remedy."""
-    path, line, column = place_in_file(error)
-    if path is None:
-        return Finding("error", f"{file} cannot be imported: {describe(error).text}")
-    code = linecache.getline(str(path), line)
-    caret = " " * max(column - (len(code) - len(code.lstrip())), 0) + "^"
-    lines = [f"{path.name} cannot be imported: {message_of(error)}", code.strip(), caret]
-    means = meaning(error)
-    return Finding("error", f"\n{' ' * 12}".join(lines + ([means] if means else [])))
+    """Why a file cannot be imported: the file with the fault, the exception, what it means."""
+    name = line_of(error).partition(":")[0] or file
+    return Finding("error", f"{name} cannot be imported: {describe(error).text}")
 
 
 def message_of(error: BaseException) -> str:
     """Type, message and innermost line of the student's."""
-    words = error.msg if isinstance(error, SyntaxError) else error  # without file and line
-    path, line, _ = place_in_file(error)
+    words, code = str(error), ""
+    if isinstance(error, SyntaxError):  # str adds file and line
+        words, code = error.msg, f": `{error.text.strip()}`" if error.text else ""
     frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
     elsewhere = f"{frames[-1][0].name}:{frames[-1][1]}" if frames else ""
     if any("autograd" in file.parts for file, _ in frames):
         elsewhere = "in the backward pass"
-    place = f"{path.name}:{line}" if path else elsewhere
-    return f"{type(error).__name__}: {' '.join(str(words).split())[:300]} ({place})"
+    place = line_of(error) or elsewhere
+    return f"{type(error).__name__}: {' '.join(words.split())[:300]} ({place}){code}"
 
 
-def place_in_file(error: BaseException) -> tuple[Path | None, int, int]:
-    """Where in the student's files an error arose: file, line from 1, column from 0."""
+def line_of(error: BaseException) -> str:
+    """Where in the student's files an error arose, as bert.py:12; "" if it did not."""
     if isinstance(error, SyntaxError) and Path(error.filename or "").is_file():
-        return Path(error.filename), error.lineno or 1, max(0, (error.offset or 1) - 1)
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if is_students(Path(frame.filename))]
-    if not own:
-        return None, 0, 0
-    return Path(own[-1].filename), own[-1].lineno or 1, own[-1].colno or 0
+        return f"{Path(error.filename).name}:{error.lineno or 1}"
+    place = place_of(error)
+    return f"{place.path.name}:{place.line}" if place else ""

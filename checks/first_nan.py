@@ -12,11 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from checks.findings import is_students
 
-REASONS = {
-    "softmax": " (a whole row is -inf, so nothing is left to attend to: is the mask inverted?)",
-    "sqrt": " (the root of a number below 0)",
-    "log": " (the logarithm of a number below 0)",
-}
+REASON = " (a whole row is -inf, or one number inf: is the mask inverted?)"
 
 
 class FirstNaN(TorchFunctionMode):
@@ -36,7 +32,8 @@ class FirstNaN(TorchFunctionMode):
         result = func(*args, **kwargs)
         if not known and has_nan(result) and (place := students_line()):
             name = getattr(func, "__name__", "").strip("_")
-            self.text = f"the first NaN comes from `{name}` at {place}{REASONS.get(name, '')}"
+            self.text = f"the first NaN comes from `{name}` at {place}"
+            self.text += REASON * (name == "softmax")
         return result
 
 

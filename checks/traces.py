@@ -56,22 +56,18 @@ def place_of(error: BaseException) -> Place | None:
     frame = innermost.tb_frame
     linecache.checkcache(frame.f_code.co_filename)
     source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
-    span = [*frame.f_code.co_positions()][innermost.tb_lasti // 2]  # lines and columns, two of each
-    around: list[ast.AST] = []  # outer ones first, as ast.walk gives them
-    with contextlib.suppress(SyntaxError, ValueError, TypeError):  # the file has changed; no span
-        line, last_line, column, last_column = span
-        around = [
-            node
-            for node in ast.walk(ast.parse(source))
-            if isinstance(node, ast.expr | ast.stmt)
-            and (node.lineno, node.col_offset) <= (line, column)
-            and (last_line, last_column) <= (node.end_lineno, node.end_col_offset)
-        ]
-    statement, node = (
-        next((part for part in reversed(around) if isinstance(part, kind)), None)
-        for kind in (ast.stmt, ast.expr)
-    )
-    return Place(frame, innermost.tb_lineno, statement, node)
+    line, last_line, column, last_column = [*frame.f_code.co_positions()][innermost.tb_lasti // 2]
+    smallest: dict[type, ast.AST] = {}
+    with contextlib.suppress(SyntaxError, ValueError, TypeError):  # the file has changed; no column
+        for node in ast.walk(ast.parse(source)):  # outer ones first
+            kind = next((kind for kind in (ast.expr, ast.stmt) if isinstance(node, kind)), None)
+            if (
+                kind
+                and (node.lineno, node.col_offset) <= (line, column)
+                and (last_line, last_column) <= (node.end_lineno, node.end_col_offset)
+            ):
+                smallest[kind] = node
+    return Place(frame, innermost.tb_lineno, smallest.get(ast.stmt), smallest.get(ast.expr))
 
 
 def only_a_stub(error: NotImplementedError) -> bool:
@@ -83,14 +79,12 @@ def only_a_stub(error: NotImplementedError) -> bool:
         return False
     if (place := place_of(error)) is None:
         return True
-    lines = linecache.getlines(place.frame.f_code.co_filename)
-    begin = place.frame.f_code.co_firstlineno
-    above = [line.strip() for line in lines[begin : place.line - 1]]
+    lines = linecache.getlines(str(place.path))
+    above = [line.strip() for line in lines[place.frame.f_code.co_firstlineno : place.line - 1]]
     after_todo = above[above.index("### TODO") + 1 :] if "### TODO" in above else []
     indent = lines[place.line - 1].partition("raise")[0]
-    below = itertools.takewhile(
-        lambda line: line.startswith(indent) or not line.strip(), lines[place.line :]
-    )
+    in_block = (line.startswith(indent) or not line.strip() for line in lines[place.line :])
+    below = itertools.compress(lines[place.line :], itertools.takewhile(bool, in_block))
     return all(line.strip()[:1] in ("", "#") for line in (*after_todo, *below))
 
 
@@ -102,6 +96,11 @@ class Place:
     line: int
     statement: ast.stmt | None  # the smallest one around what failed
     node: ast.expr | None  # the expression that failed
+
+    @property
+    def path(self) -> Path:
+        """The student's file."""
+        return Path(self.frame.f_code.co_filename)
 
     def operands(self) -> list[ast.expr]:
         """What the failing operation or call was given, or what is unpacked there."""
@@ -122,8 +121,6 @@ class Place:
                 return [value]
         return []
 
-    # What an expression is, as far as it can be looked up
-
     def value(self, node: ast.AST | None) -> Any:
         """The value of an expression; UNKNOWN where code of the student's would run again."""
         with contextlib.suppress(Exception, SystemExit):
@@ -142,8 +139,6 @@ class Place:
             owner = self.value(node.func.value)
             return node.func.attr in PURE and (isinstance(owner, Tensor) or owner is torch)
         return isinstance(node, READ_ONLY)
-
-    # In words
 
     def here(self) -> str:
         """What the failing expression was given, as far as it can be looked up; or ""."""
@@ -203,10 +198,10 @@ def in_words(value: Any) -> str:
     return f"a {kind} of {len(value)}" if isinstance(value, list | tuple) else f"of type {kind}"
 
 
-def quoted(node: ast.AST | None) -> str:
+def quoted(node: ast.AST) -> str:
     """An expression in backquotes, cut where it is long."""
-    text = ast.unparse(node) if node else "this"
-    return f"`{text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}`" if node else text
+    text = ast.unparse(node)
+    return f"`{text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}`"
 
 
 def path_in(owner: Any, path: str) -> Any:

@@ -71,7 +71,7 @@ class Function:
 
     Attributes:
         own: the nodes of the student's own lines.
-        names: of each variable the last line of these that sets or changes it.
+        names: of each variable the last line of these that sets it.
     """
 
     def __init__(self, task: GradedTask, source: str):
@@ -92,14 +92,12 @@ class Function:
         lines = self.own_lines()
         self.own = [part for part in ast.walk(node) if getattr(part, "lineno", 0) in lines]
         self.names = {argument.arg: node.lineno for argument in node.args.args[1:]}
-        for name in (part for part in self.own if isinstance(part, ast.Name)):
-            is_changed = getattr(self.parents[name], "attr", "").endswith("_")  # as by x.mul_(2)
-            if is_changed or isinstance(name.ctx, ast.Store):
-                self.names[name.id] = max(name.lineno, self.names.get(name.id, 0))
-        codes = list(dict.fromkeys(code(n) for n in self.own if isinstance(n, ast.expr)))
+        for part in self.own:
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                self.names[part.id] = max(part.lineno, self.names.get(part.id, 0))
+        codes = dict.fromkeys(code(part) for part in self.own if isinstance(part, ast.Attribute))
         attributes = [text for text in codes if re.fullmatch(r"self\.\w+", text)]
-        strings = [text for text in codes if re.fullmatch(r'"\w+"', text)]
-        self.families = [*self.names], attributes, strings  # what is taken for each other
+        self.families = [*self.names], attributes  # what is taken for each other
 
     def own_lines(self) -> set[int]:
         """The numbers of the student's own lines: those below the mark, and as far to the right."""
@@ -184,7 +182,7 @@ def replacements(f: Function, node: ast.AST) -> Iterator[ast.AST]:
         case ast.Constant(float() as value):
             yield ast.Name(f"{2 * value:g}")
         # 6. Another name that the function uses
-        case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()) | ast.Constant(str()):
+        case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
             text = code(node)
             for names in (names for names in f.families if text in names):
                 place = names.index(text) + 1

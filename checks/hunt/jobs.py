@@ -1,18 +1,21 @@
 """What the process of the hunt and the quiz does with a student's code, one job at a time.
 
-A job is a line of JSON: {"do": the name of a function here, and what it is given}. A test is read
-again for each run, with ``bert`` or ``optimizer`` as a source makes it: whatever it imports from
-there is what it has to test.
+A job is a line of JSON: {"do": the name of a function here, and what it is given}. In the hunt a
+bug is an edit after which the function computes something else, and something else than every bug
+before it; what raises an exception is none, since any call shows it. A test is read again for each
+bug, with ``bert`` or ``optimizer`` as a source makes it: whatever it imports from there is what it
+has to test.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import random
 import warnings
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,8 +26,8 @@ from checks.compare import is_close
 from checks.errors import attempt, describe
 from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.edits import Function, in_turns, installed_source
-from checks.hunt.hunt import TESTS
+from checks.hunt.edits import Edit, Function, in_turns, installed_source
+from checks.hunt.hunt import TEST_OF, TESTS
 from checks.inputs import in_words
 from checks.quiz import questions
 from checks.task import Outputs
@@ -45,29 +48,69 @@ def run(job: str) -> Outcome:
     """The outcome of a job."""
     given = json.loads(job)
     with warnings.catch_warnings(action="ignore"):
-        return JOBS[given.pop("do")](**given)
+        return {"hunt": hunt, "quiz": quiz}[given.pop("do")](**given)
 
 
-def bugs(name: str, seed: int, most: int) -> Outcome:
-    """As JSON, the first edits of a task's function that compute what none before them did."""
-    task, seen, made = graded_task(name), [], []
-    function = Function(task, read_text(ROOT / task.file))
-    edits = in_turns(function.edits(), random.Random(seed))
+# ---------------------------------------------------------------------------------------------
+# The hunt
+
+
+@dataclass(frozen=True)
+class Bug:
+    """An edit of the student's file, and an input that shows it."""
+
+    edit: Edit
+    source: str
+    where: str  # the input
+    why: str  # what changes there
+
+
+def hunt(name: str, seed: int, most: int) -> Outcome:
+    """What is said about a function's test, in lines; the status is "ok" if it is worth something.
+
+    Args:
+        most: bugs that are made.
+    """
+    task, test = graded_task(name), TEST_OF[name]
+    checked, own = jobs.run(name), read_text(ROOT / task.file)
+    if checked.status != "ok":
+        why = f": {checked.findings[0].text}" if checked.status == "wrong" else ""
+        text = f"the hunt begins once {task.function} is ok ({task.check}){why}"
+        return Outcome(task.title, "waits", text)
+    if finding := failure(task, own):
+        fails = f"fails with your own file: {finding.text}"
+        text = f"{test} {'is not started' if finding.kind == 'not started' else fails}"
+        return Outcome(task.title, "wrong", text)
+    function = Function(task, own)
+    made = [*bugs(function, in_turns(function.edits(), random.Random(seed)), most)]
+    survivors = [bug for bug in made if not failure(task, bug.source)]
+    if failure(task, own):
+        text = f"{test} fails with your own file at a later run: by chance, or by memory"
+        return Outcome(task.title, "wrong", text)
+    caught = f"caught {len(made) - len(survivors)} of {len(made)}"
+    if survivors:
+        kinds = Counter(bug.edit.about for bug in survivors).most_common()
+        caught += f": {test} never fails" * (len(survivors) == len(made))
+        caught += f"; {len(survivors)} survived: {', '.join(f'{n} {about}' for about, n in kinds)}"
+    return Outcome(task.title, "ok", "\n".join([caught, *listed(function, made, survivors)]))
+
+
+def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[Bug]:
+    """The first edits of a function after which it computes what it computes after no other."""
+    task, seen = function.task, []
     runs = questions.versions(task, function.lines, edits, INPUTS)
-    right, inputs = next(runs), in_words(name, INPUTS)
+    right, inputs = next(runs), in_words(task.id, INPUTS)
     for edit, run in zip(edits, runs, strict=False):
-        key = first_difference(right, run) if run else ""  # any call shows what raises
+        key = first_difference(right, run) if run else ""
         if key and all(first_difference(old, run) for old in seen):
             seen.append(run)
             kind, _, what = key.partition("|")[2].partition("/")
-            words = questions.options_of(name).get(key) or WHERE.get(kind, "{}").format(what)
-            _, why = questions.difference(function.names, edit.first, right, run, key)
-            bug = {"source": "\n".join(edit.of(function.lines)), "why": f"{words}: {why}"}
-            bug["where"] = f"{words}, for {inputs}" if inputs else words
-            made.append(asdict(edit) | bug)
-        if len(made) == most:
+            words = questions.options_of(task.id).get(key) or WHERE.get(kind, "{}").format(what)
+            _, why = questions.difference(function.names, right, run, key)
+            where = f"{words}, for {inputs}" if inputs else words
+            yield Bug(edit, "\n".join(edit.of(function.lines)), where, f"{words}: {why}")
+        if len(seen) == most:
             break
-    return Outcome(task.title, "ok", json.dumps(made))
 
 
 def first_difference(before: Outputs, after: Outputs) -> str:
@@ -79,32 +122,42 @@ def first_difference(before: Outputs, after: Outputs) -> str:
     return ""
 
 
-def test(name: str, function: str, source: str) -> Outcome:
-    """Run a test of my_tests.py on a source, or without one on the student's own file."""
-    task = graded_task(name)
+def listed(function: Function, made: Sequence[Bug], survivors: Sequence[Bug]) -> Iterator[str]:
+    """An input that the test lacks; each survivor's line, before and after, and what shows it."""
+    every, left = (Counter(bug.where for bug in group) for group in (made, survivors))
+    for where in sorted(left, key=lambda where: (left[where] / every[where], left[where]))[-1:]:
+        yield f"worth a test: {where}: {left[where]} of {every[where]} bugs there survived"
+    for bug in survivors:
+        lines = function.lines[bug.edit.first - 1 : bug.edit.last]
+        before = " ".join(line.partition("  #")[0].strip() for line in lines)
+        yield f"survived  {function.task.file}:{bug.edit.first}  {before}"
+        yield f" becomes  {bug.edit.text.strip()}"
+        yield bug.why
+
+
+def failure(task: GradedTask, source: str) -> Finding | None:
+    """How the test of my_tests.py fails with a source of the task's file; None if it passes."""
     torch.set_default_dtype(torch.float32)
     for seed in (torch.manual_seed, random.seed, np.random.seed):
         seed(SEED)
-    source = source or read_text(ROOT / task.file)
-    with torch.enable_grad(), installed_source(task.file, source):
-        error = attempt(run_test, task, function)
-    if not isinstance(error, BaseException):
-        return Outcome(task.title, "passed")
-    finding = describe(error)
-    if isinstance(error, SystemExit):
-        finding = Finding("exit", f"it ends Python ({finding.text})")
-    return Outcome(task.title, "failed", findings=(finding,))
+    with torch.enable_grad(), installed_source(task.file, source) as module:
+        error = attempt(run_test, task, module)
+    return describe(error) if isinstance(error, BaseException) else None
 
 
-def run_test(task: GradedTask, function: str) -> None:
+def run_test(task: GradedTask, module: ModuleType) -> None:
     """Run a test on what the module of the task's file has."""
     names: dict[str, Any] = {"__name__": TESTS.removesuffix(".py")}
     exec(compile(read_text(ROOT / TESTS), str(ROOT / TESTS), "exec"), names)
-    if function not in names:
+    if TEST_OF[task.id] not in names:
         raise NotImplementedError
     owner, method = task.function.split(".")
-    tested = getattr(importlib.import_module(task.module), owner)
-    names[function](tested if task.id == "optimizer.step" else getattr(tested, method))
+    tested = getattr(module, owner)
+    names[TEST_OF[task.id]](tested if task.id == "optimizer.step" else getattr(tested, method))
+
+
+# ---------------------------------------------------------------------------------------------
+# The quiz
 
 
 def quiz(seed: int, count: int, names: Sequence[str]) -> Outcome:
@@ -124,6 +177,3 @@ def quiz(seed: int, count: int, names: Sequence[str]) -> Outcome:
     chosen = [asdict(question) for question in questions.choose(groups, count)]
     made = {"subjects": subjects, "questions": chosen, "notes": notes}
     return Outcome("quiz", "ok", json.dumps(made))
-
-
-JOBS = {"check": jobs.run, "bugs": bugs, "test": test, "quiz": quiz}

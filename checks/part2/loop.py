@@ -19,7 +19,6 @@ import tempfile
 import warnings
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,7 +34,8 @@ from checks.findings import ROOT, Finding, faulty
 from checks.part2 import models
 from checks.part2.submission import COLUMNS, FILES
 from checks.part2.tasks import Property, ask
-from tokenizer import SPECIAL_TOKENS
+from config import BertConfig
+from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.files.course_files import COURSE_STEMS, SPLITS
 
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}
@@ -51,8 +51,6 @@ OTHER_LABELS = {  # of STS with the same fractions
     "sts": (5, 0, 2.6, 3.75, 4.9, 1.6, 2.75, 3.9),
 }
 OTHER_FRACTIONS = (0, 5, 1.9, 2.9, 3.6, 4.9, 1.6, 2.6)  # the same if they are cut or rounded
-# Those of 1.… are one higher, or one of 3.…
-HIGHER = ((0, 5, 2.6, 2.75, 3.9, 4.6, 2.75, 2.9), (0, 5, 1.6, 2.75, 4.9, 4.6, 1.75, 2.9))
 PAPER = "docs/part2.md, Training on all three"
 
 
@@ -132,75 +130,71 @@ def is_finite(run: SimpleNamespace) -> bool:
     return all(tensor.isfinite().all() for tensor in (*parameters(run), Tensor(run.losses)))
 
 
-class Loop:
-    """The student's loop. What it needs and writes is in the current folder."""
+def prepare() -> None:
+    """Write what a run needs into the current folder: a tiny BERT, a place for predictions."""
+    script = Path(importlib.import_module("multitask_classifier").__file__)
+    width = 768 if "768" in script.read_text(encoding="utf-8") else models.TINY["hidden_size"]
+    sizes = {"vocab_size": len(SPECIAL_TOKENS) + len(WORDS), "hidden_size": width}
+    config = BertConfig(**models.TINY | sizes | {"num_hidden_layers": 1})
+    torch.manual_seed(0)
+    importlib.import_module("bert").BertModel(config).save_pretrained("bert")
+    BertTokenizer([*SPECIAL_TOKENS, *WORDS]).save_pretrained("bert")
+    Path("predictions").mkdir()
 
-    def __init__(self):
-        self.module = importlib.import_module("multitask_classifier")
-        width = 768 if "768" in Path(self.module.__file__).read_text(encoding="utf-8") else 96
-        sizes = {"vocab_size": len(SPECIAL_TOKENS) + len(WORDS), "hidden_size": width}
-        config = importlib.import_module("config").BertConfig(**models.TINY | sizes)
-        torch.manual_seed(0)
-        importlib.import_module("bert").BertModel(config).save_pretrained("bert")
-        vocabulary = importlib.import_module("tokenizer").BertTokenizer([*SPECIAL_TOKENS, *WORDS])
-        vocabulary.save_pretrained("bert")
-        Path("predictions").mkdir()
-        self.first = self.run()
 
-    def run(self, task: str = "", **changes: Any) -> SimpleNamespace:
-        """Train, with changes of one task's training data."""
-        args = Namespace(**models.default_flags())
-        vars(args).update(epochs=3, option="finetune", lr=1e-3, batch_size=8, data_dir=".")
-        vars(args).update(model=os.environ["MINBERT_MODEL"], filepath="model.pt")
-        vars(args).update((f"{t}_{s}_out", path) for path, (t, s) in FILES.items())
-        for name, split in itertools.product(NAMES, SPLITS):
-            mine = changes if (name, split) == (task, "train") else {}
-            setattr(args, f"{name}_{split}", write(name, split, **mine))
-        for file in Path().glob("model*"):  # checkpoints of the run before
-            file.unlink()
-        random.seed(0)
-        np.random.seed(0)
-        torch.manual_seed(0)
-        drawing = mock.patch("training.reports.report.Report.draw_page")  # takes longest
-        with (
-            drawing,
-            recorded(self.module.MultitaskBERT) as run,
-            warnings.catch_warnings(record=True, action="always") as warned,
-        ):
-            self.module.train_multitask(args)
-        run.broadcasts = [w for w in warned if "Using a target size" in str(w.message)]
-        if not run.models:
-            raise RuntimeError("train_multitask makes no MultitaskBERT")
-        return run
+def train(task: str = "", **changes: Any) -> SimpleNamespace:
+    """A run of the student's loop, with changes of one task's training data."""
+    module = importlib.import_module("multitask_classifier")
+    args = Namespace(**models.default_flags())
+    vars(args).update(epochs=2, option="finetune", lr=1e-3, batch_size=8, data_dir=".")
+    vars(args).update(model=os.environ["MINBERT_MODEL"], filepath="model.pt")
+    vars(args).update((f"{t}_{s}_out", path) for path, (t, s) in FILES.items())
+    for name, split in itertools.product(NAMES, SPLITS):
+        mine = changes if (name, split) == (task, "train") else {}
+        setattr(args, f"{name}_{split}", write(name, split, **mine))
+    for file in Path().glob("model*"):  # checkpoints of the run before
+        file.unlink()
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+    with (
+        mock.patch("training.reports.report.Report.draw_page"),  # takes longest
+        recorded(module.MultitaskBERT) as run,
+        warnings.catch_warnings(record=True, action="always") as warned,
+    ):
+        module.train_multitask(args)
+    run.broadcasts = [w for w in warned if "Using a target size" in str(w.message)]
+    if not run.models:
+        raise RuntimeError("train_multitask makes no MultitaskBERT")
+    return run
 
-    def same(self, task: str = "", **changes: Any) -> bool:
-        """Whether exactly the same is learnt with changes of one task's training data."""
-        first, now = self.first, self.run(task, **changes)
-        ends = zip(parameters(first), parameters(now), strict=True)
-        return first.losses == now.losses and all(itertools.starmap(torch.equal, ends))
+
+def is_same(first: SimpleNamespace, other: SimpleNamespace) -> bool:
+    """Whether two runs have learnt exactly the same."""
+    ends = zip(parameters(first), parameters(other), strict=True)
+    return first.losses == other.losses and all(itertools.starmap(torch.equal, ends))
 
 
 class TaskOfLoop:
-    """What of one task's training data makes a difference."""
+    """What of one task's training data makes a difference.
 
-    def __init__(self, loop: Loop, task: str):
-        self.loop, self.task, self.name = loop, task, NAMES[task]
+    Args:
+        first: a run without changes.
+    """
+
+    def __init__(self, first: SimpleNamespace, task: str):
+        self.first, self.task, self.name = first, task, NAMES[task]
         sides = ("sentences",) if task == "sst" else ("first sentences", "second sentences")
-        without = [words for side, words in enumerate(sides) if loop.same(task, other=side)]
+        without = [words for side, words in enumerate(sides) if self.ignores(other=side)]
         self.unused = " and the ".join(without)
-        self.unlabelled = loop.same(task, labels=OTHER_LABELS[task])
+        cut = task == "sts" and self.ignores(labels=OTHER_FRACTIONS)
+        self.unlabelled = (cut or task != "sts") and self.ignores(labels=OTHER_LABELS[task])
+        self.is_cut = cut and not self.unlabelled
         self.trained = not self.unlabelled or len(without) < len(sides)
 
-    @cached_property
-    def ignores_fractions(self) -> bool:
-        """Whether only other fractions of the labels make no difference."""
-        fractions = {"labels": OTHER_FRACTIONS}
-        return self.task == "sts" and not self.unlabelled and self.loop.same("sts", **fractions)
-
-    @cached_property
-    def has_threshold(self) -> bool:
-        """Whether some whole numbers make no difference either, as for "is it at least 4?"."""
-        return any(self.loop.same("sts", labels=labels) for labels in HIGHER)
+    def ignores(self, **changes: Any) -> bool:
+        """Whether exactly the same is learnt with changes of the task's training data."""
+        return is_same(self.first, train(self.task, **changes))
 
 
 IN_ITSELF = [
@@ -217,10 +211,7 @@ OF_A_TASK = [
     Property("not_trained", "hint", lambda f: f.trained),
     Property("side_unused", "values", lambda f: not f.trained or not f.unused),
     Property("labels_unused", "hint", lambda f: not f.trained or not f.unlabelled),
-    Property("threshold", "hint", lambda f: not (f.ignores_fractions and f.has_threshold)),
-    Property(
-        "labels_cut_to_integers", "values", lambda f: not f.ignores_fractions or f.has_threshold
-    ),
+    Property("labels_cut_to_integers", "values", lambda f: not f.is_cut),
 ]
 
 
@@ -243,15 +234,16 @@ def check() -> list[Finding]:
     """What is wrong with the loop, then hints; of the kind "waits" why it cannot be checked."""
     with nothing_stays():
         try:
-            loop = Loop()
-            findings = ask(IN_ITSELF, loop.first, PAPER)
+            prepare()
+            first = train()
+            findings = ask(IN_ITSELF, first, PAPER)
             if faulty(findings):
                 return findings
-            if not loop.same():
+            if not is_same(first, train()):
                 text = "two runs with the same seed and data learn different parameters"
                 return [Finding("waits", text), *findings]
             for task in NAMES:
-                findings += ask(OF_A_TASK, TaskOfLoop(loop, task), PAPER)
+                findings += ask(OF_A_TASK, TaskOfLoop(first, task), PAPER)
         except (Exception, SystemExit) as error:
             return [Finding("waits", describe(error).text or "not written")]
     return sorted(findings, key=lambda finding: finding.kind == "hint")

@@ -1,14 +1,19 @@
-"""The student's MultitaskBERT around a tiny random BERT."""
+"""What the functions of part 2 are called with: a MultitaskBERT around a tiny BERT, and a batch.
+
+B is the number of sentences or pairs, L that of tokens, D the hidden size.
+"""
 
 from __future__ import annotations
 
+import copy
+import functools
 import importlib
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from config import BertConfig
 
@@ -29,6 +34,11 @@ PREDICTIONS = (
     "multitask.predict_similarity",
 )
 SINGLE = (FORWARD, PREDICTIONS[0])  # tasks of one sentence, not a pair
+CLS, SEP, FIRST_WORD, WORDS = 101, 102, 999, 100
+# Of seven first and seven second sentences: no class, width or usual constant is 7.
+LENGTHS = ((9, 6, 4, 8, 5, 7, 10), (6, 4, 8, 5, 7, 3, 11))
+B = len(LENGTHS[0])
+Batch = list[tuple[Tensor, Tensor]]  # of each side: ids, mask
 
 
 def function_of(task_id: str) -> str:
@@ -36,21 +46,15 @@ def function_of(task_id: str) -> str:
     return "__init__" if task_id == INIT else task_id.split(".")[1]
 
 
-def tiny_bert(other_padding: bool = False) -> nn.Module:
-    """What BertModel.from_pretrained gives here: always the same random weights, large ones.
-
-    Args:
-        other_padding: whether [PAD] has another embedding.
-    """
-    with torch.random.fork_rng(devices=[]), torch.no_grad():  # own layers begin alike at every call
+@functools.cache
+def tiny_bert() -> nn.Module:
+    """The BERT whose copies BertModel.from_pretrained gives here, with large random weights."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(11711)
         model = importlib.import_module("bert").BertModel(BertConfig(**TINY))
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(std=0.15)
-        if other_padding:
-            row = model.word_embedding.weight[0]  # (D,)
-            row.copy_(torch.linspace(-2, 2, len(row)).sin())
     return model
 
 
@@ -77,7 +81,10 @@ def student_model(
     loaded: dict[str, nn.Parameter] = {}
 
     def load(*_: Any, **__: Any) -> nn.Module:
-        bert, number = tiny_bert(other_padding), len(loaded)
+        bert, number = copy.deepcopy(tiny_bert()), len(loaded)
+        if other_padding:
+            row = bert.word_embedding.weight.data[0]  # (D,)
+            row.copy_(torch.linspace(-2, 2, len(row)).sin())
         loaded.update((f"{number}.{name}", p) for name, p in bert.named_parameters())
         return bert
 
@@ -93,3 +100,27 @@ def student_model(
 def own_parameters(model: nn.Module, loaded: dict[str, nn.Parameter]) -> list[nn.Parameter]:
     """The model's parameters that did not come with a loaded BERT."""
     return [*(set(model.parameters()) - set(loaded.values()))]
+
+
+def batch_for(task_id: str) -> Batch:
+    """Of each side ids and mask, (B, L) each, as the tokenizer gives them; no word is in both."""
+    batch = []
+    for side, lengths in enumerate(LENGTHS[: 1 if task_id in SINGLE else 2]):
+        ends, position = torch.tensor(lengths)[:, None], torch.arange(max(lengths))  # (B, 1), (L,)
+        generator = torch.Generator().manual_seed(side)
+        words = torch.randint(0, 25, (B, len(position)), generator=generator)
+        ids = FIRST_WORD + (words + 50 * side) % WORDS
+        ids[:, 0] = CLS
+        ids = torch.where(position == ends - 1, SEP, ids) * (position < ends)
+        batch.append((ids, (position < ends).long()))
+    return batch
+
+
+def other_words(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The same batch, each word replaced by one that is in neither side."""
+    return torch.where(ids >= FIRST_WORD, FIRST_WORD + (ids - FIRST_WORD + 25) % WORDS, ids), mask
+
+
+def wider(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The same batch with three more columns of padding."""
+    return nn.functional.pad(ids, (0, 3)), nn.functional.pad(mask, (0, 3))

@@ -20,15 +20,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from checks.fixed_dropout import FixedDropout
-from checks.part2.batches import FIRST_WORD, B, Batch, batch_for, other_words, wider
-from checks.part2.models import SINGLE, TINY, function_of, own_parameters, student_model, tiny_bert
+from checks.part2 import models
+from checks.part2.models import SINGLE, B, Batch, function_of, student_model
 
 ATTEMPTS = 8  # at own layers whose last ReLU does not give one number for the whole batch
 TOLERANCE, ROUNDING = 1e-4, 1e-5  # of how far results are apart, of the results themselves
 UNUSED = 1e-3  # of how far results are apart: other words of a sentence that counts change more
-SCALES = (1.0, 10.0, 100.0)  # of random vectors
+SCALES = (1.0, 100.0)  # of random vectors
 RESULTS = {  # the shape of what a function returns, and what that is
-    "forward": ((B, TINY["hidden_size"]), "a vector for each sentence"),
+    "forward": ((B, models.TINY["hidden_size"]), "a vector for each sentence"),
     "predict_sentiment": ((B, 5), "five logits for each sentence"),
     "predict_paraphrase": ((B,), "one logit for each pair"),
     "predict_similarity": ((B,), "one score for each pair"),
@@ -43,13 +43,13 @@ class Made:
         self.frozen_model, frozen = student_model("pretrain")
         self.bert, self.frozen_bert = [*loaded.values()], [*frozen.values()]
         self.registered = bool({*self.bert} & {*self.model.parameters()})
-        self.own = own_parameters(self.model, loaded)
-        self.frozen_own = own_parameters(self.frozen_model, frozen)
+        self.own = models.own_parameters(self.model, loaded)
+        self.frozen_own = models.own_parameters(self.frozen_model, frozen)
 
     @cached_property
     def keeps_weights(self) -> bool:
         """Whether any matrix in the model, perhaps of a copied BERT, is what was loaded."""
-        loaded = [p for p in tiny_bert().parameters() if p.dim() > 1]
+        loaded = [p for p in models.tiny_bert().parameters() if p.dim() > 1]
         return any(torch.equal(p, q) for p in self.model.parameters() for q in loaded)
 
     @cached_property
@@ -72,7 +72,7 @@ class Function:
     """
 
     def __init__(self, task_id: str):
-        self.name, self.batch = function_of(task_id), batch_for(task_id)
+        self.name, self.batch = function_of(task_id), models.batch_for(task_id)
         self.wanted, self.what = RESULTS[self.name]
         self.sides = ("sentence",) if task_id in SINGLE else ("first sentence", "second sentence")
         self.equal = [self.batch[0]] * len(self.batch)  # pairs of identical sentences
@@ -97,13 +97,10 @@ class Function:
             batch: another one than usual, which is copied.
             seed: of what is random.
             how: training mode; chance, with which dropout is random, and else drops always the same
-                numbers; other_padding, with which [PAD] has another embedding; in_place.
+                numbers; other_padding, with which [PAD] has another embedding.
         """
-        padding = how.get("other_padding", False)
-        model, _ = student_model("finetune", self.attempt, padding)
-        inputs = [
-            x if how.get("in_place") else x.clone() for pair in batch or self.batch for x in pair
-        ]
+        model, _ = student_model("finetune", self.attempt, how.get("other_padding", False))
+        inputs = [x.clone() for pair in batch or self.batch for x in pair]
         torch.manual_seed(seed)
         with torch.no_grad(), contextlib.nullcontext() if how.get("chance") else FixedDropout():
             return getattr(model.train(how.get("training", False)), self.name)(*inputs)
@@ -113,8 +110,7 @@ class Function:
 
         Returns:
             flows: whether the result has a graph.
-            bert: the parameters of all BERTs, copies included, that are to be trained.
-            words: the gradients of tables of word embeddings, (V, D) each.
+            bert: those of the parameters of all BERTs, copies included, that are to be trained.
             all: the gradients of the model's parameters.
         """
         model, loaded = student_model(option, self.attempt)
@@ -129,18 +125,15 @@ class Function:
         bert = {p for module in berts for p in module.parameters()} | {*loaded.values()}
         return SimpleNamespace(
             flows=result.requires_grad,
-            bert=[p for p in bert if p.requires_grad],
-            words=[p.grad for name, p in model.named_parameters() if "word_embedding" in name],
+            bert=[p.grad for p in bert if p.requires_grad],
             all=[p.grad for p in model.parameters() if p.grad is not None],
         )
 
-    def change(self, *batches: Batch, **how: Any) -> float:
-        """How much results change at most in these batches together; 0 if only by rounding."""
-        after = torch.cat([self.call(batch, **how).flatten() for batch in batches])
-        before = self.result.flatten()
-        limit = TOLERANCE * spread(self.result) + ROUNDING * before.abs()
-        off = (after - before).abs()
-        return 0.0 if (off <= limit).all() else off.max().item()
+    def changes(self, *batches: Batch, **how: Any) -> bool:
+        """Whether results are others, not only by rounding, in these batches together."""
+        after = torch.cat([self.call(batch, **how) for batch in batches])
+        limit = TOLERANCE * spread(self.result) + ROUNDING * self.result.abs()
+        return not ((after - self.result).abs() <= limit).all()
 
     def changed(self, side: int, change: Callable[..., tuple[Tensor, Tensor]]) -> Batch:
         """The batch with one side changed."""
@@ -156,20 +149,22 @@ class Function:
     def unused(self) -> str:
         """A sentence whose words do not count; "" if there is none."""
         for side, sentence in enumerate(self.sides):
-            away = (self.call(self.changed(side, other_words)) - self.result).abs()
+            away = (self.call(self.changed(side, models.other_words)) - self.result).abs()
             if not (away > UNUSED * spread(self.result)).any():
                 return sentence
         return ""
 
     @cached_property
-    def leak(self) -> float:
-        """How much results change with the embedding of [PAD]."""
-        return self.change(self.batch, other_padding=True)
+    def leaks(self) -> bool:
+        """Whether results change with the embedding of [PAD]."""
+        return self.changes(self.batch, other_padding=True)
 
     @cached_property
-    def columns(self) -> float:
-        """How much results change with more columns of padding."""
-        return max(self.change(self.changed(side, wider)) for side in range(len(self.batch)))
+    def counts_columns(self) -> bool:
+        """Whether results change with more columns of padding."""
+        return any(
+            self.changes(self.changed(side, models.wider)) for side in range(len(self.batch))
+        )
 
     @cached_property
     def at_random(self) -> Tensor:
@@ -201,6 +196,12 @@ class Function:
         return sizes
 
     @cached_property
+    def is_random(self) -> bool:
+        """Whether results change from call to call in training mode."""
+        first, second = (self.call(seed=seed, training=True, chance=True) for seed in range(2))
+        return not torch.equal(first, second)
+
+    @cached_property
     def learning(self) -> SimpleNamespace:
         """Gradients with BERT trained."""
         return self.gradients(self.batch)
@@ -209,15 +210,6 @@ class Function:
     def frozen(self) -> SimpleNamespace:
         """Gradients with BERT frozen."""
         return self.gradients(self.batch, "pretrain")
-
-    @cached_property
-    def detached(self) -> str:
-        """A sentence through which no gradient reaches the word embeddings; "" if there is none."""
-        tables = [table for table in self.learning.words if table is not None]
-        for (ids, _), sentence in zip(self.batch, self.sides, strict=True):
-            if tables and not any(table[ids[ids >= FIRST_WORD]].any() for table in tables):
-                return sentence
-        return ""
 
 
 def spread(results: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ said is in properties.toml, where {f.…} is something of the Function, or Made,
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 import tomllib
@@ -25,15 +26,13 @@ from checks import compare
 from checks.errors import describe
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GradedTask, graded_task
-from checks.part2.batches import LENGTHS, B, batch_for
-from checks.part2.models import FORWARD, INIT, PREDICTIONS, TINY, function_of, student_model
+from checks.part2 import models
+from checks.part2.models import FORWARD, INIT, PREDICTIONS, B, function_of
 from checks.part2.subjects import ROUNDING, Function, Made
 from checks.task import WHOLE
 
 SENTENCES = tomllib.loads(Path(__file__).with_name("properties.toml").read_text(encoding="utf-8"))
-TRAINING = {"training": True, "chance": True}
-L, D = max(LENGTHS[0]), TINY["hidden_size"]
-MATRICES = re.compile(r"mat1 and mat2 shapes .*\((\d+)x\d+ and (\d+)x")  # in torch's message
+L, D = max(models.LENGTHS[0]), models.TINY["hidden_size"]
 
 
 @dataclass(frozen=True)
@@ -94,25 +93,14 @@ def is_read_apart(f: Function) -> bool:
     return bool(f.seen) and all(any(same(i, ids) for ids, _ in f.batch) for i, _ in f.seen)
 
 
-def is_read_twice(f: Function) -> bool:
-    """Whether BERT reads one side of the pairs twice and the other never."""
-    times = [sum(same(i, ids) for i, _ in f.seen) for ids, _ in f.batch]
-    return min(times) == 0 and max(times) > 1
-
-
 # ---------------------------------------------------------------------------------------------
 # What a function returns
 
 
 def is_joined(f: Function) -> bool:
     """Whether an exception shows a product of 2, 3 or 4 times as many rows as there are pairs."""
-    rows = MATRICES.search(str(f.error))
+    rows = re.search(r"mat1 and mat2 shapes .*\((\d+)x", str(f.error))
     return bool(rows) and f.row == "pair" and int(rows[1]) in (2 * B, 3 * B, 4 * B)
-
-
-def repeats(f: Function, **how: Any) -> bool:
-    """Whether two calls that only chance can distinguish give the same."""
-    return torch.equal(f.call(seed=0, **how), f.call(seed=1, **how))
 
 
 def stays_between(f: Function, low: float, high: float) -> bool:
@@ -131,17 +119,10 @@ def keeps_axis_of_one(f: Function) -> bool:
     return f.call(f.rows(0, 1)).shape[:1] == (1,)
 
 
-def leaves_inputs_alone(f: Function) -> bool:
-    """Whether ids and masks are afterwards as they were."""
-    given = [(ids.clone(), mask.clone()) for ids, mask in f.batch]
-    f.call(given, in_place=True)
-    return all(map(same, sum(given, ()), sum(f.batch, ())))
-
-
 def bert_learns(f: Function) -> bool:
     """Whether a gradient reaches BERT, if any of it is to be trained."""
-    grads = [p.grad for p in f.learning.bert if p.grad is not None]
-    return not f.learning.bert or any(grad.any() for grad in grads)
+    grads = f.learning.bert
+    return not grads or any(grad is not None and grad.any() for grad in grads)
 
 
 def all_finite(tensors: list[Tensor]) -> bool:
@@ -152,12 +133,6 @@ def all_finite(tensors: list[Tensor]) -> bool:
 def trains(parameters: list[nn.Parameter]) -> bool:
     """Whether any of them is to be trained."""
     return any(parameter.requires_grad for parameter in parameters)
-
-
-def width_is_configured(_: Made) -> bool:
-    """Whether no layer of 768 inputs, or a multiple, is too wide for the functions so far."""
-    shapes = (MATRICES.search(str(Function(task_id).error)) for task_id in PREDICTIONS)
-    return not any(int(match[2]) % 768 == 0 for match in shapes if match)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -179,18 +154,18 @@ RESULT = [
     Property("wrong_axis", "shape", lambda f: f.shape[:1] not in ((L,), (D,))),
     Property("wrong_shape", "shape", lambda f: f.shape == f.wanted),
     Property("not_finite", "values", lambda f: all_finite([f.result])),
-    Property("input_changed", "inputs", leaves_inputs_alone),
-    Property("layer_made_at_call", "form", repeats),
-    Property("dropout_always_on", "form", lambda f: repeats(f, chance=True)),
+    Property("layer_made_at_call", "form", lambda f: same(f.call(seed=1), f.result)),
+    Property("dropout_always_on", "form", lambda f: same(f.call(chance=True), f.result)),
 ]
 ROWS = [
-    Property("one_sentence_twice", "sentences", lambda f: not f.unused or not is_read_twice(f)),
     Property("sentence_unused", "sentences", lambda f: not f.unused),
-    Property("rows_mixed", "neighbours", lambda f: not f.change(f.rows(0, 3), f.rows(3, B))),
-    Property("mask_not_given", "neighbours", lambda f: not f.leak or hides_padding(f)),
-    Property("padding_pooled", "neighbours", lambda f: not f.leak),
-    Property("padding_counted", "neighbours", lambda f: not f.columns or not is_read_apart(f)),
-    Property("positions_shift", "hint", lambda f: not f.columns),
+    Property("rows_mixed", "neighbours", lambda f: not f.changes(f.rows(0, 3), f.rows(3, B))),
+    Property("mask_not_given", "neighbours", lambda f: not f.leaks or hides_padding(f)),
+    Property("padding_pooled", "neighbours", lambda f: not f.leaks),
+    Property(
+        "padding_counted", "neighbours", lambda f: not (f.counts_columns and is_read_apart(f))
+    ),
+    Property("positions_shift", "hint", lambda f: not f.counts_columns),
 ]
 ROUNDED = [
     Property("class_returned", "values", lambda f: not is_rounded(f) or not stays_between(f, 0, 1)),
@@ -201,12 +176,11 @@ LEARNING = [
     Property("cut_off", "learning", lambda f: f.learning.flows),
     Property("bert_detached", "learning", bert_learns),
     Property("gradient_not_finite", "learning", lambda f: all_finite(f.learning.all)),
-    Property("sentence_detached", "learning", lambda f: not f.detached),
 ]
 HEADS = [
     Property("layer_made_at_call", "learning", lambda f: not f.frozen.flows or f.frozen.all),
     Property("dropout_on_score", "form", lambda f: f.result.numel() not in f.dropouts),
-    Property("no_dropout", "hint", lambda f: f.dropouts or not repeats(f, **TRAINING)),
+    Property("no_dropout", "hint", lambda f: f.dropouts or f.is_random),
 ]
 SQUEEZED = Property("squeezed", "form", keeps_axis_of_one)
 PAIR = [
@@ -227,7 +201,6 @@ PROPERTIES = {
         Property("layers_in_list", "layers", lambda made: not made.unseen),
         Property("no_layers", "layers", lambda made: bool(made.own)),
         Property("layers_frozen", "layers", lambda m: trains(m.own) and trains(m.frozen_own)),
-        Property("width_in_code", "layers", width_is_configured),
     ],
     FORWARD: [*RESULT, *ROWS, *LEARNING, SQUEEZED],
     PREDICTIONS[0]: [*RESULT, *ROUNDED, *ROWS, LOGITS, *LEARNING, LAYERS, *HEADS, SQUEEZED],
@@ -249,8 +222,6 @@ CHECKED = {
     "multitask.predict_paraphrase": "logits, both sentences, padding, other pairs, gradients",
     "multitask.predict_similarity": "scores, both sentences, padding, other pairs, gradients",
 }
-NOT_BEGUN = Finding("not started", "")
-WAITS_FOR_FORWARD = Finding("waits", f"for Task {graded_task(FORWARD).number}")
 
 
 def check(entry: GradedTask) -> list[Finding]:
@@ -259,21 +230,26 @@ def check(entry: GradedTask) -> list[Finding]:
     A fault that an earlier task may have caused is not a finding of this one: it waits.
     """
     if not_begun(entry.id):
-        return [NOT_BEGUN]
+        return [Finding("not started", "")]
     findings = findings_in(entry.id)
     wrong = faulty(findings)
     if not wrong or entry.id == INIT:
         return findings
     if faulty(findings_in(INIT)):
-        return [Finding("waits", f"for Task {graded_task(INIT).number}")]
+        return [waits_for(INIT)]
     if compare.check(WHOLE):
         return [Finding("waits", "for bert.py (python sanity_check.py --part 1)")]
     forward = faulty(findings if entry.id == FORWARD else findings_in(FORWARD))
     if forward and not is_form_of_its_own(forward[0]):
-        return findings if entry.id == FORWARD else [WAITS_FOR_FORWARD]
+        return findings if entry.id == FORWARD else [waits_for(FORWARD)]
     if entry.id == FORWARD:
         return [Finding("hint", f"{wrong[0].text}. Your predictions get along with it.")]
     return findings
+
+
+def waits_for(task_id: str) -> Finding:
+    """That another task comes first."""
+    return Finding("waits", f"for Task {graded_task(task_id).number}")
 
 
 def is_form_of_its_own(fault: Finding) -> bool:
@@ -287,15 +263,16 @@ def not_begun(task_id: str) -> bool:
     name, cls = function_of(task_id), importlib.import_module("multitask_classifier").MultitaskBERT
     try:
         if task_id == INIT:
-            student_model("finetune")
+            models.student_model("finetune")
         else:  # nothing of a stub needs its model
-            getattr(cls, name)(None, *(x for pair in batch_for(task_id) for x in pair))
+            getattr(cls, name)(None, *(x for pair in models.batch_for(task_id) for x in pair))
     except (Exception, SystemExit) as error:
         innermost = traceback.extract_tb(error.__traceback__)[-1].name
         return describe(error).kind == "not started" and innermost == name
     return False
 
 
+@functools.cache
 def findings_in(task_id: str) -> list[Finding]:
     """The first property of a function that does not hold, an exception being one; and hints."""
     with torch.random.fork_rng(devices=[]):

@@ -193,8 +193,7 @@ def questions_of(
     runs: Runs = defaultdict(dict)
     for key, number in numbers.items():
         head, _, name = key.partition("|")
-        if head == "stored" or isinstance(number, Tensor):
-            runs[head][name] = number
+        runs[head][name] = number
     kinds, asked = [mistakes, *rng.sample([changes, shapes, gradients], 3)], set()
     made = [
         [q for x in kind(subject, runs) if (q := question(subject["task"], *x, rng))]
@@ -248,7 +247,7 @@ def changes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     for version, edit in enumerate(subject["edits"], start=1):
         before, after = runs["0"], runs[f"{version}"]
         claims = {
-            option: difference(subject["names"], edit["first"], before, after, key)
+            option: difference(subject["names"], before, after, key)
             for key, option in options_of(subject["task"]).items()
             if key in before and key in after
         }
@@ -258,22 +257,23 @@ def changes(subject: Mapping[str, Any], runs: Runs) -> Asked:
 
 
 def difference(
-    names: Mapping[str, int], line: int, before: Outputs, after: Outputs, key: str
+    names: Mapping[str, int], before: Outputs, after: Outputs, key: str
 ) -> tuple[bool, str]:
-    """Whether an edit of a line leaves an output as it is; what changes first on the way to it.
+    """Whether an edit leaves an output as it is; what changes first on the way to it.
 
     Args:
         names: the variables, with their lines.
     """
-    keys = {f"`{name}` (line {n})": f"{key}|{name}" for name, n in names.items()}
-    changed = {}
-    for words, k in (keys | {"it": key}).items():
-        if k in before and k in after and not is_close(after[k], before[k], TOLERANCE):
-            changed[words] = told(before[k], after[k])
+    keys = {f"`{name}` (line {n})": f"{key}|{name}" for name, n in names.items()} | {"it": key}
+    changed = {
+        words: told(before[k], after[k])
+        for words, k in keys.items()
+        if k in before and k in after and not is_close(after[k], before[k], TOLERANCE)
+    }
     is_same = "it" not in changed
     for words, text in changed.items():
         return is_same, f"{words} {text}{', without effect' * is_same}"
-    return True, f"line {line} computes the same there"
+    return True, "no variable changes there"
 
 
 def told(before: Tensor, after: Tensor) -> str:

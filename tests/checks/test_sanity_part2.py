@@ -1,7 +1,7 @@
 """The checks of part 2 against our MultitaskBERT, wrong versions, and other right ones.
 
-tests/part2_mistakes.txt has a wrong version for each property: method, property, and lines that a
-student may write. Right versions are in course/variants/multitask.
+part2_mistakes.txt has a wrong version for each property: method, property, and lines that a student
+may write. Right versions are in course/variants/multitask.
 """
 
 import re
@@ -23,7 +23,7 @@ from checks import compare, jobs
 from checks.findings import Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.part1 import tasks as part1_tasks
-from checks.part2 import tasks
+from checks.part2 import models, tasks
 from checks.part2.models import FORWARD, INIT, PREDICTIONS
 from config import BertConfig
 from extensions.model import TechniquesBERT
@@ -37,25 +37,33 @@ MISTAKES = re.findall(
 )
 SENTENCE = "self, input_ids, attention_mask"
 ARGUMENTS = {"init": "self, config", "forward": SENTENCE, "predict_sentiment": SENTENCE}
+STUB = "raise NotImplementedError('Task …')"
 SHIFT, UNUSED, NO_DROPOUT = "more columns of", "with --option pretrain", "in training no dropout"
-EQUAL, SQUEEZED, SMALL = "the gradient of a pair", "a batch of one row", "scores never leave"
 
 
-def class_of(path):
+def class_of(name):
     """The MultitaskBERT of a correct solution."""
     (methods,) = (
         x
-        for x in runpy.run_path(str(path)).values()
+        for x in runpy.run_path(str(VARIANTS / name)).values()
         if getattr(x, "__module__", "") == "<run_path>"
     )
     return type("MultitaskBERT", (methods, nn.Module), {})
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known():
+    """No test sees what was found in the functions of another one."""
+    tasks.findings_in.cache_clear()
+    yield
+    tasks.findings_in.cache_clear()
 
 
 @pytest.fixture
 def model(monkeypatch):
     """The class of a plain bi-encoder, as a student would write it first, to be changed."""
     monkeypatch.setattr(compare, "check", lambda _: [])  # bert.py is right
-    monkeypatch.setattr(multitask_classifier, "MultitaskBERT", class_of(VARIANTS / "plain.py"))
+    monkeypatch.setattr(multitask_classifier, "MultitaskBERT", class_of("plain.py"))
     return multitask_classifier.MultitaskBERT
 
 
@@ -72,107 +80,66 @@ def written(cls, name, body):
 def checked(*task_ids):
     """Faults by task, the texts of all hints."""
     findings = {task_id: tasks.check(graded_task(task_id)) for task_id in task_ids or IDS}
-    wrong = {task_id: faulty(list_) for task_id, list_ in findings.items()}
-    hints = [f.text for list_ in findings.values() for f in list_ if f.kind == "hint"]
-    return {task_id: list_ for task_id, list_ in wrong.items() if list_}, hints
-
-
-def assert_only_hints(words, *task_ids):
-    """Nothing is wrong; the hints begin with these words."""
-    wrong, hints = checked(*task_ids)
-    assert wrong == {}
-    assert [hint[: len(start)] for hint, start in zip(hints, words, strict=True)] == words
+    wrong = {task_id: faulty(list_) for task_id, list_ in findings.items() if faulty(list_)}
+    return wrong, [f.text for list_ in findings.values() for f in list_ if f.kind == "hint"]
 
 
 @pytest.mark.parametrize(("method", "name", "body"), MISTAKES, ids=lambda part: part.split("\n")[0])
 @pytest.mark.filterwarnings("ignore")
 def test_a_mistake_is_named(method, name, body, model):
     written(model, method, body)
-    findings = tasks.check(graded_task(f"multitask.{method}"))
-    assert [finding.name for finding in faulty(findings)] == [name], findings
-    assert findings[0].text.endswith(")")  # what to read
-    assert 25 <= len(findings[0].text.split()) <= 120
+    ((finding,),) = checked(f"multitask.{method}")[0].values()
+    assert finding.name == name, finding
+    assert finding.text.endswith(")")  # what to read
+    assert 25 <= len(finding.text.split()) <= 120
 
 
 def test_every_property_has_a_mistake():
-    properties = {
-        p.name
-        for list_ in (tasks.ARGUMENTS, *tasks.PROPERTIES.values())
-        for p in list_
-        if p.kind != "hint"
-    }
+    lists = (tasks.ARGUMENTS, *tasks.PROPERTIES.values())
+    properties = {p.name for list_ in lists for p in list_ if p.kind != "hint"}
     assert {name for _, name, _ in MISTAKES} == properties
 
 
 SCORE = "u, v = self(ids_1, mask_1), self(ids_2, mask_2)\n"
-JOINED = "self.dropout(torch.cat((u, v, u * v), -1))"
+JOINED = "self.similarity(self.dropout(torch.cat((u, v, u * v), -1)))"
 COSINE = "F.cosine_similarity(self.dropout(u), self.dropout(v))"
+DISTANCE = "(self.dropout(u) - self.dropout(v)).square().sum(-1).sqrt()"
+EMBEDDED = "hidden = self.bert.encode(self.bert.embed(input_ids), attention_mask)\n"
+LOGITS = "return self.sentiment(self(input_ids, attention_mask))"
+START = "make(self, config)\n"
+EQUAL, SQUEEZED, SMALL = "the gradient of a pair", "a batch of one row", "scores never leave"
 
 
 @pytest.mark.parametrize(
     ("method", "body", "hints"),
     [
         ("predict_similarity", f"{SCORE}return 5 * {COSINE}", [UNUSED]),
-        ("predict_similarity", f"{SCORE}return {COSINE}", [UNUSED, SMALL]),
-        (
-            "predict_similarity",
-            f"{SCORE}return self.similarity({JOINED}).sigmoid()[:, 0]",
-            [SMALL],
-        ),
-        (
-            "predict_similarity",
-            f"{SCORE}return -(self.dropout(u) - self.dropout(v)).square().sum(-1).sqrt()",
-            [UNUSED, EQUAL],
-        ),
-        (
-            "predict_similarity",
-            f"{SCORE}return F.relu(self.similarity({JOINED})).squeeze()",
-            [SQUEEZED],
-        ),
-        (
-            "predict_sentiment",
-            "return self.sentiment(self(input_ids, attention_mask))",
-            [NO_DROPOUT],
-        ),
-        (
-            "forward",
-            "hidden = self.bert.encode(self.bert.embed(input_ids), attention_mask)\n"
-            "return self.bert.pooler_af(self.bert.pooler_dense(hidden[:, 0]))",
-            [],
-        ),
-        (
-            "init",
-            "make(self, config)\nself.bert.word_embedding.requires_grad_(False)",
-            ["with --option finetune some"],
-        ),
-        (
-            "init",
-            "make(self, config)\nself.norm = nn.Identity()\nnn.init.zeros_(self.paraphrase.weight)",
-            [],
-        ),
+        ("predict_similarity", f"{SCORE}return {JOINED}.sigmoid()[:, 0]", [SMALL]),
+        ("predict_similarity", f"{SCORE}return -{DISTANCE}", [UNUSED, EQUAL]),
+        ("predict_similarity", f"{SCORE}return F.relu({JOINED}).squeeze()", [SQUEEZED]),
+        ("predict_sentiment", LOGITS, [NO_DROPOUT]),
+        ("forward", f"{EMBEDDED}return self.bert.pooler_dense(hidden[:, 0]).tanh()", []),
+        ("init", f"{START}self.bert.word_embedding.requires_grad_(False)", ["with --option fine"]),
+        ("init", f"{START}nn.init.zeros_(self.paraphrase.weight)", []),
     ],
 )
 def test_a_right_way_is_no_false_positive(method, body, hints, model):
     written(model, method, body)
-    assert_only_hints(hints, f"multitask.{method}")
-
-
-def test_other_correct_solutions(monkeypatch):
-    monkeypatch.setattr(
-        multitask_classifier, "MultitaskBERT", class_of(VARIANTS / "pairs_as_pairs.py")
-    )
-    assert_only_hints([SHIFT, UNUSED])
+    wrong, said = checked(f"multitask.{method}")
+    assert wrong == {}
+    assert [hint[: len(start)] for hint, start in zip(said, hints, strict=True)] == hints
 
 
 @pytest.mark.parametrize(
     ("cls", "options", "hints"),
     [
+        (class_of("pairs_as_pairs.py"), {}, [SHIFT, UNUSED]),
         (multitask_classifier.MultitaskBERT, {}, []),
         (TechniquesBERT, {"similarity": "cosine", "pooling": "mean"}, [UNUSED, NO_DROPOUT]),
         (TechniquesBERT, {"separate_layers": 1, "pooling": "cls"}, []),
     ],
 )
-def test_our_models_are_right(cls, options, hints, monkeypatch):
+def test_other_correct_solutions(cls, options, hints, monkeypatch):
     monkeypatch.setattr(multitask_classifier, "MultitaskBERT", cls)
     monkeypatch.setattr(multitask_classifier, "get_args", lambda _: Namespace(**options))
     wrong, said = checked()
@@ -181,17 +148,12 @@ def test_our_models_are_right(cls, options, hints, monkeypatch):
 
 
 def test_a_forward_of_another_form_is_not_blamed_for_one_wrong_prediction(model):
-    written(model, "forward", "return {0: self.bert(input_ids, attention_mask)['pooler_output']}")
-    written(
-        model,
-        "predict_sentiment",
-        "return self.sentiment(self.dropout(self(input_ids, attention_mask)[0]))",
-    )
-    written(
-        model,
-        "predict_similarity",
-        "return (self(ids_1, mask_1)[0] * self(ids_2, mask_2)[0]).sum(-1).round()",
-    )
+    pooled = "self.bert(input_ids, attention_mask)['pooler_output']"
+    written(model, "forward", f"return {{0: {pooled}}}")
+    vectors = "self.dropout(self(input_ids, attention_mask)[0])"
+    written(model, "predict_sentiment", f"return self.sentiment({vectors})")
+    product = "(self(ids_1, mask_1)[0] * self(ids_2, mask_2)[0])"
+    written(model, "predict_similarity", f"return {product}.sum(-1).round()")
     wrong, hints = checked(FORWARD, PREDICTIONS[2])
     assert hints[0].startswith("forward returns dict")
     assert [finding.name for finding in wrong[PREDICTIONS[2]]] == ["rounded"]
@@ -199,9 +161,8 @@ def test_a_forward_of_another_form_is_not_blamed_for_one_wrong_prediction(model)
 
 @pytest.mark.parametrize("task_id", [INIT, FORWARD, PREDICTIONS[1]])
 def test_a_function_that_is_not_begun(task_id, model):
-    written(model, task_id.split(".")[1], "raise NotImplementedError('Task …')")
-    wrong, _ = checked()
-    kinds = {key: (list_[0].kind, list_[0].text) for key, list_ in wrong.items()}
+    written(model, task_id.split(".")[1], STUB)
+    kinds = {key: (list_[0].kind, list_[0].text) for key, list_ in checked()[0].items()}
     assert kinds.pop(task_id) == ("not started", "")
     others = {INIT: IDS[1:], FORWARD: IDS[2:]}.get(task_id, ())
     assert kinds == dict.fromkeys(others, ("waits", f"for Task {graded_task(task_id).number}"))
@@ -210,8 +171,18 @@ def test_a_function_that_is_not_begun(task_id, model):
 def test_an_unfinished_bert_is_no_fault_of_part_2(model, monkeypatch):
     monkeypatch.setattr(bert.BertModel, "embed", lambda *_: 1 / 0)
     monkeypatch.setattr(compare, "check", lambda _: ["wrong"])
-    wrong, _ = checked(FORWARD)
-    assert wrong[FORWARD][0].text == "for bert.py (python sanity_check.py --part 1)"
+    assert checked(FORWARD)[0][FORWARD][0].text == "for bert.py (python sanity_check.py --part 1)"
+
+
+def test_every_call_is_given_the_same_bert_anew():
+    (first, loaded), (second, _) = (
+        models.student_model("finetune"),
+        models.student_model("pretrain"),
+    )
+    with torch.no_grad():
+        next(iter(loaded.values())).zero_()
+    assert not torch.equal(first.bert.word_embedding.weight, second.bert.word_embedding.weight)
+    assert models.tiny_bert().word_embedding.weight.any()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -236,27 +207,29 @@ def test_script_on_part_2(model, model_is, check_here):
     code, lines = check_here()  # without a choice part 2 follows part 1
     count = len([entry for entry in GRADED_TASKS if entry.part < 3])
     assert (code, lines[-2:]) == (0, [f"{count} of {count} tasks right", sanity_check.MEET])
+    assert any(line.startswith("  ok    the training loop: ") for line in lines)
     written(model, "predict_paraphrase", f"{SCORE}return (u * v).sum(-1).sigmoid()")
+    tasks.findings_in.cache_clear()
     code, lines = check_here("--part", "2")
-    assert code == 1
+    assert (code, lines[-2]) == (1, "4 of 5 tasks right")
+    assert "  --    the training loop is checked once all tasks of part 2 are right" in lines
     assert lines[3] == "  WRONG Task 2.4 · MultitaskBERT.predict_paraphrase"
-    assert lines[-2] == "4 of 5 tasks right"
 
 
 @pytest.mark.parametrize(
-    ("status", "arguments", "code", "line"),
+    ("status", "code", "line"),
     [
-        ("ok", [], 0, "  --    part 2 is not begun (python sanity_check.py --part 2)"),
-        ("wrong", [], 1, "  --    part 2 is checked once part 1 is right, or with --part 2"),
+        ("ok", 0, "  --    part 2 is not begun (python sanity_check.py --part 2)"),
+        ("wrong", 1, "  --    part 2 is checked once part 1 is right, or with --part 2"),
     ],
 )
 def test_a_student_of_part_1_is_not_told_of_part_2s_tasks(
-    status, arguments, code, line, model, model_is, check_here
+    status, code, line, model, model_is, check_here
 ):
     for task_id in IDS:
-        written(model, task_id.split(".")[1], "raise NotImplementedError('Task …')")
+        written(model, task_id.split(".")[1], STUB)
     model_is(status)
-    result, lines = check_here(*arguments)
+    result, lines = check_here()
     assert result == code
     assert line in lines
     assert not any("Task 2" in text for text in lines)

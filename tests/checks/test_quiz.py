@@ -1,0 +1,134 @@
+"""The quiz: what is asked about the student's own functions, and which option is true."""
+
+import io
+import random
+import re
+import sys
+from collections import defaultdict
+from dataclasses import asdict
+
+import pytest
+from factories import ROOT
+
+from checks.graded_tasks import graded_task
+from checks.hunt import jobs
+from checks.hunt.edits import Edit, Function
+from checks.quiz import questions, terminal
+from checks.quiz.questions import choose, numbers, questions_of, subject_of
+
+ATTENTION, SOURCE = graded_task("1.1"), (ROOT / "bert.py").read_text(encoding="utf-8")
+
+
+def asked(source, seed):
+    """All questions about a source's attention."""
+    rng = random.Random(seed)
+    subject = subject_of(ATTENTION, source, rng)
+    return list(questions_of(subject, numbers(subject), rng))
+
+
+class Here:
+    """In place of checks.child.Child: jobs run in this process."""
+
+    def __init__(self, *_):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def run(self, job, title):
+        return jobs.run(job)
+
+
+@pytest.mark.parametrize(
+    ("typed", "count"),
+    [("a\nB\nwhat\nc\nd\na\n", 5), (None, 0)],  # None: as Python has a closed input
+)
+def test_the_terminal_asks_shows_a_function_once_and_counts(typed, count, monkeypatch, capsys):
+    monkeypatch.setattr(terminal, "Child", Here)
+    monkeypatch.setattr(sys, "stdin", typed and io.StringIO(typed))
+    assert terminal.quiz([ATTENTION], 3, 240) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("one letter: a, b, c or d") == (count > 0)
+    assert printed.count("bert.py, Task 1.1") == 1
+    keys = re.findall(r"your answer: (?:right|no): ([a-d])\n", printed)
+    right = sum(k == a for k, a in zip(keys, "abcda"[:count], strict=True))
+    assert printed.endswith(f"{right} of {count} right\n")
+
+
+def test_what_is_not_written_is_left_out_with_a_line(tmp_path, monkeypatch):
+    source = re.sub(r"( +)scores = query @.*", r"\1raise NotImplementedError", SOURCE)
+    (tmp_path / "bert.py").write_text(source, encoding="utf-8")
+    (tmp_path / "optimizer.py").write_text("class AdamW(Optimizer)\n", encoding="utf-8")
+    monkeypatch.setattr(jobs, "ROOT", tmp_path)
+    made = jobs.quiz(3, 5, ["bert.attention", "bert.add_norm", "optimizer.step"]).about
+    assert "BertSelfAttention.attention is left out: it is not written yet" in made
+    assert "AdamW.step is left out: optimizer.py is not Python" in made
+    assert '"task": "bert.add_norm"' in made
+
+
+EVALUATION = "the result in evaluation mode"
+KEYS, QUERIES = f"{EVALUATION} where all keys are 0", f"{EVALUATION} where all queries are 0"
+REAL, TRAINING = f"{EVALUATION} without padding", "the result in training mode"
+SCORES, MASKED = "scores = query @ key.transpose(-1, -2)", "scores = scores + attention_mask"
+DROPPED = "probabilities = self.dropout(F.softmax(scores, dim=-1))"
+
+
+def claims(kind, old, new):
+    """The options of a kind of questions about attention, after an edit of one line: which hold."""
+    function = Function(ATTENTION, SOURCE)
+    (line,) = (n for n, text in enumerate(function.lines, start=1) if old in text)
+    edit = Edit(line, line, function.lines[line - 1].replace(old, new), "")
+    rng = random.Random(1)
+    subject = subject_of(ATTENTION, SOURCE, rng) | {"edits": [asdict(edit)]}
+    runs = defaultdict(dict)
+    for key, number in numbers(subject).items():
+        runs[key.partition("|")[0]][key.partition("|")[2]] = number
+    return [{o for o, (holds, _) in asked.items() if holds} for _, _, asked in kind(subject, runs)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        (DROPPED, "probabilities = F.softmax(scores, dim=-1)", {TRAINING}),
+        (MASKED, "pass", {EVALUATION, KEYS, QUERIES, TRAINING}),
+        (MASKED, "scores = scores.masked_fill(attention_mask < 0, -1e30)", set()),
+        (SCORES, "scores = query @ query.transpose(-1, -2)", {EVALUATION, KEYS, REAL, TRAINING}),
+    ],
+)
+def test_what_an_edit_changes(old, new, changed):
+    every = {EVALUATION, KEYS, QUERIES, REAL, TRAINING}
+    assert claims(questions.changes, old, new) == [changed, every - changed]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "has_gradient"),
+    [
+        (SCORES, "scores = (query @ key.transpose(-1, -2)).detach()", "`value`"),
+        (SCORES, "scores = query.detach() @ key.transpose(-1, -2)", "`key`, `value`"),
+    ],
+)
+def test_what_gets_a_gradient(old, new, has_gradient):
+    assert claims(questions.gradients, old, new) == [{has_gradient}]
+
+
+def test_a_shape_is_asked_where_no_input_has_it():
+    ((right,),) = claims(questions.shapes, SCORES, SCORES)  # scores, not what is made like them
+    assert re.fullmatch(r"\((\d+), 6, (\d+), \2\)", right)  # (B, H, L, L)
+
+
+def test_a_known_mistake_is_asked_about_first():
+    right, wrong = asked(SOURCE, 1), asked(SOURCE.replace("dim=-1)", "dim=-2)"), 1)
+    assert not [question for question in right if question.about == "a mistake"]
+    chosen = choose([right, wrong], 3)  # two of the first function, one of the second
+    assert chosen == [*right[:2], wrong[0]]
+    assert wrong[0].about == "a mistake"
+    assert "softmax runs over the queries" in wrong[0].options[wrong[0].key]
+
+
+def test_comments_and_docstrings_are_not_shown():
+    code = subject_of(ATTENTION, SOURCE, random.Random(1))["code"]
+    assert [line.strip() for _, line in code][-1] == "return context.transpose(1, 2).flatten(2)"
+    assert not [line for _, line in code if "#" in line or "Vaswani" in line or "(B, H" in line]
