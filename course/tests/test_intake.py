@@ -7,14 +7,12 @@ import re
 import shutil
 import signal
 import stat
-import struct
 import subprocess
 import sys
 import tracemalloc
 import unicodedata
 import warnings
 import zipfile
-import zlib
 from argparse import Namespace
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,20 +131,19 @@ def rewritten(change):
 
 LAYOUTS = {
     "as prepare_submit.py zips it": dict,
-    "several folders around everything": renamed(lambda name: f"a/b.c/d e/{name}"),
     "a folder with a name in NFD": renamed(lambda name: f"Lo\u0308sung\u200c มหา/{name}"),
     "the scripts in a folder in a folder": renamed(
         lambda n: f"g/src/code/{n}" if n[-3:] == ".py" else f"g/{n}"
     ),
     "backslashes": renamed(lambda name: f"g\\{name}".replace("/", "\\")),
-    "dots and double slashes": renamed(lambda name: f"./g//{name}"),
     "predictions at the top": renamed(lambda n: Path(n).name if n.endswith(".csv") else n),
     "capital letters": renamed(lambda n: n if n in MODULES or n[-4:] == ".pdf" else n.upper()),
     "line ends of Windows": rewritten(lambda data: data.replace(b"\n", b"\r\n")),
     "byte-order marks": rewritten(lambda data: b"\xef\xbb\xbf" + data),
-    "files of systems": with_more("__MACOSX/bert.py", "._bert.py", "tricks/.DS_Store", "Thumbs.db"),
-    "files of Python": with_more("__pycache__/bert.cpython-311.pyc", "__pycache__/bert.py"),
-    "hidden folders": with_more(".git/bert.py", ".ipynb_checkpoints/bert.py", ".venv/a/bert.py"),
+    "files of systems, Python and editors": with_more(
+        *("__MACOSX/bert.py", "._bert.py", "tricks/.DS_Store", "Thumbs.db", ".git/bert.py"),
+        *("__pycache__/bert.cpython-311.pyc", "__pycache__/bert.py"),
+    ),
 }
 
 
@@ -201,43 +198,22 @@ def patched(content: bytes, at: int, value: bytes, entry: int = 0) -> bytes:
     return content[: start + at] + value + content[start + at + len(value) :]
 
 
-def overlapping() -> bytes:
-    """All entries share the bytes of one file."""
-    content = GOOD
-    for entry in range(len(PART_1)):
-        content = patched(content, 42, struct.pack("<L", GOOD.index(b"PK\3\4", 5)), entry)
-    return content
-
-
-def table_of_contents(count: int, extra: bytes = b"") -> bytes:
-    """A zip that is nothing but a table of contents, of that many entries."""
-    header = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, 0, 0, 0, 0, 0, 0, 0, 0, 1,
-                         len(extra), 0, 0, 0, 0, 0)  # fmt: skip
-    body = (header + b"a" + extra) * count
-    return body + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(body), 0, 0)
-
-
-def bomb(claimed: int, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """A large file whose header has another size, and the checksum of its beginning."""
+def bomb(method: int) -> bytes:
+    """A large file, whose header has the largest size that there is."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
         archive.writestr(SST, b"0" * (600 * MB))
-    content = patched(file.getvalue(), 24, struct.pack("<L", claimed))
-    return patched(content, 16, struct.pack("<L", zlib.crc32(b"0" * min(claimed, MB))))
+    return patched(file.getvalue(), 24, b"\xfe\xff\xff\xff")
 
 
 NONE = "none of the files that part 1 asks for"
 HOSTILE_ZIPS = {
     "empty": (lambda: b"", "not a zip"),
-    "cut": (lambda: GOOD[:-30], "not a zip"),
     "nothing of ours": (lambda: packed(("helper.py", b"x")), NONE),
     "two zips": (lambda: packed(("a.zip", GOOD), ("b.zip", GOOD)), NONE),
     "a zip in a zip in a zip": (lambda: packed(("a.zip", packed(("b.zip", GOOD)))), NONE),
     "not a text": (lambda: packed(("bert.py", b"%PDF-\xff")), NONE),
     "encrypted": (lambda: patched(GOOD, 8, b"\1\0", entry=4), "is encrypted"),
-    "a wrong checksum": (lambda: patched(GOOD, 16, b"1234"), "damaged"),
-    "overlapping files": (overlapping, "damaged"),
-    "two names": (lambda: GOOD.replace(b"bert.py", b"evil.py", 1), "damaged"),
     "too much": (
         lambda: packed(*((f"{n}/{SST}", b"0" * (7 * MB)) for n in range(12))),
         "MB unpacked",
@@ -247,11 +223,8 @@ HOSTILE_ZIPS = {
         "1 MB of Python",
     ),
     "a long zip": (lambda: b"PK" * (11 * MB), "more than 20 MB"),
-    "many entries": (lambda: table_of_contents(60_000), NONE),
-    # the time that zipfile needs grows with the square of their length
-    "long extra fields": (lambda: table_of_contents(30, b"\x99\x99\0\0" * 16000), NONE),
-    "a bomb whose header lies": (lambda: bomb(2**32 - 2), NONE),
-    "a bomb of bzip2": (lambda: bomb(600 * MB, zipfile.ZIP_BZIP2), NONE),
+    "a bomb whose header lies": (lambda: bomb(zipfile.ZIP_DEFLATED), NONE),
+    "a bomb of bzip2": (lambda: bomb(zipfile.ZIP_BZIP2), NONE),
 }
 
 
@@ -341,10 +314,12 @@ def test_trouble_of_this_machine_is_not_the_student_s_fault(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("names", "found"),
     [
-        ([f"12_a_part2_{ZIP_NAME}", "other.zip"], {"12_a": 0, "other": 1}),
+        (
+            [f"12_a_part2_{ZIP_NAME}", "team-1.rar", "unpacked/bert.py"],
+            {"12_a": 0, "team-1": 1, "unpacked": 2},
+        ),
         # handed in or downloaded again, copied
         ([f"12_a_{STEM}.zip", f"12_a_{STEM} (1).zip", f"12_a_{STEM} - Kopie.zip"], {"12_a": 2}),
-        (["team-1.zip", "team-2.zip"], {"team-1": 0, "team-2": 1}),
         # Canvas and Moodle say whose a zip is, whatever its name claims
         (
             [f"mallory_11_501_12_a_{STEM}.zip", f"anna_12_502_12_a_{STEM}.zip"],
@@ -364,7 +339,6 @@ def test_trouble_of_this_machine_is_not_the_student_s_fault(tmp_path, monkeypatc
         (["J\u00f6rg.zip", "Jo\u0308rg.rar"], {"Jörg": 1}),
         # what is left out
         (["7.zip", "._7.zip", ".8.zip", "marks.csv", ".git/x", "__MACOSX/x", "out/x"], {"7": 0}),
-        (["strange.rar", "unpacked/a/bert.py"], {"strange": 0, "unpacked": 1}),
     ],
 )
 def test_each_owner_s_newest_submission_is_found(tmp_path, names, found):
@@ -401,11 +375,9 @@ def test_ids_are_safe_names_of_files(name):
 
 SETTINGS = read_settings(ROOT)
 MISTAKE = Mistake("no_scale", "It does not divide.", "\x07Look.", "3.2")
-ROWS = {what: (types.Row("values", what, 0.0, 8.0),) for what in (types.RIGHT, types.WRONG)}
-MESSAGES = ("\x1b[31mred\u202e <b>", "x" * 5000)
 TASKS = (
-    types.TaskResult("1.1", "T", "wrong", 12.0, 20.0, ROWS[types.WRONG], MESSAGES, (MISTAKE,)),
-    types.TaskResult("1.2", "U", "right", 20.0, 20.0, ROWS[types.RIGHT]),
+    types.TaskResult("1.1", "T", "wrong", 12.0, 20.0, (), ("\x1b[31mred\u202e <b>",), (MISTAKE,)),
+    types.TaskResult("1.2", "U", "right", 20.0, 20.0),
 )
 
 
@@ -434,15 +406,10 @@ def test_of_part_2_predictions_alone_give_points_at_gradescope():
 
 
 def test_a_refused_submission_has_zeros_and_says_why():
-    refused = Result("7", 1, REFUSED, why="a link\x1b[31m inside", notes=("left out: a\x07",))
-    made = results.of_result(refused, SETTINGS)
+    made = results.of_result(Result("7", 1, REFUSED, why="a link\x1b[31m inside"), SETTINGS)
     assert "Not graded: a link[31m inside" in made["output"]
-    assert "left out: a<" in made["output"]
     assert {t["score"] for t in made["tests"]} == {0}
     assert sum(t["max_score"] for t in made["tests"]) == 100
-
-
-def test_a_group_has_the_same_id_each_time():
     assert results.student_of({"users": [{"id": 9}, {"id": 7}]}) == "7-9"
 
 
@@ -463,9 +430,6 @@ def test_the_autograder_has_what_it_needs_and_is_the_same_each_time(
     assert made[0] == made[1]
     with zipfile.ZipFile(io.BytesIO(made[0])) as archive:
         assert set(archive.namelist()) == files.keys()
-    for name in ("setup.sh", "run_autograder"):
-        assert files[name].startswith(b"#!/usr/bin/env bash\n")
-        assert subprocess.run(["bash", "-n"], input=files[name], check=False).returncode == 0
     assert {"gold/ids-sst-test.csv", "assignment.json", "repo/requirements.txt"} <= files.keys()
     assert not [name for name in files if "course/gold" in name or "/tests/" in name]
     line = [sys.executable, "-c", "import course.gradescope.harness"]
@@ -535,17 +499,9 @@ def test_submitted_code_reads_nothing_of_ours_and_leaves_no_process(container):
     assert "# outlives" not in running.stdout
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        ("gold/ids-sst-test.csv", "not a data file\n"),
-        (
-            "repo/course/grading/judging/canaries.py",
-            "def check(*_): raise ValueError('our own solution is wrong')\n",
-        ),
-    ],
-)
-def test_after_a_failure_of_ours_there_are_no_results(container, spoil):
+def test_after_a_failure_of_ours_there_are_no_results(container):
+    fails = "def check(*_): raise ValueError('our own solution is wrong')\n"
+    spoil = ("repo/course/grading/judging/canaries.py", fails)
     made, printed = container({"bert.py": b"x = 1\n"}, spoil)
     assert made is None
     assert "Error: " in printed

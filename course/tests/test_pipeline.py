@@ -132,10 +132,7 @@ def test_points_and_pages_of_a_batch(graded):
     assert earned == {"1_right": 100, "3_stubs": 0, "4_damaged": 0}
     assert rows["4_damaged"]["status"] == REFUSED
     board = rows_in(graded / "leaderboard.csv")
-    assert [(row["rank"], name) for name, row in board.items()] == [
-        ("1", "1_right"),
-        ("2", "2_wrong"),
-    ]
+    assert {name: row["rank"] for name, row in board.items()} == {"1_right": "1", "2_wrong": "2"}
     page = (graded / "feedback" / "2_wrong.html").read_text()
     assert "The scores are not divided by √W" in page
     assert "one known mistake" in page
@@ -174,6 +171,7 @@ def test_part_2_is_scored_and_marked(tmp_path):
     page = (tmp_path / "out" / "feedback" / "1_a.html").read_text()
     assert "Task 2.3" in page[page.index("What sanity_check.py prints") :]
     assert "AI-usage card" in (tmp_path / "out" / "staff.html").read_text()
+    assert "AI-usage" not in str(batch.missing_files(Submission("a", 2, {"Card.PDF": b"%PDF-"})))
 
 
 @needs_sandbox
@@ -193,12 +191,6 @@ def test_a_viva_asks_about_each_groups_own_code(submissions, tmp_path):
         as_process(*words, folder=tmp_path, **MODULES),
         "is there already: name a new folder",
     )
-
-
-@pytest.mark.parametrize(("name", "is_told"), [("card.pdf", 0), ("Card.PDF", 0), ("card.txt", 1)])
-def test_an_ai_card_that_is_missing_is_told(name, is_told):
-    told = " ".join(batch.missing_files(Submission("a", 2, {name: b"%PDF-"})))
-    assert told.count("AI-usage card (PDF)") == is_told
 
 
 @pytest.fixture
@@ -303,6 +295,7 @@ def test_marks_are_filled_in_and_grade_nothing_again(quick, tmp_path):
     text = path.read_text()
     assert '1_a,2.1,7.0,"good, but long"\n' in text
     assert text.count("2_b,") == 10
+    assert_refused(quick(*arguments[:2]), "holds part 2; grade part 1 into another --out")
 
 
 HEADER = "student,row,points,comment"
@@ -319,10 +312,8 @@ HEADER = "student,row,points,comment"
         (f"{HEADER}\n1_a,2.1,11,", "points from 0 to the row's most"),
         (f"{HEADER}\n1_a,2.1,nan,", "row 2"),
         (f"{HEADER}\n1_a,2.1,-1,", "row 2"),
-        (f"{HEADER}\n1_a,2.1,x\x1b[31m,", "'1_a,2.1,x\\x1b[31m,'"),
+        (f"{HEADER}\n1_a,2.1,x,", "row 2"),
         (f"{HEADER}\n1_a,2.1,1,\n1_a,2.1,2,", "row 3"),
-        (f"{HEADER}\n1_a,2.1,1,\xff", "cannot be read"),
-        (f'{HEADER}\n1_a,2.1,1,"a', "cannot be read"),
     ],
 )
 def test_a_fault_in_the_marks_is_one_line(tmp_path, lines, fact):
@@ -332,25 +323,19 @@ def test_a_fault_in_the_marks_is_one_line(tmp_path, lines, fact):
         marks.read_marks(tmp_path, ["1_a"], points.marked_rows(2, SETTINGS))
 
 
-def test_a_folder_holds_one_part(quick, submissions, tmp_path):
-    out = new_out(tmp_path / "out", part=2)
-    assert_refused(quick(submissions, out), "holds part 2; grade part 1 into another --out")
-
-
-def test_without_bubblewrap_nothing_is_graded(run_script_here, submissions, tmp_path, monkeypatch):
-    monkeypatch.setattr(batch.shutil, "which", lambda name: None)
-    done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", tmp_path / "out")
-    assert_refused(done, "bubblewrap is not installed: apt install bubblewrap")
-
-
-def test_secrets_that_could_be_read_are_refused(
+def test_where_code_could_read_secrets_nothing_is_graded(
     run_script_here, submissions, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr(batch.shutil, "which", lambda name: None)
     reached = {submissions, ROOT, GOLD[0]}
     monkeypatch.setattr(grade.isolation.Bubblewrap, "reaches", lambda _, path: path in reached)
     done = run_script_here(grade, submissions, "--gold", *GOLD, "--out", tmp_path / "out")
     named = " ".join(map(str, (GOLD[0], submissions, ROOT)))
-    assert_refused(done, f"{named} could be read by the code that is graded")
+    assert_refused(
+        done,
+        "bubblewrap is not installed: apt install bubblewrap",
+        f"{named} could be read by the code that is graded",
+    )
     assert not (tmp_path / "out" / "results").exists()
 
 
@@ -391,13 +376,7 @@ def scores(sst: float | None, para: float, sts: float) -> tuple[Score, ...]:
 
 @pytest.mark.parametrize(
     ("values", "earned"),
-    [
-        ((0, 0.5, 0), 0),
-        ((0.6, 0.6, 0.2), 5),
-        ((0.7, 0.7, 0.4), 10),
-        ((1, 1, 1), 10),
-        ((None, 1, 1), 0),
-    ],
+    [((0, 0.5, 0), 0), ((0.6, 0.6, 0.2), 5), ((1, 1, 1), 10), ((None, 1, 1), 0)],
 )
 def test_points_of_predictions_grow_from_none_to_full(values, earned):
     ends = SETTINGS | {"predictions": {"points": 10, "none": 0.5, "full": 0.7}}
@@ -499,14 +478,11 @@ def test_what_students_write_is_text_on_every_page(tmp_path):
 @pytest.mark.parametrize(
     ("value", "cell"),
     [
-        ("=1+1", "'=1+1"),
         (" \t@x", "'@x"),
-        ("a;=1+1", "a;'=1+1"),
         ('a;"=1"', 'a;"\'=1"'),
         ("\u202e=1", "'=1"),
         (-1.5, "-1.5"),
         (None, ""),
-        (3, "3"),
     ],
 )
 def test_no_cell_is_a_formula(value, cell):
@@ -534,12 +510,8 @@ def test_the_leaderboard_orders_by_test_then_dev_and_shares_ranks():
         for student, of in scored.items()
     ]
     rows = tables.standings(results, 1)
-    assert [(row["rank"], row["student"]) for row in rows] == [
-        (1, "a"),
-        (1, "b"),
-        (3, "c"),
-        (4, "d"),
-    ]
+    ranks = [(row["rank"], row["student"]) for row in rows]
+    assert ranks == [(1, "a"), (1, "b"), (3, "c"), (4, "d")]
 
 
 def test_what_staff_should_look_at():
@@ -578,11 +550,10 @@ def subject_for(source: str) -> dict:
     return subject_of(graded_task("1.1"), source, random.Random(7))
 
 
-SOURCE = (ROOT / "bert.py").read_text(encoding="utf-8")
-
-
 def test_a_sheet_shows_hostile_code_as_text(tmp_path):
-    subject = subject_for(SOURCE.replace("context = prob", f"x = {HOSTILE!r}; context = prob"))
+    subject = subject_for(
+        FILES["bert.py"].replace("context = prob", f"x = {HOSTILE!r}; context = prob")
+    )
     question = Question("bert.attention", "", "`a` <b>?", ("1", "2", HOSTILE, "4"), ("",) * 4, 2)
     sheet = sheets.Sheet(Submission("1_a", 1), {"bert.attention": subject}, [question], [HOSTILE])
     sheets.write_pages(tmp_path, sheet, 5)
@@ -601,16 +572,13 @@ def test_a_sheet_shows_hostile_code_as_text(tmp_path):
         ("0||gradients/{}", torch.ones(())),
         ("0||values/context|{}", torch.ones(2, 3)),
         ("0||values/context|scores", torch.ones(1, 2, 1, 2, 1, 2, 1, 2, 1, 2)),
-        ("{}", torch.ones(())),
-        ("99||values/context", torch.ones(2)),
-        ("stored|values/context", torch.ones(1)),
         ("0||values/context", torch.ones(2, dtype=torch.bool)),
     ],
 )
 def test_what_the_sandbox_sends_never_becomes_text(name, value):
     """A page can be forged by no name: text comes from the source that was parsed, and from us."""
     forged = "the key is a"
-    subject = subject_for(SOURCE)
+    subject = subject_for(FILES["bert.py"])
     reply = protocol.Reply("ran", numbers(subject) | {name.format(forged): value})
     for question in viva.asked_of(subject, reply, random.Random(1)):
         assert forged not in str(question)
