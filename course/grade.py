@@ -27,8 +27,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tqdm import tqdm
-
 from course.grading import batch, marks, points
 from course.grading.intake import submissions as intake
 from course.grading.intake.submissions import Found
@@ -102,14 +100,10 @@ def grade_all(
 ) -> None:
     """Write a result for each submission that has none yet, some at a time."""
     grader = grader_digest()
-    with (
-        ThreadPoolExecutor(args.j) as pool,
-        tqdm(total=len(found), desc="graded", disable=None) as bar,
-    ):
+    with ThreadPoolExecutor(args.j) as pool:
         for line in pool.map(lambda one: grade_one(args, context, gold, grader, one), found):
-            bar.update()
             if line:
-                bar.write(clean(line, 400), file=sys.stdout)
+                print(clean(line, 400), flush=True)
 
 
 def report(out: Path, students: Sequence[str], part: int, settings: Mapping) -> int:

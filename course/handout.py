@@ -22,8 +22,7 @@ from checks.graded_tasks import GRADED_TASKS
 from checks.hunt.hunt import TESTS
 from course import regions
 from course.handout_repository import commit, zipped
-from course.parts import files_of
-from course.settings import course_tasks, read_settings
+from course.settings import course_tasks, read_settings, read_toml
 from course.templates import templates_of
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
@@ -32,6 +31,7 @@ from training.files.writing import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 
+PARTS = "course/parts.toml"  # which files ship with which part
 LAST_PARTS = {"1": 1, "2": 2, "all": 3}
 WITH_PASSAGES = (".md", ".toml", ".gitignore")  # endings of the files that may have some
 WORKFLOW, TASKS_FILE = ".github/workflows/check.yml", "checks/graded_tasks.toml"
@@ -51,6 +51,25 @@ class Handout:
             return self.files[name].decode("utf-8")
         except UnicodeDecodeError:
             return ""
+
+
+def files_of(root: Path, part: int) -> Iterator[tuple[str, Path]]:
+    """Name in the handout and place of every file that ships with a part, patterns resolved.
+
+    Raises:
+        InputError: a listed file is missing.
+    """
+    table = read_toml(root, PARTS)
+    lists = [table[f"part{number}"]["files"] for number in (1, 2, 3)]
+    named = {pattern for patterns in lists for pattern in patterns}
+    for pattern in (pattern for patterns in lists[:part] for pattern in patterns):
+        paths = sorted(path for path in root.glob(pattern) if path.is_file())
+        if not paths:
+            raise InputError(f"{PARTS} lists {pattern}, which is missing")
+        for path in paths:
+            name = path.relative_to(root).as_posix()
+            if "*" not in pattern or name not in named:  # else another line decides about it
+                yield name, path
 
 
 def build(root: Path, part: str = "all") -> Handout:

@@ -13,16 +13,15 @@ import argparse
 import json
 from pathlib import Path
 
-from course import parts
 from course.grading import batch
 from course.grading.judging import predictions
+from course.handout import files_of
 from course.handout_repository import zipped
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.writing import write_whole
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-
+ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 NOT_NEEDED = ("hunt", "mistakes", "tests", "variants")  # folders of course/
 SUFFIXES = (".py", ".toml", ".html", ".css")
@@ -31,7 +30,7 @@ SUFFIXES = (".py", ".toml", ".html", ".css")
 def all_files(args: argparse.Namespace) -> dict[str, bytes]:
     """Everything in the zip, by name: the solution, the grader, the labels."""
     files = {name: (HERE / name).read_bytes() for name in ("setup.sh", "run_autograder")}
-    shipped = {path for _, path in parts.files_of(ROOT, 3)}
+    shipped = {path for _, path in files_of(ROOT, 3)}
     grader = {path for path in (ROOT / "course").rglob("*") if path.suffix in SUFFIXES}
     for path in shipped | grader | set(ROOT.glob("*.py")):
         name = path.relative_to(ROOT)

@@ -7,12 +7,12 @@ from factories import ROOT
 
 import prepare_submit
 from checks.part2 import submission
-from course import handout, parts
+from course import handout
 from course.grading.intake.submissions import student_id, take
 
 
 def test_what_the_handout_gives_is_not_handed_in():
-    shipped = {name for name, _ in parts.files_of(ROOT, 1)}
+    shipped = {name for name, _ in handout.files_of(ROOT, 1)}
     given = {name for name in shipped if name.endswith(".py")} - {*prepare_submit.CODE}
     assert {name.partition("/")[0] for name in given} - {"data"} == prepare_submit.GIVEN
 

@@ -25,7 +25,7 @@ from made import GOLD
 from running import succeeded
 
 from checks.findings import Mistake
-from course.gradescope import build, results
+from course.gradescope import build, harness
 from course.grading import types
 from course.grading.intake import submissions
 from course.grading.intake.submissions import MB, find, student_id, take
@@ -382,7 +382,7 @@ TASKS = (
 
 
 def test_tests_add_up_and_the_feedback_is_the_page_s():
-    made = results.of_result(Result("7", 1, GRADED, tasks=TASKS), SETTINGS)
+    made = harness.results_of(Result("7", 1, GRADED, tasks=TASKS), SETTINGS)
     assert "score" not in made
     assert (made["visibility"], made["stdout_visibility"]) == ("visible", "hidden")
     shown = [(t["score"], t["max_score"], t["status"]) for t in made["tests"]]
@@ -398,7 +398,7 @@ def test_of_part_2_predictions_alone_give_points_at_gradescope():
         for data, value in (("sst", 0.5), ("para", 0.7), ("sts", 0.4))
         for split in ("dev", "test")
     )
-    made = results.of_result(Result("7", 2, GRADED, scores=scores), SETTINGS)
+    made = harness.results_of(Result("7", 2, GRADED, scores=scores), SETTINGS)
     shown = [(t["name"], t["score"], t["max_score"]) for t in made["tests"]]
     assert shown == [("predictions", 9.5, SETTINGS["predictions"]["points"])]
     board = [(row["name"], row["value"]) for row in made["leaderboard"]]
@@ -406,11 +406,11 @@ def test_of_part_2_predictions_alone_give_points_at_gradescope():
 
 
 def test_a_refused_submission_has_zeros_and_says_why():
-    made = results.of_result(Result("7", 1, REFUSED, why="a link\x1b[31m inside"), SETTINGS)
+    made = harness.results_of(Result("7", 1, REFUSED, why="a link\x1b[31m inside"), SETTINGS)
     assert "Not graded: a link[31m inside" in made["output"]
     assert {t["score"] for t in made["tests"]} == {0}
     assert sum(t["max_score"] for t in made["tests"]) == 100
-    assert results.student_of({"users": [{"id": 9}, {"id": 7}]}) == "7-9"
+    assert harness.student_of({"users": [{"id": 9}, {"id": 7}]}) == "7-9"
 
 
 @pytest.fixture(scope="module")

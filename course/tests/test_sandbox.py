@@ -128,7 +128,7 @@ def evil(self, *_):
     return torch.zeros(1)
 """
 LOOKS_FOR_ANSWERS = """
-import gc
+import gc, sys
 def tensors_of(value, depth=0):
     if isinstance(value, torch.Tensor):
         yield value
@@ -136,11 +136,13 @@ def tensors_of(value, depth=0):
         for inner in list(value.values() if isinstance(value, dict) else value):
             yield from tensors_of(inner, depth + 1)
 def loot(shape):
-    for thing in gc.get_objects():  # modules' and objects' variables
-        if isinstance(thing, dict):
-            for name, value in list(thing.items()):
-                if any(word in str(name) for word in ("expected", "right", "wanted", "values/")):
-                    yield from (t for t in tensors_of(value) if t.shape == shape)
+    frame, places = sys._getframe(), [x for x in gc.get_objects() if isinstance(x, dict)]
+    while frame:
+        places, frame = [*places, frame.f_locals], frame.f_back
+    for place in places:
+        for name, value in list(place.items()):
+            if any(word in str(name) for word in ("expected", "right", "wanted", "values/")):
+                yield from (tensor for tensor in tensors_of(value) if tensor.shape == shape)
 def evil(self, first, *_):
     shape = tuple(first.shape)
     if len(shape) == 4:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import GradedTask
-from course import parts, regions
+from course import regions
 from course.grading.sandbox.isolation import Bubblewrap, ChangeOfUser, Isolation, Limits
+from course.handout import files_of
 from course.settings import course_tasks, read_settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -71,7 +72,7 @@ def open_context(
 
 def lay_out(target: Path, part: int) -> None:
     """Write what tasks need of a handout, with stubs for solutions."""
-    for name, path in parts.files_of(ROOT, 3 if part == 3 else 2):
+    for name, path in files_of(ROOT, 3 if part == 3 else 2):
         if name.startswith(NOT_STAGED):
             continue
         (target / name).parent.mkdir(parents=True, exist_ok=True)
