@@ -44,7 +44,6 @@ FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 LIST_AFTER_TEXT = re.compile(r"^((?!- |\s).+\n)(?=- )", re.MULTILINE)
 PLAYGROUND, ITS_SCRIPT = "playground.html", "lessons/playground.py"
 TO_FILL_IN = "README.template.md"
-NAMED_TEXT = re.compile(r"(?<!\[)`([\w./-]+\.md)`")
 TABLE = re.compile("<table>.*?</table>", re.DOTALL)
 log = logging.getLogger("mkdocs.hooks")  # a warning fails a strict build
 
@@ -88,7 +87,7 @@ def linked_from(name: str) -> list[str]:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links where a text is named as code, none to code; what Python-Markdown needs for a list."""
+    """Links to the code's host, or none to code; what Python-Markdown needs for a list."""
     here = os.path.dirname(page.file.src_uri)
 
     def without_code(found: re.Match) -> str:
@@ -101,17 +100,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         text = f"`{found[1]}`" if aim.endswith(found[1]) else found[1]
         return f"[{text}]({url})" if url else text
 
-    def link(found: re.Match) -> str:
-        for aim in (found[1], os.path.join(here, found[1])):
-            if files.get_file_from_path(aim) and aim != page.file.src_uri:
-                return f"[{found[0]}]({os.path.relpath(aim, here)})"
-        return found[0]
-
     if page.file.src_uri == TO_FILL_IN:  # shown as it is, with its comments
         return f"# {TO_FILL_IN}\n\n````markdown\n{markdown}\n````\n"
     parts = FENCE.split(markdown)  # every second one is code
     for i, part in enumerate(parts[::2]):
-        part = NAMED_TEXT.sub(link, TO_FILE.sub(without_code, PASSAGE_MARK.sub("", part)))
+        part = TO_FILE.sub(without_code, PASSAGE_MARK.sub("", part))
         parts[2 * i] = LIST_AFTER_TEXT.sub(r"\1\n", part)
     return "".join(parts)
 

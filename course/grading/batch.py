@@ -11,7 +11,6 @@ import secrets
 import shlex
 import shutil
 import signal
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -118,7 +117,6 @@ def grade(
     context: GradingContext, submission: Submission, gold: Mapping, grader: str = ""
 ) -> Result:
     """The result of one submission, with points; only people's marks are missing."""
-    begun = time.monotonic()
     known = {"sha256": submission.sha256, "grader": grader, "notes": submission.notes}
     if submission.refused:
         known |= {"status": REFUSED, "why": submission.refused}
@@ -133,7 +131,6 @@ def grade(
             "status": GRADED,
             "notes": (*submission.notes, *missing_files(submission)),
             "scores": predictions.score(submission, gold),
-            "seconds": round(time.monotonic() - begun, 1),
         }
     result = Result(submission.student, context.part, **known)
     return points.with_marks(result, context.settings, {})

@@ -121,7 +121,6 @@ class Result:
     scores: Sequence[Score] = ()
     named: Sequence[str] = ()  # of torch's own layers and optimizers, by the code, for staff
     checks: str = ""  # of part 2, what the students' own sanity_check.py prints, worth nothing
-    seconds: float = 0.0
 
     @property
     def points(self) -> float:

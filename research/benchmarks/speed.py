@@ -1,7 +1,6 @@
 """How fast fine-tuning is here, compared with transformers, alternating on the same sentences.
 
     python -P research/benchmarks/speed.py --data DIR --model all-MiniLM-L6-v2
-    python -P research/benchmarks/speed.py --random base --use_gpu      # bert-base's shape
 
 Prints Markdown tables, values as median (minimum–maximum) over the repeats:
     ours            classifier.py; --fast takes PyTorch's kernels
@@ -35,15 +34,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 import classifier
-from bert import BertModel
-from pretraining.presets import PRESETS, preset
 from research.experiments.results import machine
-from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
 from training.files.errors import InputError
-from training.files.hub import OWN_MODEL, find_model
+from training.files.hub import find_model
 from training.loop.run import Run
 
 LR, MAX_LENGTH, WARM_UP = 5e-5, 512, 5  # the first steps are not timed
@@ -198,19 +194,14 @@ def rows_of(rates: dict[str, list[float]], batch: int) -> Iterable[str]:
 
 
 def write_inputs(args: argparse.Namespace, folder: Path) -> str:
-    """The sentences of each batch size, and random weights if asked for → the model's folder."""
+    """The sentences of each batch size → the model's folder."""
     everything = pd.read_csv(data_folder(args.data) / "ids-sst-train.csv", sep="\t", index_col=0)
     for batch in args.batches:
         count = batch * (WARM_UP + args.steps)
         sample = everything.sample(count, replace=count > len(everything), random_state=0)
         sample["id"] = [f"{number:025x}" for number in range(count)]
         sample.reset_index(drop=True).to_csv(folder / f"{batch}.csv", sep="\t")
-    if not args.random:
-        return str(find_model(args.model))
-    config, tokenizer = preset(args.random), BertTokenizer.from_pretrained(OWN_MODEL)
-    BertModel(config).save_pretrained(folder / "model")
-    tokenizer.save_pretrained(folder / "model", config.max_position_embeddings)
-    return str(folder / "model")
+    return str(find_model(args.model))
 
 
 def main() -> None:
@@ -219,7 +210,6 @@ def main() -> None:
     add = parser.add_argument
     add("--data", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--model", help="name or folder of the pretrained BERT")
-    add("--random", choices=tuple(PRESETS), help="random weights of this shape instead")
     add("--use_gpu", action="store_true", help="CUDA")
     add("--only", nargs="+", choices=tuple(CONTENDERS), default=[*CONTENDERS], metavar="CONTENDER")
     add("--batches", nargs="+", type=positive_int, default=[8, 32], help="sizes")

@@ -122,11 +122,3 @@ def test_scripts_of_one_task_have_intervals_over_seeds(place, run_script_here):
     lines = succeeded(run_script_here(report, "few", "more")).out.splitlines()
     half = 12.706 * 0.05  # Student's t with one degree of freedom, times the standard error
     assert f"| more | +0.250 [{0.25 - half:+.3f}, {0.25 + half:+.3f}], not resolved |" in lines
-
-
-def test_recorded_spreads_belong_to_recorded_runs():
-    rows = report.rows_of(results.load_results())
-    recorded = report.read_example_sds()
-    assert len(recorded) > 50
-    for baseline, name, seeds, baseline_seeds in recorded:
-        assert report.seeds_compared(rows[name], rows[baseline]) == (seeds, baseline_seeds)

@@ -1,11 +1,8 @@
 """Runs from TOMLs and their results (research/experiments/run.py, results.py)."""
 
-import multiprocessing
 import os
-import signal
-import sys
-import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from factories import ROOT
@@ -104,33 +101,10 @@ def test_the_tomls_of_the_repository(path):
         assert recorded.get(variant.name, variant.digest()) == variant.digest()
 
 
-SIGNALLED = """
-import sys, time
-from pathlib import Path
-try:
-    Path("ready").write_text("")
-    time.sleep(30)
-except KeyboardInterrupt:
-    time.sleep(0.5)  # the end of the step
-    Path("kept").write_text("")
-    sys.exit(3)
-"""
-
-
 def test_ctrl_c_waits_for_the_resume_file(tmp_path):
-    def work():
-        os.setsid()
-        status = results.call([sys.executable, "-c", SIGNALLED], tmp_path)
-        assert status == (3, True)
-        assert (tmp_path / "kept").is_file()
-
-    child = multiprocessing.get_context("fork").Process(target=work)
-    child.start()
-    while not (tmp_path / "ready").is_file():
-        time.sleep(0.02)
-    os.killpg(child.pid, signal.SIGINT)  # as a terminal does
-    child.join()
-    assert child.exitcode == 0
+    with mock.patch.object(results.subprocess, "Popen") as started:
+        started.return_value.__enter__.return_value.wait.side_effect = [KeyboardInterrupt, 3]
+        assert results.call(["a", "run"], tmp_path) == (3, True)
 
 
 def test_a_broken_line_is_told(place):

@@ -8,8 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-from torch import Tensor
-
 from checks.graded_tasks import GradedTask
 from checks.inputs import is_given
 from checks.references import load_references
@@ -39,11 +37,6 @@ def checks_text(context: GradingContext, submission: Submission) -> str:
             text = f"  {STATUSES.get(reply.status, STATUSES['invalid answer'])}\n"
         lines += text.splitlines(keepends=True)
     return "".join(dict.fromkeys(lines))  # a cause that several share is said once
-
-
-def public_inputs() -> dict[str, Tensor]:
-    """Of the references, what a student's function is run on, without the right results."""
-    return {name: tensor for name, tensor in load_references().items() if is_given(name)}
 
 
 def job_for(entry: GradedTask, submission: Submission, optimizer_seed: int) -> protocol.Job:
@@ -77,7 +70,8 @@ def verdicts_on(context: GradingContext, submission: Submission) -> dict[str, Ve
             expected = hidden.trajectories(optimizer_seed)
         if ids - {OPTIMIZER}:
             made = hidden.make(seed, context.part)
-            tensors = {f"{PUBLIC}/{k}": t for k, t in public_inputs().items()}
+            # of the references, what functions are run on, without the right results
+            tensors = {f"{PUBLIC}/{k}": t for k, t in load_references().items() if is_given(k)}
             tensors |= {f"{HIDDEN}/{k}": t for k, t in made.inputs.items()}
     jobs = [job_for(entry, submission, optimizer_seed) for entry in entries]
     replies = protocol.ask(context, jobs, tensors)
