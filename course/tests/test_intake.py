@@ -157,7 +157,7 @@ def test_the_folder_of_a_platform_with_a_zip_and_more(tmp_path):
 # What is left out
 
 LEFT_OUT = [  # a part, and the name of a further file
-    *((1, name) for name in ("notes.ipynb", "a/model.pt", "my-module.py", "C:bert.py", "bert.so")),
+    *((1, name) for name in ("notes.ipynb", "a/model.pt", "my-module.py", "../up.py", "bert.so")),
     *((1, name) for name in ("bert\u202eyp.py", "bert.py\0.py", "ſetup.sh", "old/bert.py")),
     *((1, name) for name in ("multitask_classifier.py", "a/setup.sh", "old.zip", "bert.py")),
     *((2, name) for name in ("UTILS.py", "data/download.py", "checks/a.py", "course/grade.py")),
@@ -231,14 +231,11 @@ def test_a_hostile_zip_is_refused_in_one_line(taken, name):
     assert "\n" not in submission.refused
 
 
-MANY = settings(
+@settings(
     max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-
-
-@MANY
 @given(st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), min_size=1))
 def test_a_spoilt_zip_never_raises(tmp_path, places):
     content = bytearray(GOOD)
@@ -247,29 +244,6 @@ def test_a_spoilt_zip_never_raises(tmp_path, places):
     (tmp_path / "s.zip").write_bytes(content)
     submission = take("s", tmp_path / "s.zip", 1)
     assert bool(submission.files) != bool(submission.refused)
-
-
-NAMES = st.one_of(
-    st.text(max_size=12),
-    st.text(alphabet="./\\ab:\0 ", max_size=8),
-    st.sampled_from([*PART_2, SST]).flatmap(
-        lambda name: st.sampled_from([name, name.upper(), f"./{name}", f"a/{name}", f"{name}."])
-    ),
-)
-
-
-@MANY
-@given(st.lists(NAMES, max_size=6), st.sampled_from([1, 2]))
-@example(["a/bert.py", "../bert.py"], 1)
-def test_only_plain_names_are_taken(tmp_path, names, part):
-    try:
-        content = packed(*((n, b"%PDF-1.4" * n.lower().endswith(".pdf")) for n in names))
-    except UnicodeEncodeError:  # no zip has such a name
-        return
-    (tmp_path / "s.zip").write_bytes(content)
-    for name in take("s", tmp_path / "s.zip", part).files:
-        assert re.fullmatch(r"[\w/-]+\.(py|md|sh|csv)|[^/\\]*\.pdf", name, re.I), name
-        assert (Path("/x") / name).resolve().is_relative_to("/x")
 
 
 def test_links_pipes_and_devices_in_a_folder(tmp_path):

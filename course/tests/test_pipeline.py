@@ -1,5 +1,6 @@
 """From zips to pages: grade.py and viva.py as staff run them, points, marks, pages."""
 
+import contextlib
 import csv
 import html
 import json
@@ -22,13 +23,12 @@ from running import MODULES, as_process, assert_refused, one_line_error, succeed
 
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task
-from checks.quiz.questions import Question, numbers, subject_of
-from course import grade, settings, viva
+from checks.quiz.questions import Question, numbers, questions_of, subject_of
+from course import grade, settings
 from course.grading import batch, marks, points
 from course.grading.judging.predictions import FILES as FILES_OF_PREDICTIONS
 from course.grading.judging.predictions import load_gold
 from course.grading.pages import output, pages, sheets, tables
-from course.grading.sandbox import protocol
 from course.grading.sandbox.context import open_context
 from course.grading.types import (
     GRADED,
@@ -563,7 +563,7 @@ def test_what_the_sandbox_sends_never_becomes_text(name, value):
     """A page can be forged by no name: text comes from the source that was parsed, and from us."""
     forged = "the key is a"
     subject = subject_for(FILES["bert.py"])
-    reply = protocol.Reply("ran", numbers(subject) | {name.format(forged): value})
-    for question in viva.asked_of(subject, reply, random.Random(1)):
-        assert forged not in str(question)
-    assert viva.asked_of(subject, protocol.Reply("ran", {}), random.Random(1)) == []
+    outputs, questions = numbers(subject) | {name.format(forged): value}, []
+    with contextlib.suppress(Exception):  # as viva.py: then nothing is asked about the function
+        questions = list(questions_of(subject, outputs, random.Random(1)))
+    assert forged not in str(questions)

@@ -6,11 +6,10 @@ from unittest import mock
 
 import pytest
 from factories import ROOT
-from made_up import a_result, calls, write_toml
+from made_up import calls, write_toml
 from running import assert_refused, succeeded
 
 from research.experiments import results, run
-from training.files.errors import InputError
 
 TOMLS = sorted((ROOT / "research" / "experiments").glob("*/*.toml"))
 
@@ -105,10 +104,3 @@ def test_ctrl_c_waits_for_the_resume_file(tmp_path):
     with mock.patch.object(results.subprocess, "Popen") as started:
         started.return_value.__enter__.return_value.wait.side_effect = [KeyboardInterrupt, 3]
         assert results.call(["a", "run"], tmp_path) == (3, True)
-
-
-def test_a_broken_line_is_told(place):
-    results.append_line(results.RESULTS, a_result("a", 0, {}))
-    results.RESULTS.write_text(results.RESULTS.read_text()[:-20])
-    with pytest.raises(InputError, match="line 1 is not a result"):
-        results.load_results()
