@@ -140,11 +140,14 @@ def test_each_filled_stub_turns_its_own_check_green(part, tmp_path):
     assert done.returncode == 0, done.stderr
     reports = json.loads(done.stdout.splitlines()[-1])
     for (numbers, parts), kinds in zip(states, reports, strict=True):
-        assert kinds == {
+        wanted = {
             task.number: "ok" if task.number in numbers else "not started"
             for task in GRADED_TASKS
             if task.number[0] in parts and task.file in files
         }
+        if "1.6" not in numbers and "1.7" in wanted:
+            wanted["1.7"] = "waits"  # forward, for __init__
+        assert kinds == wanted
 
 
 def test_the_handout_of_part_1_has_no_kernels_that_solve_its_tasks(tmp_path):

@@ -475,18 +475,6 @@ def test_another_user_is_left_without_processes_and_files():
     assert {*Path(tempfile.gettempdir()).glob("minbert-run-*")} == before
 
 
-@needs_root
-def test_tasks_run_one_after_the_other_without_bubblewrap():
-    """What a task leaves running does not disturb the next one."""
-    test = [*isolation.as_user(62_000), "test", "-x", str(Path(sys.executable).resolve())]
-    if subprocess.run(["env", *test], check=False).returncode:
-        pytest.skip("this Python is closed to other users")
-    jobs = [job("stays", STAYS), job("after", LOOKS_AROUND)]
-    with open_context(1, "secret", isolation=isolation.ChangeOfUser()) as context:
-        replies = protocol.ask(context, jobs, {})
-    assert "left: ['job-2']" in str(replies["after"].outputs)
-
-
 # ---------------------------------------------------------------------------------------------
 # The stage, and when nothing is graded
 
