@@ -23,7 +23,7 @@ from training.files.writing import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-NOT_NEEDED = ("hunt", "mistakes", "tests", "variants")  # folders of course/
+NOT_NEEDED = ("hunt", "tests", "variants")  # folders of course/
 SUFFIXES = (".py", ".toml", ".html", ".css")
 
 

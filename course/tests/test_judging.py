@@ -373,10 +373,10 @@ def test_a_canary_that_comes_out_otherwise_stops_grading(part):
 gold = load_gold(*GOLD)  # the practice set's: 200 rows of SST, 100 of the others' pairs
 
 
-def file_of(labelled: Gold, values: Iterable, column: str = "") -> bytes:
+def file_of(labelled: Gold, values: Iterable) -> bytes:
     """A file of predictions."""
     rows = [f"{key},{value}" for key, value in zip(labelled.ids, values, strict=True)]
-    return ("\n".join([f"id,{column or labelled.column}", *rows]) + "\n").encode()
+    return ("\n".join([f"id,{labelled.column}", *rows]) + "\n").encode()
 
 
 def score_of(content: bytes, data="sst", split="dev"):

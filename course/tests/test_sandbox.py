@@ -261,8 +261,8 @@ for _ in range(9):
     os.write(2, b"x" * 2**20)
 """
 KILLS = """
-import ctypes, os, signal
-libc, parent, got = ctypes.CDLL(None), os.getppid(), []
+import os, signal
+parent, got = os.getppid(), []
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL):
     for victim in (parent, -parent):
         try:

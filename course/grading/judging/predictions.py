@@ -38,8 +38,6 @@ class Gold:
     """The labels of one data file."""
 
     file: str
-    data: str  # a key of SETS
-    split: str
     column: str  # of predictions
     classes: int | None  # None: similarities
     ids: tuple[str, ...]
@@ -67,7 +65,7 @@ def load_gold(*folders: Path) -> dict[tuple[str, str], Gold]:
             rows = load_data(path, "dev", classes) if single else load_pairs(path, "dev", label)
             ids = tuple(row[-1].lower() for row in rows)  # as parse_predictions gives them
             labels = np.array([row[-2] for row in rows])
-            gold[data, split] = Gold(name, data, split, column, classes, ids, labels)
+            gold[data, split] = Gold(name, column, classes, ids, labels)
     if not gold:
         listed = ", ".join(map(str, folders))
         raise InputError(f"no labelled file (ids-sst-test.csv, …) in {listed}; name its folder")
