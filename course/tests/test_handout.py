@@ -103,6 +103,8 @@ for files, parts in states:
         Path(name).write_text(text, encoding="utf-8")
         sys.modules.pop(name.removesuffix(".py").replace("/", "."), None)
     importlib.invalidate_caches()
+    if "checks.part2.tasks" in sys.modules:  # what a process has found out about one state
+        sys.modules["checks.part2.tasks"].findings_in.cache_clear()
     tasks = [task for task in GRADED_TASKS if task.number[0] in parts and Path(task.file).is_file()]
     found = {task.number: jobs.check(task) for task in tasks}
     reports.append({number: wrong[0].kind if wrong else "ok" for number, wrong in found.items()})

@@ -133,7 +133,7 @@ LAYOUTS = {
     "byte-order marks": rewritten(lambda data: b"\xef\xbb\xbf" + data),
     "files of systems, Python and editors": with_more(
         *("__MACOSX/bert.py", "._bert.py", "tricks/.DS_Store", "Thumbs.db", ".git/bert.py"),
-        *("__pycache__/bert.cpython-311.pyc", "__pycache__/bert.py"),
+        *("__pycache__/bert.cpython-311.pyc", "__pycache__/bert.py", "../up.py"),
     ),
 }
 
@@ -157,7 +157,7 @@ def test_the_folder_of_a_platform_with_a_zip_and_more(tmp_path):
 # What is left out
 
 LEFT_OUT = [  # a part, and the name of a further file
-    *((1, name) for name in ("notes.ipynb", "a/model.pt", "my-module.py", "../up.py", "bert.so")),
+    *((1, name) for name in ("notes.ipynb", "a/model.pt", "my-module.py", "C:bert.py", "bert.so")),
     *((1, name) for name in ("bert\u202eyp.py", "bert.py\0.py", "ſetup.sh", "old/bert.py")),
     *((1, name) for name in ("multitask_classifier.py", "a/setup.sh", "old.zip", "bert.py")),
     *((2, name) for name in ("UTILS.py", "data/download.py", "checks/a.py", "course/grade.py")),
