@@ -114,6 +114,7 @@ def random_numbers(task_id: str, outputs: Outputs) -> str:
         name.split("/")[0]
         for name, output in outputs.items()
         if isinstance(output, Tensor)
+        and isinstance(again.get(name), Tensor)
         and not is_close(output.nan_to_num(), again[name].nan_to_num(), 1e-6)
     }
     when = "" if "values" in changed else " in training mode"
