@@ -77,12 +77,10 @@ def test_a_file_that_cannot_be_imported_is_told_once_with_its_line(folder):
     before = (folder / "bert.py").read_text(encoding="utf-8").partition("def attention(")[0]
     replace(folder / "bert.py", "def attention(", "def attention((")
     said = checked(folder, "--part", "1").out
-    assert said.splitlines()[:3] == [
+    assert said.splitlines()[0] == (
         "  WRONG bert.py cannot be imported: SyntaxError: '(' was never closed "
-        f"(bert.py:{before.count(chr(10)) + 1})",
-        f"{' ' * 12}def attention((",
-        f"{' ' * 25}^",
-    ]
+        f"(bert.py:{before.count(chr(10)) + 1}): `def attention((`"
+    )
     assert said.count("cannot be imported: ") == 1
     assert "waits Task 1.6 · BertSentimentClassifier.__init__: until classifier.py can be" in said
     assert "  ok    Task 1.5 · AdamW.step" in said
@@ -139,11 +137,9 @@ def test_the_parent_imports_no_torch():
 
 
 def test_checks_that_cannot_start_are_one_line():
-    with (
-        Child(5, "checks.no_such_module") as broken,
-        pytest.raises(InputError, match=r"^the checks cannot start: .*checks"),
-    ):
-        broken.run("bert.embed", "a task")
+    with Child(5, "checks.no_such_module") as child:
+        with pytest.raises(InputError, match=r"^the checks cannot start: .*no_such_module"):
+            child.run("bert.embed", "a task")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -171,5 +167,5 @@ def test_without_all_the_rest_is_short_and_a_cause_is_said_once(monkeypatch, cap
 
 def test_ctrl_c_in_the_hunt_is_no_traceback(monkeypatch):
     monkeypatch.setattr(sanity_check, "hunt", Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(SystemExit, match="^\ninterrupted$"):
+    with pytest.raises(SystemExit, match=r"^\ninterrupted$"):
         sanity_check.main(["--hunt", "--task", "1.2"])
