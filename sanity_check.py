@@ -65,7 +65,6 @@ class Session:
 
     def run(self, job: str, title: str) -> Outcome:
         """The outcome of a job, which is also printed."""
-        self.report.begin(title)
         outcome = self.ask(job, title)
         self.report.end(outcome, self.child.printed())
         self.trouble |= not is_right(outcome)

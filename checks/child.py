@@ -24,7 +24,6 @@ from pathlib import Path
 from checks.findings import ROOT, Finding, Outcome, is_students
 from training.files.errors import InputError
 
-JOBS = "checks.jobs"
 FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')  # of faulthandler, which escapes names
 ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
 
@@ -34,11 +33,11 @@ class Child:
 
     Args:
         limit: seconds that a job may take.
-        jobs: the module that has run(job); without one, JOBS.
+        jobs: the module that has run(job).
     """
 
-    def __init__(self, limit: float, jobs: str | None = None):
-        self.limit, self.jobs = limit, jobs or JOBS
+    def __init__(self, limit: float, jobs: str = "checks.jobs"):
+        self.limit, self.jobs = limit, jobs
         self.process: subprocess.Popen | None = None
         self.read = 0  # bytes of what was printed
 
@@ -133,7 +132,7 @@ def serve(dump: str, limit: float, jobs: str) -> None:
     Args:
         dump: the file for faulthandler.
         limit: seconds that a job may take.
-        jobs: the module that has run(job); without one, JOBS.
+        jobs: the module that has run(job).
     """
     commands, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

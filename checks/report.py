@@ -6,7 +6,6 @@ It needs no torch.
 from __future__ import annotations
 
 import shutil
-import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -28,15 +27,8 @@ class Report:
         self.everything = everything
         self.causes: set[Finding] = set()  # that were said
 
-    def begin(self, title: str) -> None:
-        """Name what is being checked, on a terminal: it may take seconds."""
-        if sys.stdout.isatty():
-            print(f"  …     {title}", end="", flush=True)
-
     def end(self, outcome: Outcome, printed: Sequence[str] = ()) -> None:
         """Print an outcome, and what the student's code has printed meanwhile."""
-        if sys.stdout.isatty():
-            print("\r\033[K", end="")
         if outcome.status == "waits":  # the cause, once
             for finding in outcome.findings:
                 if finding not in self.causes:

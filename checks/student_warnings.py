@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
+import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from checks.findings import Finding, is_students
-from checks.first_nan import students_line
 
 INTERNAL = re.compile(r" *\(Triggered internally at .*?\)")
 
@@ -30,3 +30,12 @@ def collected() -> Iterator[list[Finding]]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield findings
+
+
+def students_line() -> str:
+    """The innermost line of the student's code that is running: file:line; "" if there is none."""
+    for frame, line in traceback.walk_stack(None):
+        path = Path(frame.f_code.co_filename)
+        if is_students(path):
+            return f"{path.name}:{line}"
+    return ""

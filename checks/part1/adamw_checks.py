@@ -53,7 +53,7 @@ def test_optimizer(opt_class: type) -> Tensor:
 
 
 # ---------------------------------------------------------------------------------------------
-# Properties
+# What is checked
 
 
 def check_published(opt_class: type) -> None:
@@ -67,28 +67,6 @@ def check_published(opt_class: type) -> None:
         raise CheckFailed(
             f"after 1000 steps weight[{i}, {j}] is {got[i, j]:.7g}, wanted {right[i, j]:.7g}"
         )
-
-
-def check_closure(opt_class: type) -> None:
-    """step(closure) calls it once, steps on the gradient it makes and returns its loss."""
-    parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
-    optimizer = opt_class([parameter], lr=0.1)
-    losses = []
-
-    def closure():
-        optimizer.zero_grad()
-        loss = parameter.square().sum()
-        loss.backward()
-        losses.append(loss.item())
-        return loss
-
-    returned = optimizer.step(closure)
-    if len(losses) != 1:
-        raise CheckFailed(f"step(closure) called the closure {len(losses)} times, wanted once")
-    if returned is None or torch.as_tensor(returned).item() != losses[0]:
-        raise CheckFailed(f"step(closure) returned {returned}, wanted its loss, {losses[0]}")
-    if parameter[0].item() == 1.0:
-        raise CheckFailed("step(closure) did not use the gradient which the closure made")
 
 
 def after_a_step(opt_class: type) -> tuple[Tensor, Tensor | None]:
@@ -110,35 +88,13 @@ def check_gradient_kept(opt_class: type) -> None:
         )
 
 
-def check_sparse(opt_class: type) -> None:
-    """A sparse gradient is refused, by a RuntimeError of the optimizer's own."""
-    parameter = torch.nn.Parameter(torch.zeros(3))
-    parameter.grad = torch.tensor([0.0, 1.0, 0.0]).to_sparse()
-    error = attempt(opt_class([parameter]).step)
-    # NotImplementedError, which is a RuntimeError, is what torch's own operations raise
-    if not isinstance(error, RuntimeError) or isinstance(error, NotImplementedError):
-        raise CheckFailed("step() with a sparse gradient raised no RuntimeError")
-
-
-PROPERTIES = {
-    "published protocol": check_published,
-    "closure": check_closure,
-    "gradient kept": check_gradient_kept,
-    "sparse gradients": check_sparse,
-}
-
-
-# ---------------------------------------------------------------------------------------------
-# Trajectories
-
-
-def difference(case: Case, got: Tensor) -> str:
-    """Where a trajectory first differs from the correct one; "" if it is right in either order."""
-    first = {}
+def check_case(opt_class: type, case: Case) -> None:
+    """Every number of a trajectory is right, in one order of decay or the other."""
+    got, first = run_case(opt_class, case), {}
     for order in ORDERS:
         wrong = differing(got, right_path(case, order), TOLERANCE)
         if not wrong.any():
-            return ""
+            return
         first[order] = wrong.nonzero()[0].tolist()
     order = max(first, key=first.get)  # the order that agrees for longer
     step, column = first[order]
@@ -147,25 +103,15 @@ def difference(case: Case, got: Tensor) -> str:
         f"first differs at step {step + 1}, {case.position(column)}: got {value:.9g}, wanted "
         f"{right:.9g} (off by {abs(value - right):.2g})"
     )
-    return text + (f", compared with {ORDERS[order]}" if case.decays else "")
+    raise CheckFailed(text + (f", compared with {ORDERS[order]}" if case.decays else ""))
 
 
-def failures(opt_class: type) -> dict[str, str]:
-    """What is wrong, by the name of the check; every check runs, also after one has failed."""
-    checks = {f"trajectory ({case.about})": partial(check_case, case=case) for case in CASES}
-    texts = {}
-    for name, check_one in (checks | PROPERTIES).items():
-        error = attempt(check_one, opt_class)
-        if isinstance(error, BaseException):
-            is_ours = isinstance(error, CheckFailed)
-            texts[name] = str(error) if is_ours else describe(error).text
-    return texts
-
-
-def check_case(opt_class: type, case: Case) -> None:
-    """Every number of a trajectory is right, in one order of decay or the other."""
-    if text := difference(case, run_case(opt_class, case)):
-        raise CheckFailed(text)
+CHECKS = {
+    **{f"trajectory ({case.about})": partial(check_case, case=case) for case in CASES},
+    "published protocol": check_published,
+    "gradient kept": check_gradient_kept,
+}
+CHECKED = f"all of its {len(CHECKS)} checks"
 
 
 def is_started(opt_class: type) -> bool:
@@ -180,8 +126,11 @@ def check() -> list[Finding]:
     if not is_started(opt_class):
         return [Finding("not started", "")]
     titles: dict[str, list[str]] = {}  # by text: many checks may fail with one and the same error
-    for title, text in failures(opt_class).items():
-        titles.setdefault(text, []).append(title)
+    for title, check_one in CHECKS.items():  # every one runs, also after one has failed
+        error = attempt(check_one, opt_class)
+        if isinstance(error, BaseException):
+            text = str(error) if isinstance(error, CheckFailed) else describe(error).text
+            titles.setdefault(text, []).append(title)
     return [
         Finding("values", f"{first}{f' and {len(more)} more' if more else ''}: {text}")
         for text, (first, *more) in titles.items()
@@ -214,25 +163,14 @@ def steps(inputs: Inputs) -> Iterator[Outputs]:
 
 
 TASK = Task("optimizer.step", steps)
-CHECKED = f"all of its {len(CASES) + len(PROPERTIES)} checks"
 
 
-def facts(outputs: Outputs) -> Iterator[str]:
-    """Which parameters never change, and by what factor all updates are off, if it is one."""
-    for case in CASES:
-        path = outputs[case.output]
-        if path is None or path.shape == NO_NUMBER.shape or len(case.shapes) == 1:
-            continue
-        starts = [torch.from_numpy(start_value(*each)).flatten() for each in enumerate(case.shapes)]
-        parts = path.split([len(start) for start in starts], dim=1)  # (steps, numbers) each
-        still = [i for i, part in enumerate(parts) if (part == starts[i]).all()]
-        if 0 < len(still) < len(starts):
-            numbers = ", ".join(map(str, still))
-            yield f"{case.about}: of {len(starts)} parameters these never change: {numbers}"
-            break
+def factor_of_updates(outputs: Outputs) -> str:
+    """By what factor all updates are off, in words; "" if it is not one."""
     path, right = outputs[CASES[0].output], right_path(CASES[0], "after")
     if path is None or path.shape != right.shape:
-        return
+        return ""
     ratio = path.diff(dim=0) / right.diff(dim=0)
     if (ratio - ratio[0, 0]).abs().max() < 1e-4 < abs(ratio[0, 0] - 1):
-        yield f"{CASES[0].about}: every update is {ratio[0, 0]:.4g} times what it should be"
+        return f"{CASES[0].about}: every update is {ratio[0, 0]:.4g} times what it should be"
+    return ""

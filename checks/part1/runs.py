@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from checks.findings import Finding
 from checks.part1 import adamw_checks
-from checks.part1.stand_ins import LayerStandIns
+from checks.part1.stand_ins import LayerStandIns, NoStandIns
 from checks.references import (
     CLASSIFIER_DROPOUT,
     TINY,
@@ -108,36 +109,29 @@ def add_norm(inputs: Inputs) -> Iterator[Outputs]:
         yield {f"dropout/result (after {place})": again}
 
 
-def layer_alone(inputs: Inputs) -> Iterator[Outputs]:
-    """Task 1.3 on hidden states (B, L, D), with stand-ins for attention and add_norm."""
+def layer(inputs: Inputs, alone: bool) -> Iterator[Outputs]:
+    """Task 1.3 on hidden states (B, L, D).
+
+    Args:
+        alone: with stand-ins for attention and add_norm; else with the student's own, which it
+            need not call.
+    """
     stored = inputs_of("bert.layer", inputs)
     layer = student_model(inputs).bert_layers[0]
-    stand_ins = LayerStandIns(layer, inputs, "values")
+    stand_ins = LayerStandIns(layer, inputs, "values") if alone else NoStandIns()
     (source,), (hidden,) = leaves(stored.hidden)
     mask = stored.mask.clone()
     result = layer(hidden, mask)
     yield stand_ins.seen | {"values/result": result} | afterwards(hidden=hidden, mask=mask)
     yield gradients(result, stored.cotangent, layer_sources(layer, source) | stand_ins.normed)
+    if not alone:
+        padded = (stored.mask < 0)[:, 0, 0, :, None]  # (B, L, 1)
+        after = layer(torch.where(padded, 3 - source, source), stored.mask.clone())
+        yield {"padding/result": change(result, after, stored.mask[:, 0, 0] == 0)}
     layer.train()
-    stand_ins = LayerStandIns(layer, inputs, "dropout")
+    stand_ins = LayerStandIns(layer, inputs, "dropout") if alone else NoStandIns()
     result = layer(source.clone(), stored.mask.clone())
     yield stand_ins.seen | {"dropout/result": result}
-
-
-def layer_whole(inputs: Inputs) -> Iterator[Outputs]:
-    """Task 1.3 with the student's own attention and add_norm, which it need not call."""
-    stored = inputs_of("bert.layer", inputs)
-    layer = student_model(inputs).bert_layers[0]
-    (source,), (hidden,) = leaves(stored.hidden)
-    mask = stored.mask.clone()
-    result = layer(hidden, mask)
-    yield {"values/result": result} | afterwards(hidden=hidden, mask=mask)
-    yield gradients(result, stored.cotangent, layer_sources(layer, source))
-    padded = (stored.mask < 0)[:, 0, 0, :, None]  # (B, L, 1)
-    after = layer(torch.where(padded, 3 - source, source), stored.mask.clone())
-    yield {"padding/result": change(result, after, stored.mask[:, 0, 0] == 0)}
-    layer.train()
-    yield {"dropout/result": layer(source.clone(), stored.mask.clone())}
 
 
 def layer_sources(layer: nn.Module, hidden: Tensor) -> dict[str, Tensor]:
@@ -261,17 +255,16 @@ def judge_init(outputs: Outputs, inputs: Inputs) -> list[Finding]:
         for p in outputs["rates"].tolist()
         if abs(p - INIT_DROPOUT) > 1e-6
     ]
-    if not outputs["values/dropout: made, or its probability kept"].all():
-        texts.append(
-            "no dropout is an attribute of the model, and config.hidden_dropout_prob is not kept "
-            "for forward"
-        )
-    for option, wanted in (("pretrain", False), ("finetune", True)):
-        if outputs[f"values/option {option}: the encoder trains"].tolist() != [wanted]:
-            state = "trainable" if wanted else "frozen"
-            texts.append(f"option {option}: self.bert's parameters are not all {state}")
-        if sizes and outputs[f"values/option {option}: the Linear trains"].tolist() != [True]:
-            texts.append(f"option {option}: the Linear's parameters are frozen")
+    expected = {
+        "dropout: made, or its probability kept": True,
+        "option pretrain: the encoder trains": False,
+        "option finetune: the encoder trains": True,
+    }
+    if sizes:
+        expected |= {f"option {o}: the Linear trains": True for o in ("pretrain", "finetune")}
+    for what, wanted in expected.items():
+        if outputs[f"values/{what}"].tolist() != [wanted]:
+            texts.append(f"{what}: this should be {wanted}, but is not")
     return [Finding("values", text) for text in texts]
 
 
@@ -321,8 +314,8 @@ TASKS = {
     for task in (
         Task("bert.attention", attention),
         Task("bert.add_norm", add_norm),
-        Task("bert.layer", layer_alone),
-        Task("bert.layer, whole", layer_whole),
+        Task("bert.layer", partial(layer, alone=True)),
+        Task("bert.layer, whole", partial(layer, alone=False)),
         Task("bert.embed", embed),
         Task("classifier.init", classifier_init, judge=judge_init),
         Task("classifier.forward", classifier_forward),

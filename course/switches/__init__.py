@@ -12,6 +12,14 @@ from typing import Any
 Switches = frozenset[str]
 
 
-def chosen(ways: Mapping[str, Any], wrong: Switches, usual: Any) -> Any:
-    """What belongs to the mistake that is made, or what is usual."""
-    return next((way for name, way in ways.items() if name in wrong), usual)
+def chosen(ways: Mapping[str, Any], wrong: Switches, usual: Any, side: str = "") -> Any:
+    """What belongs to the mistake that is made, or what is usual.
+
+    Args:
+        side: what the name of a mistake may end in that is made there only.
+    """
+    for name in wrong:
+        way = name if name in ways else name.removesuffix(f"_{side}")
+        if way in ways:
+            return ways[way]
+    return usual

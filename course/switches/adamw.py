@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course.switches import Switches
-from course.switches.adamw_update import Formula, choose, write
+from course.switches import Switches, chosen
+from course.switches.adamw_update import Formula, write
 
 
 def sides(names: str) -> str:
@@ -182,7 +182,7 @@ def update(wrong: Switches, self: Any, group: dict, p: Tensor, grad: Tensor | No
         "nothing_kept": {},
         "state_not_saved": vars(self).setdefault("own", {}).setdefault(id(p), {}),
     }
-    x.state = choose(wrong, states, None)
+    x.state = chosen(states, wrong, None)
     x.state = self.state[p] if x.state is None else x.state
     if fresh := "m" not in x.state:
         begin(wrong, x)
@@ -218,7 +218,7 @@ def hyper_parameters(wrong: Switches, self: Any, group: dict) -> SimpleNamespace
         "first_group_for_all": self.param_groups[0],
         "hyper_parameters_from_defaults": self.defaults,
     }
-    source = choose(wrong, sources, group)
+    source = chosen(sources, wrong, group)
     lr, eps, decay = (source[name] for name in ("lr", "eps", "weight_decay"))
     rates = {
         "lr_from_defaults": self.defaults["lr"],
@@ -239,14 +239,14 @@ def hyper_parameters(wrong: Switches, self: Any, group: dict) -> SimpleNamespace
         "condition_is_decay": bool(decay),
     }
     usual = lambda b1, b2: ((b1, b2), (b1, b2))  # noqa: E731
-    averages, corrections = choose(wrong, BETAS, usual)(*source["betas"])
+    averages, corrections = chosen(BETAS, wrong, usual)(*source["betas"])
     return SimpleNamespace(
-        lr=choose(wrong, rates, lr),
+        lr=chosen(rates, wrong, lr),
         averages=averages,
         corrections=corrections,
-        eps=choose(wrong, epsilons, eps),
-        wd=choose(wrong, {"decay_is_eps": eps, "lr_and_decay_swapped": lr}, decay),
-        correct=choose(wrong, conditions, source["correct_bias"]),
+        eps=chosen(epsilons, wrong, eps),
+        wd=chosen({"decay_is_eps": eps, "lr_and_decay_swapped": lr}, wrong, decay),
+        correct=chosen(conditions, wrong, source["correct_bias"]),
     )
 
 
@@ -265,7 +265,7 @@ def gradient(wrong: Switches, x: SimpleNamespace, g: Tensor | None) -> Tensor:
         "coupled_decay_rate": lambda: g + x.lr * x.wd * x.p,
         "coupled_and_decoupled_rate": lambda: g + x.lr * x.wd * x.p,
     }
-    return choose(wrong, changes, lambda: g)()
+    return chosen(changes, wrong, lambda: g)()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def begin(wrong: Switches, x: SimpleNamespace) -> None:
             "begins_with_ones": torch.ones_like(x.p),
             "one_tensor_for_both": zeros,
         }
-        x.state[name] = choose(wrong, begins, torch.zeros_like(x.p), side)
+        x.state[name] = chosen(begins, wrong, torch.zeros_like(x.p), side)
 
 
 def count(wrong: Switches, self: Any, x: SimpleNamespace) -> int:
@@ -300,7 +300,7 @@ def count(wrong: Switches, self: Any, x: SimpleNamespace) -> int:
         "step_count_of_the_group": group["calls"],
         "step_count_of_the_group_all": self.calls,
     }
-    return choose(wrong, numbers, state["t"])
+    return chosen(numbers, wrong, state["t"])
 
 
 def weights(
@@ -324,7 +324,7 @@ def weights(
         f"average_weight_{side}lerptwo": (beta - 1, 2 - beta),
         f"average_weight_{side}lerpminus": (1 + beta, -beta),
     }
-    return choose(wrong, choices, (beta, 1 - beta), side)
+    return chosen(choices, wrong, (beta, 1 - beta), side)
 
 
 SQUARES: dict[str, Formula] = {
@@ -349,7 +349,7 @@ def moments(wrong: Switches, x: SimpleNamespace) -> tuple[Tensor, Tensor]:
         m = x.state["m"].copy_(m)
     if "gradient_changed_scaled" in wrong:
         x.g.mul_(new1)
-    v = keep2 * x.state["v"] + new2 * choose(wrong, SQUARES, lambda g, m: g * g)(x.g, m)
+    v = keep2 * x.state["v"] + new2 * chosen(SQUARES, wrong, lambda g, m: g * g)(x.g, m)
     if wrong & {"one_tensor_for_both", "moment_is_parameter_second"}:
         v = x.state["v"].copy_(v)
     return m, torch.zeros_like(v) if "second_moment_zero" in wrong else v
@@ -363,6 +363,6 @@ def keep(wrong: Switches, x: SimpleNamespace) -> None:
         if wrong & {f"corrected_moments_kept{end}" for end in ("", f"_{side}", "_twice")}:
             new = new / c
         x.state[name] = new
-        setattr(x, name, choose(wrong, {"moments_before_the_step": old}, new, side))
+        setattr(x, name, chosen({"moments_before_the_step": old}, wrong, new, side))
     roots = {"root_kept": x.v.sqrt(), "root_kept_eps": x.v.sqrt() + x.eps}
-    x.state["v"] = choose(wrong, roots, x.state["v"])
+    x.state["v"] = chosen(roots, wrong, x.state["v"])

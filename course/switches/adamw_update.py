@@ -5,25 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course.switches import Switches
+from course.switches import Switches, chosen
 
 Formula = Callable[..., Any]
-
-
-def choose(wrong: Switches, choices: Mapping[str, Any], usual: Any, side: str = "") -> Any:
-    """The value of the switch that is on, for both moments or this side; else the usual one."""
-    for name in wrong:
-        key = name if name in choices else name.removesuffix(f"_{side}")
-        if key in choices:
-            return choices[key]
-    return usual
 
 
 FACTORS: dict[str, Formula] = {  # by what the learning rate is multiplied
@@ -117,7 +108,7 @@ def correction(wrong: Switches, side: str, x: SimpleNamespace) -> float:
         f"correction_number_{side}zero": -(b**t),
         f"correction_number_{side}negative": b**t - 1,
     }
-    return choose(wrong, choices, 1 - b**t, side)
+    return chosen(choices, wrong, 1 - b**t, side)
 
 
 def factor(wrong: Switches, x: SimpleNamespace) -> tuple[float, float]:
@@ -127,24 +118,24 @@ def factor(wrong: Switches, x: SimpleNamespace) -> tuple[float, float]:
         if "correct_bias_crash" in wrong:
             raise UnboundLocalError("alpha")
         always = "corrected_twice_always" in wrong
-        return choose(wrong, UNCORRECTED, lambda c1, c2: 1.0)(c1, c2), c2 if always else 1.0
+        return chosen(UNCORRECTED, wrong, lambda c1, c2: 1.0)(c1, c2), c2 if always else 1.0
     if c2 < 0:
         raise ValueError("the root of a negative number")
     if any(name.endswith("_hat") for name in wrong):
         return 1 / c1, c2
-    return choose(wrong, FACTORS, lambda c1, c2: c2**0.5 / c1)(c1, c2), c2
+    return chosen(FACTORS, wrong, lambda c1, c2: c2**0.5 / c1)(c1, c2), c2
 
 
 def step_size(wrong: Switches, x: SimpleNamespace, by: float) -> float:
     """α_t; ``lr_changed_in_place`` leaves it in the group."""
-    alpha = choose(wrong, {"no_lr": 1.0, "lr_twice": x.lr**2}, x.lr) * by
+    alpha = chosen({"no_lr": 1.0, "lr_twice": x.lr**2}, wrong, x.lr) * by
     if x.correct:
         p1, p2 = (beta**x.t for beta in x.corrections)
         unbracketed: dict[str, Formula] = {
             "correction_without_brackets": lambda: x.lr * (1 - p2) ** 0.5 / 1 - p1,
             "correction_without_brackets_second": lambda: (x.lr * 1 - p2) / (1 - p1),
         }
-        alpha = choose(wrong, unbracketed, lambda: alpha)()
+        alpha = chosen(unbracketed, wrong, lambda: alpha)()
     if wrong & {"lr_changed_in_place", "lr_changed_in_place_decay"}:
         x.group["lr"] = alpha
     return alpha
@@ -154,7 +145,7 @@ def direction(wrong: Switches, x: SimpleNamespace, c2: float) -> Tensor:
     """What the step size is multiplied by: m / (√v + ε)."""
     m, v = (x.v, x.m) if "moments_swapped" in wrong else (x.m, x.v)
     tops = {"no_momentum": x.g, "no_first_moment": torch.ones_like(m), "first_divides": 1 / m}
-    top = choose(wrong, tops, m)
+    top = chosen(tops, wrong, m)
     if "decay_in_the_update" in wrong:
         top = top + x.wd * x.p
     if wrong & {"no_second_moment", "no_second_moment_hat"}:
@@ -162,8 +153,8 @@ def direction(wrong: Switches, x: SimpleNamespace, c2: float) -> Tensor:
     eps, hat = x.eps, any(name.endswith("_hat") for name in wrong)
     if hat:
         v, eps = v / c2, eps / c2**0.5
-    root = choose(wrong, ROOTS, torch.sqrt, "hat")(v)
-    bottom = choose(wrong, DENOMINATORS, lambda root, v, eps, c2: root + eps)(root, v, eps, c2)
+    root = chosen(ROOTS, wrong, torch.sqrt, "hat")(v)
+    bottom = chosen(DENOMINATORS, wrong, lambda root, v, eps, c2: root + eps)(root, v, eps, c2)
     if wrong & {"multiplied_by_root", "multiplied_by_root_hat"}:
         return top * bottom
     return top / bottom + (x.eps if "eps_outside_fraction" in wrong else 0.0)
@@ -176,7 +167,7 @@ def write(wrong: Switches, x: SimpleNamespace) -> None:
     if "update_kept" in wrong:
         x.state["m"] = towards
     update = alpha * towards + (x.eps if "eps_outside_fraction_step" in wrong else 0.0)
-    rate = choose(wrong, RATES, lambda lr, wd, alpha: lr * wd)(x.lr, x.wd, alpha)
+    rate = chosen(RATES, wrong, lambda lr, wd, alpha: lr * wd)(x.lr, x.wd, alpha)
     if wrong & NO_DECAY or ("decay_needs_correction" in wrong and not x.correct):
         rate = 0.0
     decayed = {
@@ -188,7 +179,7 @@ def write(wrong: Switches, x: SimpleNamespace) -> None:
     }
     before, twice = "decay_before" in wrong, "decay_twice_both" in wrong
     if before or twice:
-        x.p.sub_(rate * choose(wrong, decayed, x.p))
+        x.p.sub_(rate * chosen(decayed, wrong, x.p))
     changes: dict[str, Formula] = {
         "gradient_ascent": lambda: x.p.add_(update),
         "update_thrown_away": lambda: None,
@@ -197,6 +188,6 @@ def write(wrong: Switches, x: SimpleNamespace) -> None:
         "parameter_multiplied": lambda: x.p.mul_(update),
         "parameter_divided": lambda: x.p.div_(update),
     }
-    choose(wrong, changes, lambda: x.p.sub_(update))()
+    chosen(changes, wrong, lambda: x.p.sub_(update))()
     if not before or twice:
-        x.p.sub_(rate * choose(wrong, decayed, x.p))
+        x.p.sub_(rate * chosen(decayed, wrong, x.p))

@@ -1,10 +1,8 @@
 """Correct solutions that differ from ours: read them, put them in the solution's place.
 
 ``course/variants/<task id>/<name>.py`` is one. Its docstring's first line says how it differs. The
-methods of its class take the place of those of the task's class; if the class's name begins with
-"Script", the place of the file's functions. A folder whose name is the beginning of several ids
-("multitask") holds answers to all of them, and its ``plain`` replaces our solution wherever another
-answer is put in. The folder "multitask.training" holds a training loop, which is not a task.
+methods of its class take the place of those of the task's class, or of functions. The folder
+"multitask" holds answers to all tasks whose ids begin so.
 
     with installed(answer): …      the module in sys.modules holds the answer
     source = put(answer)           the file as a student would hand it in
@@ -14,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import functools
 import re
 import textwrap
 import types
@@ -47,22 +44,17 @@ class Answer:
         return next(iter(self.versions))
 
 
-def read(folder: Path, name: str) -> Answer:
+def read_all(task_id: str) -> list[Answer]:
+    """All answers to a task."""
+    return [read(f"{task_id}/{path.stem}") for path in sorted((VARIANTS / task_id).glob("*.py"))]
+
+
+def read(name: str) -> Answer:
     """One answer, say "bert.attention/plain"."""
-    return read_correct(folder / f"{name}.py")
-
-
-def read_all(folder: Path, task_id: str = "*") -> list[Answer]:
-    """All answers of a folder, or those to one task."""
-    return [read_correct(path) for path in sorted(folder.glob(f"{task_id}/*.py"))]
-
-
-def read_correct(path: Path) -> Answer:
-    """One file."""
+    path = VARIANTS / f"{name}.py"
     source = path.read_text(encoding="utf-8")
     tree = ast.parse(source)
-    beginning = path.parent.name.removesuffix(".training")
-    task = next(entry for entry in GRADED_TASKS if entry.id.startswith(beginning))
+    task = next(entry for entry in GRADED_TASKS if entry.id.startswith(path.parent.name))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     versions = {node.name: _functions(source, node) for node in classes}
     imports = [ast.unparse(n) for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
@@ -86,17 +78,9 @@ def _start(node: ast.FunctionDef) -> int:
 
 def put(answer: Answer, version: str = "", source: str = "") -> str:
     """The task's file with the answer's methods in place of ours (or those of ``source``)."""
-    source = source or _right(answer.task.file, answer.task.id.split(".")[0])
-    version = version or answer.first
-    owner = "" if version.startswith("Script") else owner_of(answer.task)
-    return put_methods(source, owner, answer.versions[version], answer.imports)
-
-
-@functools.cache
-def _right(file: str, beginning: str) -> str:
-    """A file as it is, or with the plain answer to several tasks in place of our solution."""
-    source, plain = (ROOT / file).read_text(encoding="utf-8"), VARIANTS / beginning / "plain.py"
-    return put(read_correct(plain), source=source) if plain.is_file() else source
+    source = source or (ROOT / answer.task.file).read_text(encoding="utf-8")
+    methods = answer.versions[version or answer.first]
+    return put_methods(source, owner_of(answer.task), methods, answer.imports)
 
 
 def put_methods(source: str, owner: str, methods: Methods, imports: tuple[str, ...] = ()) -> str:

@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from answers import VARIANTS, installed_source, put, read, read_all
+from answers import installed_source, put, read, read_all
 from factories import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -97,7 +97,7 @@ def wrong_tasks(verdicts: dict[str, Verdict]) -> list[str]:
 
 @pytest.mark.parametrize("task_id", [task.id for task in OWN])
 def test_other_correct_solutions_are_right(task_id):
-    for answer in read_all(VARIANTS, task_id):
+    for answer in read_all(task_id):
         for version in answer.versions:
             verdict = verdict_on(put(answer, version), task_id)
             assert verdict.status == "right", (answer.name, version, verdict.messages)
@@ -227,7 +227,7 @@ def test_an_optimizer_that_is_not_adamw_gets_nothing(line):
 
 
 def test_an_unknown_mistake_in_the_update_gets_nothing_one_in_the_decay_the_rest():
-    plain = put(read(VARIANTS, "optimizer.step/plain"))
+    plain = put(read("optimizer.step/plain"))
     for old, new, outcome in (
         ("alpha = lr", "alpha = 2 * lr", {WRONG, NOT_COUNTED}),
         ("lr * weight_decay", "3 * lr * weight_decay", {WRONG, RIGHT}),

@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from answers import VARIANTS, installed_source, put, read
+from answers import installed_source, put, read
 from made import built, written
 from running import as_process, draw_nothing
 
@@ -38,7 +38,7 @@ def test_the_skeleton_trains_on_sst_once_it_is_filled_in(
     monkeypatch.chdir(tmp_path)
     draw_nothing(monkeypatch)
     skeleton = built("2").text("multitask_classifier.py")
-    filled_in = put(read(VARIANTS, "multitask/plain"), source=skeleton)
+    filled_in = put(read("multitask/plain"), source=skeleton)
     args = Namespace(model=str(tiny_model_folder), data_dir=str(tiny_data), option="finetune")
     vars(args).update(epochs=12, lr=3e-3, hidden_dropout_prob=0.0)
     seed_everything(0)

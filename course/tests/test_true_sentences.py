@@ -5,7 +5,7 @@ must not.
 """
 
 import pytest
-from answers import VARIANTS, installed_source, read, solution_with
+from answers import installed_source, read, solution_with
 
 from checks import jobs
 from checks.findings import faulty
@@ -17,7 +17,7 @@ STEP, INIT, CLASSIFY = "optimizer.step", "classifier.init", "classifier.forward"
 
 def plain(task_id):
     """The name of a task's function, and a solution's source."""
-    (function,) = read(VARIANTS, f"{task_id}/plain").versions["Plain"].items()
+    (function,) = read(f"{task_id}/plain").versions["Plain"].items()
     return function
 
 
@@ -37,7 +37,6 @@ DROP, LINEAR = (
     "nn.Linear(config.hidden_size, config.num_labels)",
 )
 SUM = "scores = scores + attention_mask"
-MERGE = "context = context.transpose(1, 2)\n    context = context.flatten(2)"
 FIRST_ADD_NORM = """self.add_norm(
         hidden_states,
         attended,
@@ -50,7 +49,7 @@ TOLD = [  # task, what is replaced by what; words that must be said, words that 
     (ATTEND, "return context", "return context, scores", "return the one tensor", "forget"),
     (ATTEND, SUM, "scores = scores.masked_fill(attention_mask == 0, -math.inf)",
      "Where the mask is 0 the scores become −inf", "dropout acts"),
-    (ATTEND, SUM, f"{SUM}.sqrt()", "the first NaN comes from `sq", "probably"),
+    (ATTEND, SUM, f"{SUM}.sqrt()", "nan at [0, 0, 0]", "other results"),
     (ATTEND, SUM, f"{SUM}\n    attention_mask.eq_(0)", "`mask`, which was given, is changed", "√"),
     (ATTEND, DROP, "if self.training:\n        probabilities = probabilities * "
      "(torch.rand_like(probabilities) > 0.2)",
@@ -60,30 +59,18 @@ TOLD = [  # task, what is replaced by what; words that must be said, words that 
     (ATTEND, "@ value", "@ (value / 7**0.5)", "result is divided by √W", "weights sum"),
     (ATTEND, "return context", "return context * 1.5", "all are 1.5 times what is expected",
      "dropout"),
-    (ATTEND, MERGE, "context = context.sum(1)", "The outputs of the heads are summed", "dropout"),
     (ADD, "= dropout(", "= self.out_dropout(", "The dropout is one of the layer's own",
      "There is no dropout"),
-    (LAYER, "self.out_dropout,\n        self.out_layer_norm",
-     "self.out_layer_norm,\n        self.out_dropout",
-     "its dropout and its norm in the wrong order", "a GELU"),
     (LAYER, FIRST_ADD_NORM, "self.attention_layer_norm(hidden_states + attended)",
      "linear layer after attention is not used", "not what the second"),
-    (LAYER, "normed,\n        expanded", "attention_mask,\n        expanded",
-     "input of add_norm's call 2 is what `mask` is", "probably"),
     (EMBED, "total = words", "with torch.no_grad(): total = words", "no gradient arrives",
      "dropout"),
-    (INIT, "Dropout(config", "Dropout(self.bert.config", "BERT's own configuration",
-     "a number in the code"),
     (INIT, f"self.classifier = {LINEAR}", f"self.layers = [{LINEAR}]",
      "none is made, or it is in a plain list", "two layers"),
-    (CLASSIFY, "input_ids, attention_mask)\n", "attention_mask, input_ids)\n",
-     "BERT gets the ids where the mask belongs", "dropout"),
     (CLASSIFY, "return logits", "return torch.relu(logits).log_softmax(-1)", "through a ReLU",
      "tanh"),
     (STEP, "update = alpha", "update = 3 * alpha", "every update is 3 times what it should be",
      "probably"),
-    (STEP, "p.grad is None", "p.grad is None or p.dim() == 2",
-     "of 4 parameters these never change: 1", "probably"),
 ]  # fmt: skip
 
 
@@ -128,12 +115,6 @@ def test_adamw_s_mistakes_as_students_write_them_are_named(names, changes):
     with with_changes(STEP, *changes):
         findings = jobs.examine(graded_task(STEP))
     assert {finding.name for finding in findings} - {""} == names
-
-
-def test_what_a_known_mistake_leaves_is_said():
-    with with_changes(STEP, NEVER, ("decay * p", "decay * p.sign()")):
-        texts = [finding.text for finding in jobs.examine(graded_task(STEP))]
-    assert any("that is not all: it does not explain decay" in text for text in texts)
 
 
 def test_a_function_that_calls_a_stub_waits_for_it():

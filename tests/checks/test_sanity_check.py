@@ -11,18 +11,10 @@ import bert
 import sanity_check
 from checks import compare, references
 from checks.graded_tasks import GRADED_TASKS
-from checks.jobs import check
 from checks.task import WHOLE, outputs_of
 
-PART_1 = [entry for entry in GRADED_TASKS if entry.part == 1]
-COMPARED = [e.id for e in PART_1 if e.id not in ("optimizer.step", "classifier.init")] + [WHOLE]
-
-
-def test_the_solution_passes_and_default_type_is_left_alone():
-    assert [finding for entry in PART_1 for finding in check(entry)] == []
-    assert compare.check(WHOLE) == []
-    assert torch.get_default_dtype() == torch.float32
-    assert not F.dropout(torch.ones(1000)).equal(F.dropout(torch.ones(1000)))
+JUDGED = ("optimizer.step", "classifier.init")
+COMPARED = [e.id for e in GRADED_TASKS if e.part == 1 and e.id not in JUDGED] + [WHOLE]
 
 
 def test_the_whole_model_sees_a_changed_encoder(monkeypatch):
@@ -30,7 +22,7 @@ def test_the_whole_model_sees_a_changed_encoder(monkeypatch):
     assert "values of last_hidden_state" in compare.check(WHOLE)[0].text
 
 
-def test_every_stored_result_is_asked_for():
+def test_every_stored_result_is_asked_for_and_default_type_and_dropout_are_left_alone():
     stored = {
         name
         for name in references.load_references()
@@ -46,6 +38,8 @@ def test_every_stored_result_is_asked_for():
         if not name.startswith(("padding/", "inputs/"))
     }
     assert stored == asked
+    assert torch.get_default_dtype() == torch.float32
+    assert not F.dropout(torch.ones(1000)).equal(F.dropout(torch.ones(1000)))
 
 
 def test_references_are_what_transformers_computes():
