@@ -1,7 +1,6 @@
 """How tests run scripts: in this process, forked, killed, in pairs; and what they assert of it."""
 
 import importlib
-import importlib.util
 import itertools
 import json
 import multiprocessing
@@ -13,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -188,15 +187,6 @@ def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:
     codes, said = run_together(main, folder, line)
     assert codes == [0, 0], said
     return said
-
-
-def load_script(name: str) -> ModuleType:
-    """A script of a folder that is no package, loaded from its path."""
-    spec = importlib.util.spec_from_file_location(f"{Path(name).stem}_script", ROOT / name)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def versions(answers: Iterable) -> list:
