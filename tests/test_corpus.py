@@ -11,7 +11,6 @@ import pytest
 from factories import tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import one_line_error
 from scipy.stats import entropy
 
 from pretraining import corpus as corpora
@@ -149,23 +148,6 @@ def test_sources_are_files_and_folders_each_once(tmp_path):
     found = text_files([tmp_path / "b.txt", tmp_path, tmp_path / "other.md"])
     names = [str(path.relative_to(tmp_path)) for path in found]
     assert names == ["b.txt", "a.txt", str(Path("deep/c.txt")), "other.md"]
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("empty", "empty holds no *.txt file"),
-        ("blank.txt", "no text in "),
-        ("late.txt", "late.txt is not text in UTF-8"),
-    ],
-)
-def test_what_cannot_be_read_leaves_no_corpus(tmp_path, source, message):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "blank.txt").write_text("\n\n")
-    (tmp_path / "late.txt").write_bytes(b"fine\n" * 9999 + b"bad \xff\xfe here\n")
-    with one_line_error(message):
-        build([tmp_path / source], TINY, tmp_path / "made")
-    assert not list((tmp_path / "made").glob("*"))
 
 
 # ---------------------------------------------------------------------------------------------
