@@ -21,10 +21,6 @@ from tokenizer import BertTokenizer
 TINY = BertTokenizer(tiny_vocabulary())
 
 
-# ---------------------------------------------------------------------------------------------
-# Sentences
-
-
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -57,10 +53,6 @@ def test_hostile_text_takes_linear_time(unit):
     """A quadratic rule would take hours for this."""
     text = unit * (400_000 // len(unit))
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
-
-
-# ---------------------------------------------------------------------------------------------
-# Building
 
 
 def plainly(texts):
@@ -150,10 +142,6 @@ def test_sources_are_files_and_folders_each_once(tmp_path):
     assert names == ["b.txt", "a.txt", str(Path("deep/c.txt")), "other.md"]
 
 
-# ---------------------------------------------------------------------------------------------
-# Used again, built again
-
-
 @pytest.mark.parametrize("change", ["edited", "new", "lost"])
 def test_a_corpus_is_used_again_until_the_texts_change(tmp_path, monkeypatch, change):
     text, folder = tmp_path / "text", tmp_path / "made"
@@ -182,10 +170,6 @@ def test_a_build_that_fails_leaves_nothing_that_counts(tmp_path, monkeypatch):
         build([text], TINY, folder)
     assert not list(folder.glob(".*.part"))
     assert not (folder / "corpus.json").exists()
-
-
-# ---------------------------------------------------------------------------------------------
-# Reading
 
 
 @pytest.fixture

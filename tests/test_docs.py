@@ -49,10 +49,6 @@ def anchor(heading):
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-# ---------------------------------------------------------------------------------------------
-# The registry
-
-
 @pytest.mark.parametrize("part", PAGES)
 def test_tasks_are_in_working_order_each_with_what_the_registry_says(part):
     found = re.findall(
@@ -67,10 +63,6 @@ def test_tasks_are_in_working_order_each_with_what_the_registry_says(part):
         for task in GRADED_TASKS
         if task.part == part
     ]
-
-
-# ---------------------------------------------------------------------------------------------
-# Links and files
 
 
 @pytest.mark.parametrize("path", DOCS, ids=name_of)
@@ -97,9 +89,6 @@ def test_texts_for_students_name_nothing_of_the_staff(path):
     for name in ("course/", "extensions/", "research/", "tests/", ".ci/", STAFF.name):
         assert not re.search(rf"(?<![\w/]){re.escape(name)}", text), f"{path.name} names {name}"
 
-
-# ---------------------------------------------------------------------------------------------
-# Commands
 
 TEXTS = sorted({*DOCS, *ROOT.glob("[AS]*.md"), *ROOT.glob("[dmr]*/**/*.md")})
 

@@ -210,22 +210,17 @@ def test_a_student_s_page_marks_lines_of_what_is_right(tmp_path):
     assert "words = self.word_embedding(input_ids)  # (B, L, D)" in shown
 
 
-PIECE = "document.querySelectorAll('#pieces button')[{}]"
 STILL = "shown && !busy"
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
-    """A function that opens the page of a model."""
-
-    def open_page(loaded):
-        file = tmp_path / "page.html"
-        file.write_text(playground.page(loaded, "a <b>model</b>"), encoding="utf-8")
-        browser.open(file)
-        browser.wait(STILL)
-        return browser
-
-    yield open_page
+def opened(browser, words, tmp_path):
+    """The page of a model with words."""
+    file = tmp_path / "page.html"
+    file.write_text(playground.page(words, "a <b>model</b>"), encoding="utf-8")
+    browser.open(file)
+    browser.wait(STILL)
+    yield browser
     assert browser.complaints() == []
 
 
@@ -241,58 +236,36 @@ def texts_of(browser, selector):
     return browser.eval(f"Array.from(document.querySelectorAll('{selector}'), e => e.textContent)")
 
 
-def test_an_example_hides_a_word_and_one_can_hide_others_and_put_words_in(opened, words):
-    browser = opened(words)
+def test_one_can_hide_a_word_and_put_another_in(opened, words):
     pieces = "#pieces button"
-    first, count = (len(words.tokenizer.tokenize(text)) for text in ("She opened the", "door"))
-    masked = [i for i, piece in enumerate(texts_of(browser, pieces), -1) if piece == "[MASK]"]
-    assert masked == list(range(first, first + count))  # counted behind [CLS]
-
-    write(browser, "the old captain")
-    assert texts_of(browser, pieces) == ["[CLS]", "the", "old", "captain", "[SEP]"]
-    browser.click(PIECE.format(3))
-    browser.wait(f"{STILL} && shown.words.length === 1")
-    assert texts_of(browser, pieces)[3] == "[MASK]"
+    write(opened, "the old captain")
+    assert texts_of(opened, pieces) == ["[CLS]", "the", "old", "captain", "[SEP]"]
+    opened.click(f"document.querySelectorAll('{pieces}')[3]")
+    opened.wait(f"{STILL} && shown.words.length === 1")
+    assert texts_of(opened, pieces)[3] == "[MASK]"
     ids = torch.tensor([words.tokenizer("the old [MASK]")["input_ids"]])
     best = word_logits(rounded(words), ids, torch.ones_like(ids))[3].topk(10).indices
     best = words.tokenizer.convert_ids_to_tokens(best.tolist())
-    assert texts_of(browser, "#places button.name") == best
-    browser.click(PIECE.format(1))
-    browser.wait(f"{STILL} && shown.words.length === 2")
-    browser.click("document.querySelectorAll('#places button.name')[0]")
-    browser.wait(f"{STILL} && shown.words.length === 1")
-    assert texts_of(browser, pieces)[1] != "[MASK]"
+    assert texts_of(opened, "#places button.name") == best
+    opened.click("document.querySelectorAll('#places button.name')[0]")
+    opened.wait(f"{STILL} && shown.words.length === 0")
+    assert texts_of(opened, pieces)[3] == best[0]
 
 
 def test_two_sentences_are_compared_token_by_token(opened, words):
-    browser = opened(words)
     texts = ("the old captain smiled", "the captain and sea smiled")
-    write(browser, texts[0])
-    browser.click("document.getElementById('tab-grammar')")
-    browser.click("document.getElementById('partner')")
-    browser.type(texts[1])
-    browser.click("document.getElementById('compare')")
-    browser.wait("document.getElementById('winner')")
+    write(opened, texts[0])
+    opened.click("document.getElementById('tab-grammar')")
+    opened.click("document.getElementById('partner')")
+    opened.type(texts[1])
+    opened.click("document.getElementById('compare')")
+    opened.wait("document.getElementById('winner')")
     ids = [tuple(words.tokenizer(text)["input_ids"]) for text in texts]
     mask = words.tokenizer.mask_token_id
     scores = grammar.sentence_scores(rounded(words).masked, ids, mask)
-    rows = browser.eval(
-        "Array.from(document.querySelectorAll('.pair tr'), row =>"
-        " Array.from(row.children, cell => cell.textContent))"
-    )
-    first, second = (float(rows[-1][column].replace("−", "-")) for column in (1, 3))
+    totals = texts_of(opened, ".pair tr:last-child > *")
+    first, second = (float(totals[column].replace("−", "-")) for column in (1, 3))
     assert [first, second] == pytest.approx([scores[sentence] for sentence in ids], abs=0.01)
-    assert [row[2] for row in rows[1:-1]] == ["the", "captain", "and", "sea", "smiled"]
-    assert texts_of(browser, ".differs td")[::2][:2] == ["old", "captain"]
+    assert texts_of(opened, ".differs td")[::2][:2] == ["old", "captain"]
     preferred = "the sentence above" if first > second else "the other sentence"
-    assert preferred in texts_of(browser, "#winner")[0]
-
-
-def test_a_classifier_follows_the_typing(opened, classes):
-    classes.labels = ["bad <i>", "good"]
-    browser = opened(classes)
-    write(browser, "A Warm film")
-    assert texts_of(browser, "#probabilities .name")[0] == "bad <i>"
-    ids = torch.tensor([classes.tokenizer("a warm film")["input_ids"]])
-    wanted = class_logits(rounded(classes), ids, torch.ones_like(ids)).softmax(dim=-1)[0]
-    np.testing.assert_allclose(browser.eval("Array.from(shown.classes)"), wanted, atol=1e-4)
+    assert preferred in texts_of(opened, "#winner")[0]

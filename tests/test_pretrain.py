@@ -53,10 +53,6 @@ def metrics_of(folder: Path) -> dict:
     return json.loads((folder / "out" / "metrics.json").read_text())
 
 
-# ---------------------------------------------------------------------------------------------
-# What a run keeps
-
-
 def test_what_is_kept_has_the_losses_of_the_table(place, run_script_here, tmp_path):
     """Measured again from files; a further run from the best one begins where that one was."""
     flags = ["--epochs", 5, "--eval_every", 12, "--keep_at", 0, 900, 10**7]
@@ -129,10 +125,6 @@ def test_another_text_cannot_be_resumed(place, run_script_here, tmp_path):
     assert killed == -signal.SIGKILL
     flags = ["--text", tmp_path / "less.txt", "--corpus", "less", "--steps", 6, "--resume"]
     assert_refused(run_script_here(pretrain, *place.line, *flags), "text=")
-
-
-# ---------------------------------------------------------------------------------------------
-# The update: epochs, rate, masks, loss
 
 
 @pytest.fixture

@@ -105,10 +105,6 @@ def test_a_term_counts_by_its_weight(run, name, flag):
     assert any(not torch.equal(small[key], large[key]) for key in small)
 
 
-# ---------------------------------------------------------------------------------------------
-# Several tasks, teachers, words
-
-
 def test_a_rule_weighs_the_gradients_of_the_tasks(run, monkeypatch, tiny_model_folder):
     """Weights of 0 stop what all tasks share, but no head."""
     drawn = []
@@ -149,10 +145,6 @@ def test_a_student_comes_nearer_to_its_teachers(run):
         run(teachers=teachers, tasks=["sst", "para"])
 
 
-# ---------------------------------------------------------------------------------------------
-# Batches for losses over rows
-
-
 def test_pairs_are_positives_or_hard_negatives_by_their_labels(monkeypatch):
     """Of STS a similarity from 4 on is the same, and none is a negative."""
     monkeypatch.setattr(objective, "ranking", lambda *parts, symmetric: parts)
@@ -173,10 +165,6 @@ def test_the_texts_that_a_pair_is_compared_by():
     assert compared_texts("a", "c", "unknown") == set()
 
 
-# ---------------------------------------------------------------------------------------------
-# Flags of one task
-
-
 def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
     """Three classes of pairs, with a ranking loss on their vectors."""
     rows = make_rows(12, texts=2, labels="012", first_id=500)
@@ -194,10 +182,6 @@ def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
     assert list(predicted) == [row[0] for row in rows]
     right = sum(predicted[row[0]] == int(row[-1]) for row in rows)
     assert metrics["best"]["nli"] == pytest.approx(right / len(rows))
-
-
-# ---------------------------------------------------------------------------------------------
-# The model
 
 
 def make_model(folder: Path, **values) -> TechniquesBERT:

@@ -29,9 +29,6 @@ SCORES_1, SCORES_2 = CHANCE.uniform(0, 5, size=(2, 6))
 GRADES = torch.tensor([0.0, 5.0, 2.6, 2.6, 1.25, 3.8])
 CLASSES = torch.tensor([0, 1, 0, 2, 1, 0])
 
-# ---------------------------------------------------------------------------------------------
-# Values and gradients
-
 
 def theirs(name: str, labels: Tensor | None = None, **options):
     """A loss of sentence-transformers as a function of vectors."""
@@ -161,9 +158,6 @@ def test_all_compute_in_float32(name):
         assert loss(u.float(), v.float()).item() == pytest.approx(expected.item(), abs=1e-6)
 
 
-# ---------------------------------------------------------------------------------------------
-# Which rows meet in a batch
-
 PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=40)
 
 
@@ -182,9 +176,6 @@ def test_every_row_once_and_no_sentence_twice(pairs, size, epoch):
         assert set(met.values()) == {1}
     assert list(sampler) == batches  # an epoch's order follows from its number alone
 
-
-# ---------------------------------------------------------------------------------------------
-# SMART
 
 IDS = torch.tensor([[2, 9, 8, 11, 3], [2, 7, 3, 0, 0], [2, 30, 31, 3, 0]])
 MASK = (IDS != 0).long()

@@ -44,10 +44,6 @@ def test_pcgrad_is_torchjds(tasks, dtype):
     assert changed >= 15
 
 
-# ---------------------------------------------------------------------------------------------
-# Gradients of every task
-
-
 def test_a_rule_weighs_what_all_tasks_share_and_nothing_else():
     """Whatever the rule gives the task: half of a head's update is not to be lost."""
     reached = {"shared": "abc", "of two": "bc", "a": "a", "b": "b", "c": "c", "unused": ""}
@@ -83,9 +79,6 @@ def test_inner_products_are_over_all_tensors_together(dtype):
     np.testing.assert_allclose(products, expected, rtol=tolerance, atol=tolerance)
     assert products.dtype == torch.float64
 
-
-# ---------------------------------------------------------------------------------------------
-# LoRA
 
 IDS, MASK, _ = padded_batch(7, 4, 6, vocabulary=90)
 REAL = MASK.bool()
@@ -142,10 +135,6 @@ def test_at_the_start_lora_changes_nothing_and_only_the_update_learns():
     assert learn == set(model.state_dict()) - names
     with one_line_error("rank 33: a matrix (32, 32) has no such rank"):
         add_lora(random_bert(), rank=33)
-
-
-# ---------------------------------------------------------------------------------------------
-# PALs
 
 
 def bert_with_pals(dtype: torch.dtype) -> tuple[BertModel, PALs]:

@@ -62,10 +62,6 @@ def test_an_embed_without_segments_is_one_line():
     assert check_segments(BertModel(tiny_config())) is None
 
 
-# ---------------------------------------------------------------------------------------------
-# Layers of a task's own, pooling
-
-
 IDS, MASK, _ = padded_batch(4, 3)
 
 
@@ -99,9 +95,6 @@ def test_pooling_by_hand():
     for kind, rows in expected.items():
         torch.testing.assert_close(pooling.pool(output, mask, kind), torch.tensor(rows))
 
-
-# ---------------------------------------------------------------------------------------------
-# Sampling
 
 REAL_SIZES = {"sst": 8544, "para": 141498, "sts": 6040}
 

@@ -35,10 +35,6 @@ def a_batch(rows: int = 4, length: int = 20) -> tuple[torch.Tensor, ...]:
     return ids * mask, mask
 
 
-# ---------------------------------------------------------------------------------------------
-# The model
-
-
 @pytest.mark.parametrize("objective", ["none", "nsp"])
 def test_without_switches_it_is_bert_bit_for_bit(objective):
     bert = stir(PretrainingModel(tiny_config(**SHAPE), objective), 0.3)
@@ -105,10 +101,6 @@ def test_its_folder_is_not_that_of_a_bert(tmp_path):
     a_model("pre-norm,local").save_pretrained(tmp_path)
     with one_line_error("its model_type is 'bert with pre-norm,local', not 'bert'"):
         BertModel.from_pretrained(tmp_path)
-
-
-# ---------------------------------------------------------------------------------------------
-# Muon
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
