@@ -220,9 +220,9 @@ def succeeded(result: SimpleNamespace) -> SimpleNamespace:
     return result
 
 
-def assert_refused(result: SimpleNamespace, *facts: str, code: int | None = None) -> None:
+def assert_refused(result: SimpleNamespace, *facts: str) -> None:
     """A script printed one line with all the facts, and left with a status that is not 0."""
-    assert result.code in ((1, 2) if code is None else (code,)), result.out
+    assert result.code in (1, 2), result.out
     assert result.err.startswith("error: ")
     assert result.err.count("\n") == 1, result.err
     for fact in facts:

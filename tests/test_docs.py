@@ -30,10 +30,6 @@ END = re.compile(r"\s#|;|&&|\||\) ")  # of a command in its line
 FLAG = re.compile(r"-{1,2}[A-Za-z][\w-]*")
 
 
-def name_of(path):
-    return path.name
-
-
 def read(path):
     return path.read_text(encoding="utf-8")
 
@@ -65,7 +61,7 @@ def test_tasks_are_in_working_order_each_with_what_the_registry_says(part):
     ]
 
 
-@pytest.mark.parametrize("path", DOCS, ids=name_of)
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
 def test_local_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)]+)\)", read(path)):
         file, _, place = target.partition("#")
@@ -77,13 +73,13 @@ def test_local_links_lead_somewhere(path):
             assert place in [anchor(text) for _, text in headings(read(aim))], target
 
 
-@pytest.mark.parametrize("path", [*DOCS, ROOT / "STRUCTURE.md"], ids=name_of)
+@pytest.mark.parametrize("path", [*DOCS, ROOT / "STRUCTURE.md"], ids=lambda path: path.name)
 def test_modules_that_a_text_names_exist(path):
     for name in re.findall(rf"`((?:{FOLDERS}|checks|training|tests)/[\w./-]+\.\w+)`", read(path)):
         assert (ROOT / name).is_file(), name
 
 
-@pytest.mark.parametrize("path", [*FOR_STUDENTS, TEMPLATE], ids=name_of)
+@pytest.mark.parametrize("path", [*FOR_STUDENTS, TEMPLATE], ids=lambda path: path.name)
 def test_texts_for_students_name_nothing_of_the_staff(path):
     text = read(path)
     for name in ("course/", "extensions/", "research/", "tests/", ".ci/", STAFF.name):

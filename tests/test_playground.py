@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import unicodedata
 
 import numpy as np
 import pytest
@@ -151,24 +150,6 @@ def test_the_tokenizer_s_ids_are_ours(tmp_path, lower):
     given = {"pieces": pieces, "lower": lower, "unicode": UNICODE, "texts": ODD_TEXTS}
     found = in_node(tmp_path, ["tokenizer"], f"given.texts.map({ids})", given)
     assert found == [ours.text_to_ids(text) for text in ODD_TEXTS]
-
-
-@needs_node
-def test_every_character_falls_into_words_as_ours(tmp_path):
-    """All of the first two planes that this Python knows."""
-    known = [c for c in map(chr, range(0x20000)) if unicodedata.category(c) not in ("Cn", "Cs")]
-    expression = """given.texts.map(text => {
-      const tokenizer = new Tokenizer([], true, given.unicode);
-      return tokenizer.splitAtPunctuation(tokenizer.normalise(text)).join(" ");
-    })"""
-    for start in range(0, len(known), 40_000):
-        texts = [f"a{c}B" for c in known[start : start + 40_000]]
-        given = {"texts": texts, "unicode": UNICODE}
-        found = in_node(tmp_path, ["tokenizer"], expression, given)
-        wanted = [
-            " ".join(tokenizer.split_at_punctuation(tokenizer.normalise(text))) for text in texts
-        ]
-        assert [(t, f) for t, f, w in zip(texts, found, wanted, strict=True) if f != w] == []
 
 
 def read_page(path) -> tuple[str, dict]:

@@ -1,6 +1,7 @@
 """Losses of techniques: sentence-transformers, torch and printed formulas as oracles; SMART."""
 
 from collections import Counter
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,14 +44,8 @@ def theirs(name: str, labels: Tensor | None = None, **options):
 
 RANKING = "MultipleNegativesRankingLoss"
 SYMMETRIC = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
-
-
-def our_ranking(*vectors: Tensor) -> Tensor:
-    return ranking.ranking(*vectors, scale=3.0)
-
-
-def symmetric_ranking(*vectors: Tensor) -> Tensor:
-    return ranking.ranking(*vectors, scale=3.0, symmetric=True)
+OUR_RANKING = partial(ranking.ranking, scale=3.0)
+OUR_SYMMETRIC = partial(ranking.ranking, scale=3.0, symmetric=True)
 
 
 def both_directions(first: Tensor, second: Tensor) -> Tensor:
@@ -84,10 +79,10 @@ def soft_as_printed(student: Tensor, teachers: Tensor) -> Tensor:
 
 
 LOSSES = {  # ours, the oracle, and their arguments
-    "ranking": (our_ranking, theirs(RANKING, scale=3.0), (U, V)),
-    "ranking, hard": (our_ranking, theirs(RANKING, scale=3.0), (U, V, W)),
-    "symmetric": (symmetric_ranking, theirs(RANKING, scale=3.0, **SYMMETRIC), (U, V)),
-    "symmetric, hard": (symmetric_ranking, theirs(RANKING, scale=3.0, **SYMMETRIC), (U, V, W)),
+    "ranking": (OUR_RANKING, theirs(RANKING, scale=3.0), (U, V)),
+    "ranking, hard": (OUR_RANKING, theirs(RANKING, scale=3.0), (U, V, W)),
+    "symmetric": (OUR_SYMMETRIC, theirs(RANKING, scale=3.0, **SYMMETRIC), (U, V)),
+    "symmetric, hard": (OUR_SYMMETRIC, theirs(RANKING, scale=3.0, **SYMMETRIC), (U, V, W)),
     "cosent": (
         lambda u, v: cosine.cosent(5 * cosine.cosine(u, v), GRADES),
         theirs("CoSENTLoss", GRADES, scale=20.0),
