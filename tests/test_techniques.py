@@ -76,8 +76,6 @@ def test_each_flag_changes_what_is_learned_and_the_model_can_be_used(run, name, 
     saved = run(**ON[name])["model"]
     shared = plain.keys() & saved.keys()
     assert any(not torch.equal(plain[key], saved[key]) for key in shared)
-    model, _ = multitask.load_model(run.args.filepath, CPU)
-    assert_same_tensors(model.state_dict(), saved)
     multitask.test(run.args, read_held_out(run.args))
     metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
     shown = capsys.readouterr().out.rpartition("dev  ")[2]
