@@ -3,7 +3,7 @@
 import pytest
 import torch
 import transformers
-from factories import NO_DROPOUT, WORDS, stir, tiny_config, tiny_vocabulary
+from factories import NO_DROPOUT, WORDS, padded_batch, stir, tiny_config, tiny_vocabulary
 from running import assert_same_tensors
 from safetensors.torch import load_file, save_file
 from transformers import BertForMaskedLM, BertForPreTraining
@@ -19,15 +19,12 @@ TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e
 
 def rows(objective: str = "nsp") -> tuple[torch.Tensor, ...]:
     """Five padded rows of two segments: ids, segments, mask, labels, relation."""
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(5, 100, (5, 12), generator=generator)
-    mask = (torch.arange(12) < torch.tensor([12, 7, 9, 12, 4])[:, None]).long()
-    segments = (torch.arange(12) >= torch.tensor([5, 3, 4, 8, 2])[:, None]).long() * mask
-    chosen = (torch.rand(5, 12, generator=generator) < 0.3) & mask.bool()
+    ids, mask, segments = padded_batch(12, 7, 9, 12, 4)
+    chosen = (ids % 3 == 0) & mask.bool()
     relation = torch.tensor([0, 1, 1, 0, 1])
     if objective == "none":
         segments, relation = torch.zeros_like(ids), torch.full((5,), -100)
-    return ids * mask, segments, mask, ids.masked_fill(~chosen, -100), relation
+    return ids, segments, mask, ids.masked_fill(~chosen, -100), relation
 
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["fp32", "fp64"])
