@@ -1,7 +1,7 @@
 """A grammar exam: does a BERT find the grammatical one of two sentences more probable?
 
     python -m lessons.grammar --model books               2,300 pairs of Zorro, which ship
-    python -m lessons.grammar --pairs zorro --each 500    from all of it, in $MINBERT_DATA/grammar
+    python -m lessons.grammar --pairs ZORRO --each 500    from all of it, in that folder
     python -m lessons.grammar --pairs mine.txt --show 5
 
 A minimal pair is two sentences that differ in one point of grammar. A file of pairs has a sentence
@@ -12,7 +12,6 @@ Takes any checkpoint with a head for masked words. docs/grammar.md says what the
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -51,10 +50,8 @@ class Pair(NamedTuple):
 
 
 def read_pairs(name: str | None) -> list[Pair]:
-    """The pairs of all of Zorro, of a folder or of a file; those that ship if no name is given."""
+    """The pairs of a folder or of a file; those that ship if no name is given."""
     path = Path(name) if name else SAMPLE
-    if name == "zorro":
-        path = Path(os.environ.get("MINBERT_DATA") or ROOT / "data") / "grammar" / "zorro"
     if path.is_dir():  # of files PHENOMENON-PARADIGM.txt
         files = [(file, file.stem.rpartition("-")[0] or file.stem) for file in path.glob("*.txt")]
         pairs = [pair for file, about in sorted(files) for pair in read_file(file, about)]
@@ -217,7 +214,7 @@ def main() -> None:
     parser = OneLineParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name or folder")
-    add("--pairs", help="zorro, or a file or folder of pairs")
+    add("--pairs", help="a file or folder of pairs")
     add("--each", type=positive_int, help="draw at most that many pairs of each paradigm")
     add("--show", type=positive_int, help="print that many of the worst pairs")
     args = parser.parse_args()

@@ -1,7 +1,6 @@
 """How tests run scripts: in this process, forked, killed, in pairs; and what they assert of it."""
 
 import importlib
-import importlib.util
 import itertools
 import json
 import multiprocessing
@@ -13,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -190,15 +189,6 @@ def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:
     return said
 
 
-def load_script(name: str) -> ModuleType:
-    """A script of a folder that is no package, loaded from its path."""
-    spec = importlib.util.spec_from_file_location(f"{Path(name).stem}_script", ROOT / name)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def versions(answers: Iterable) -> list:
     """Every version of every answer of course/, as parameters of a test."""
     pairs = [(answer, version) for answer in answers for version in answer.versions]
@@ -230,9 +220,9 @@ def succeeded(result: SimpleNamespace) -> SimpleNamespace:
     return result
 
 
-def assert_refused(result: SimpleNamespace, *facts: str, code: int | None = None) -> None:
+def assert_refused(result: SimpleNamespace, *facts: str) -> None:
     """A script printed one line with all the facts, and left with a status that is not 0."""
-    assert result.code in ((1, 2) if code is None else (code,)), result.out
+    assert result.code in (1, 2), result.out
     assert result.err.startswith("error: ")
     assert result.err.count("\n") == 1, result.err
     for fact in facts:

@@ -11,7 +11,6 @@ import pytest
 from factories import tiny_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import one_line_error
 from scipy.stats import entropy
 
 from pretraining import corpus as corpora
@@ -20,10 +19,6 @@ from pretraining.sentences import split_sentences
 from tokenizer import BertTokenizer
 
 TINY = BertTokenizer(tiny_vocabulary())
-
-
-# ---------------------------------------------------------------------------------------------
-# Sentences
 
 
 @pytest.mark.parametrize(
@@ -58,10 +53,6 @@ def test_hostile_text_takes_linear_time(unit):
     """A quadratic rule would take hours for this."""
     text = unit * (400_000 // len(unit))
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
-
-
-# ---------------------------------------------------------------------------------------------
-# Building
 
 
 def plainly(texts):
@@ -151,27 +142,6 @@ def test_sources_are_files_and_folders_each_once(tmp_path):
     assert names == ["b.txt", "a.txt", str(Path("deep/c.txt")), "other.md"]
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("empty", "empty holds no *.txt file"),
-        ("blank.txt", "no text in "),
-        ("late.txt", "late.txt is not text in UTF-8"),
-    ],
-)
-def test_what_cannot_be_read_leaves_no_corpus(tmp_path, source, message):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "blank.txt").write_text("\n\n")
-    (tmp_path / "late.txt").write_bytes(b"fine\n" * 9999 + b"bad \xff\xfe here\n")
-    with one_line_error(message):
-        build([tmp_path / source], TINY, tmp_path / "made")
-    assert not list((tmp_path / "made").glob("*"))
-
-
-# ---------------------------------------------------------------------------------------------
-# Used again, built again
-
-
 @pytest.mark.parametrize("change", ["edited", "new", "lost"])
 def test_a_corpus_is_used_again_until_the_texts_change(tmp_path, monkeypatch, change):
     text, folder = tmp_path / "text", tmp_path / "made"
@@ -200,10 +170,6 @@ def test_a_build_that_fails_leaves_nothing_that_counts(tmp_path, monkeypatch):
         build([text], TINY, folder)
     assert not list(folder.glob(".*.part"))
     assert not (folder / "corpus.json").exists()
-
-
-# ---------------------------------------------------------------------------------------------
-# Reading
 
 
 @pytest.fixture

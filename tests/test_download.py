@@ -9,13 +9,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from running import load_script, one_line_error
+from running import one_line_error
+
+from data import download
 
 ONE = bytes(range(256)) * 2000  # 512,000 bytes: several reads
 TWO = b"\tid\tsentence\n" * 5000
-
-
-download = load_script("data/download.py")
 
 
 class Handler(BaseHTTPRequestHandler):

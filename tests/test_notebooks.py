@@ -1,4 +1,4 @@
-"""The notebooks are what their scripts make, and run from an empty folder, twice and restarted."""
+"""The notebooks are what their scripts make, and run from an empty folder, and once more there."""
 
 import os
 import subprocess
@@ -35,61 +35,42 @@ def offline(tiny_data, tiny_model_folder, monkeypatch):
     monkeypatch.setenv("MINBERT_NOTEBOOK_FLAGS", "--epochs 1")
 
 
-def bare_repository(tree: Path) -> Path:
-    """A bare repository whose only commit is this folder."""
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory) -> Path:
+    """A repository whose only commit is this folder."""
+    tree = copy_tree(tmp_path_factory.mktemp("repository") / "tree")
     for words in ("init --quiet", "add --all", "commit --quiet -m all"):
-        subprocess.run([*git, *words.split()], cwd=tree, check=True, capture_output=True)
-    bare = tree.with_suffix(".git")
-    subprocess.run([*git, "clone", "--quiet", "--bare", str(tree), str(bare)], check=True)
-    return bare
-
-
-@pytest.fixture(scope="module")
-def solved(tmp_path_factory) -> Path:
-    return bare_repository(copy_tree(tmp_path_factory.mktemp("solved") / "tree"))
-
-
-@pytest.fixture(scope="module")
-def unsolved(tmp_path_factory) -> Path:
-    """A bare repository in which one function is not written yet."""
-    tree = copy_tree(tmp_path_factory.mktemp("unsolved") / "tree")
-    text = (tree / "bert.py").read_text(encoding="utf-8")
-    first = "### BEGIN SOLUTION bert.attention\n"
-    stub = f'{first}        raise NotImplementedError("Task 1.1 · BertSelfAttention.attention")\n'
-    (tree / "bert.py").write_text(text.replace(first, stub), encoding="utf-8")
-    return bare_repository(tree)
+        git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words.split()]
+        subprocess.run(git, cwd=tree, check=True, capture_output=True)
+    return tree
 
 
 CHECKS = ("!python sanity_check.py", "!python optimizer_test.py", 'TASK = "1.1"')
 
 
-def kernels(name: str, folder: Path, repository: str | Path, times: int, **values: str):
-    """What a notebook prints, run from the top ``times`` times in one kernel, and its last error.
+def run(name: str, folder: Path, repository: str | Path = "", times: int = 1):
+    """Run a notebook from the top in one kernel: → what each run prints, and the last error.
 
-    Where a run has been before, the checks, which take long and know nothing of the kernel, are
-    left out.
+    The checks, which take long and know nothing of the kernel, run only once.
 
     Args:
         folder: where it is opened.
-        values: variables of its cells, which a person would fill in.
     """
     book = nbformat.read(make.FOLDER / f"{name}.ipynb", as_version=4)
     for cell in book.cells:
         cell.source = cell.source.replace('REPOSITORY = ""', f"REPOSITORY = {str(repository)!r}")
-        for key, value in values.items():
-            cell.source = cell.source.replace(f'{key} = "ID_GROUP"', f"{key} = {value!r}")
-    place = {"metadata": {"path": str(folder)}}
-    client = nbclient.NotebookClient(book, timeout=300, resources=place)
+        if repository:
+            cell.source = cell.source.replace('NAME = "ID_GROUP"', 'NAME = "7_ours"')
+    client = nbclient.NotebookClient(
+        book, timeout=300, resources={"metadata": {"path": str(folder)}}
+    )
     printed, error = [], ""
     with client.setup_kernel():
-        for _ in range(times):
-            is_first = not any(folder.iterdir())
+        for number in range(times):
             try:
                 for index, cell in enumerate(book.cells):
-                    if not is_first and cell.source.startswith(CHECKS):
-                        continue
-                    client.execute_cell(cell, index)
+                    if not (number and cell.source.startswith(CHECKS)):
+                        client.execute_cell(cell, index)
             except nbclient.exceptions.CellExecutionError:
                 error = "\n".join(book.cells[index].outputs[-1]["traceback"])
             outputs = [o for cell in book.cells for o in cell.get("outputs", ())]
@@ -105,12 +86,10 @@ WORDS = {  # what each printed run holds
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_from_an_empty_folder_twice_and_after_a_restart(solved, tmp_path, name):
-    twice, error = kernels(name, tmp_path, solved, 2, NAME="7_ours")
+def test_from_an_empty_folder_twice(repository, tmp_path, name):
+    twice, error = run(name, tmp_path, repository, times=2)
     assert not error
-    again, error = kernels(name, tmp_path, solved, 1, NAME="7_ours")
-    assert not error
-    for printed in (*twice, *again):
+    for printed in twice:
         assert "Traceback" not in printed
         assert "no metrics yet" not in printed
         for words in WORDS[name]:
@@ -122,15 +101,20 @@ def test_from_an_empty_folder_twice_and_after_a_restart(solved, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["attention", "part1"])
-def test_a_stub_is_said_and_where_to_look(unsolved, tmp_path, name):
-    (printed,), error = kernels(name, tmp_path, unsolved, 1)
+def test_a_stub_is_said_and_where_to_look(tmp_path, name):
+    """In a clone, in which one function is not written yet."""
+    file = copy_tree(tmp_path / "tree") / "bert.py"
+    text, first = file.read_text(encoding="utf-8"), "### BEGIN SOLUTION bert.attention\n"
+    stub = f'{first}        raise NotImplementedError("Task 1.1 · BertSelfAttention.attention")\n'
+    file.write_text(text.replace(first, stub), encoding="utf-8")
+    (printed,), error = run(name, file.parent / "notebooks")
     assert "Traceback" not in printed + error
     if name == "attention":
         assert error.startswith("STOP: no page")
         assert error.endswith("python sanity_check.py says what is missing")
     else:
         assert not error
-        assert "no report yet: train first; python sanity_check.py" in printed
+        assert "Task 1.1" in printed
         assert "error: --name 'ID_GROUP': put your ID and group there" in printed
 
 
@@ -145,7 +129,7 @@ def test_a_stub_is_said_and_where_to_look(unsolved, tmp_path, name):
 def test_what_cannot_be_cloned_is_one_line(tmp_path, monkeypatch, repository, path, words):
     if path:
         monkeypatch.setenv("PATH", str(tmp_path / path))
-    _, error = kernels("part1", tmp_path, repository, 2)
+    _, error = run("part1", tmp_path, repository)
     assert error.startswith("STOP: ")
     assert words in error
     assert "\n" not in error
@@ -153,12 +137,10 @@ def test_what_cannot_be_cloned_is_one_line(tmp_path, monkeypatch, repository, pa
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_not_installed_is_named_and_in_a_clone_nothing_is_cloned(tmp_path):
-    folder = tmp_path / "ours" / "notebooks"
-    folder.mkdir(parents=True)
-    (tmp_path / "ours" / "sanity_check.py").touch()
-    (tmp_path / "ours" / "requirements.txt").write_text("torch==0.1\nnot-a-package==1.0\n")
-    _, error = kernels("part1", folder, "/nowhere/x.git", 1)
+def test_what_is_not_installed_is_named(tmp_path):
+    (tmp_path / "sanity_check.py").touch()
+    (tmp_path / "requirements.txt").write_text("torch==0.1\nnot-a-package==1.0\n")
+    _, error = run("part1", tmp_path)
     assert error == (
         "STOP: cannot install not-a-package==1.0; turn the network on, and run this cell again"
     )

@@ -1,7 +1,6 @@
-"""Imports point downward, and the names of STRUCTURE.md exist."""
+"""Imports point downward."""
 
 import ast
-import re
 
 import pytest
 from factories import ROOT
@@ -47,10 +46,6 @@ def files_of(package):
     return sorted(path for path in files if not {"tests", *STUDENTS} & set(path.parts))
 
 
-def root_modules():
-    return sorted(ROOT.glob("*.py"))
-
-
 def imported_names(path):
     """Every module that a file imports, with the dots."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -70,12 +65,8 @@ def imported_modules(path):
     return names & OURS
 
 
-# ---------------------------------------------------------------------------------------------
-# Imports
-
-
 def test_every_module_at_the_root_has_a_layer():
-    assert {path.stem for path in root_modules()} == LAYERS.keys() | CHECKS
+    assert {path.stem for path in ROOT.glob("*.py")} == LAYERS.keys() | CHECKS
 
 
 @pytest.mark.parametrize("name", sorted(LAYERS))
@@ -91,23 +82,3 @@ def test_imports_of_a_package_point_downward(package):
     for path in files_of(package):
         above = imported_modules(path) - MAY_IMPORT[package] - {package}
         assert not above, f"{path.relative_to(ROOT)} imports {above}"
-
-
-# ---------------------------------------------------------------------------------------------
-# Texts
-
-
-def test_the_walk_of_a_sentence_is_ten_lines_of_names_that_exist():
-    text = (ROOT / "STRUCTURE.md").read_text(encoding="utf-8")
-    walk = text.split("## The walk of a sentence\n")[1].split("\n## ")[0]
-    lines = re.findall(r"^(\d+)\. (.*)$", walk, re.MULTILINE)
-    assert [int(number) for number, _ in lines] == list(range(1, 11))
-    for _, line in lines:
-        named = re.findall(r"`([\w/]+\.py)` `([\w.]+)`", line)
-        assert named, line
-        for file, name in named:
-            nodes = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
-            for part in name.split("."):
-                found = [node for node in nodes if getattr(node, "name", None) == part]
-                assert found, f"{file} has no {name}"
-                nodes = found[0].body

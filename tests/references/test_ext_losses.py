@@ -1,6 +1,7 @@
 """Losses of techniques: sentence-transformers, torch and printed formulas as oracles; SMART."""
 
 from collections import Counter
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,9 +30,6 @@ SCORES_1, SCORES_2 = CHANCE.uniform(0, 5, size=(2, 6))
 GRADES = torch.tensor([0.0, 5.0, 2.6, 2.6, 1.25, 3.8])
 CLASSES = torch.tensor([0, 1, 0, 2, 1, 0])
 
-# ---------------------------------------------------------------------------------------------
-# Values and gradients
-
 
 def theirs(name: str, labels: Tensor | None = None, **options):
     """A loss of sentence-transformers as a function of vectors."""
@@ -46,14 +44,8 @@ def theirs(name: str, labels: Tensor | None = None, **options):
 
 RANKING = "MultipleNegativesRankingLoss"
 SYMMETRIC = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
-
-
-def our_ranking(*vectors: Tensor) -> Tensor:
-    return ranking.ranking(*vectors, scale=3.0)
-
-
-def symmetric_ranking(*vectors: Tensor) -> Tensor:
-    return ranking.ranking(*vectors, scale=3.0, symmetric=True)
+OUR_RANKING = partial(ranking.ranking, scale=3.0)
+OUR_SYMMETRIC = partial(ranking.ranking, scale=3.0, symmetric=True)
 
 
 def both_directions(first: Tensor, second: Tensor) -> Tensor:
@@ -87,10 +79,10 @@ def soft_as_printed(student: Tensor, teachers: Tensor) -> Tensor:
 
 
 LOSSES = {  # ours, the oracle, and their arguments
-    "ranking": (our_ranking, theirs(RANKING, scale=3.0), (U, V)),
-    "ranking, hard": (our_ranking, theirs(RANKING, scale=3.0), (U, V, W)),
-    "symmetric": (symmetric_ranking, theirs(RANKING, scale=3.0, **SYMMETRIC), (U, V)),
-    "symmetric, hard": (symmetric_ranking, theirs(RANKING, scale=3.0, **SYMMETRIC), (U, V, W)),
+    "ranking": (OUR_RANKING, theirs(RANKING, scale=3.0), (U, V)),
+    "ranking, hard": (OUR_RANKING, theirs(RANKING, scale=3.0), (U, V, W)),
+    "symmetric": (OUR_SYMMETRIC, theirs(RANKING, scale=3.0, **SYMMETRIC), (U, V)),
+    "symmetric, hard": (OUR_SYMMETRIC, theirs(RANKING, scale=3.0, **SYMMETRIC), (U, V, W)),
     "cosent": (
         lambda u, v: cosine.cosent(5 * cosine.cosine(u, v), GRADES),
         theirs("CoSENTLoss", GRADES, scale=20.0),
@@ -161,9 +153,6 @@ def test_all_compute_in_float32(name):
         assert loss(u.float(), v.float()).item() == pytest.approx(expected.item(), abs=1e-6)
 
 
-# ---------------------------------------------------------------------------------------------
-# Which rows meet in a batch
-
 PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=40)
 
 
@@ -182,9 +171,6 @@ def test_every_row_once_and_no_sentence_twice(pairs, size, epoch):
         assert set(met.values()) == {1}
     assert list(sampler) == batches  # an epoch's order follows from its number alone
 
-
-# ---------------------------------------------------------------------------------------------
-# SMART
 
 IDS = torch.tensor([[2, 9, 8, 11, 3], [2, 7, 3, 0, 0], [2, 30, 31, 3, 0]])
 MASK = (IDS != 0).long()

@@ -6,7 +6,7 @@ import pytest
 import scipy.stats
 import torch
 import transformers
-from factories import make_rows, random_bert, save_tiny_model, tiny_config
+from factories import make_rows, padded_batch, random_bert, save_tiny_model, tiny_config
 from running import one_line_error
 
 from bert import BertModel
@@ -18,18 +18,10 @@ from extensions.text.sampling import Turns, plan_run
 from training.loop.batches import LengthBatches
 
 
-def padded(rows: list[list[int]], pad: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids and mask of rows of ids, filled up on the right."""
-    width = max(map(len, rows))
-    ids = torch.tensor([row + [pad] * (width - len(row)) for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-    return ids, mask
-
-
 def test_cross_encoding_is_that_of_transformers(tmp_path):
     """On a random BERT of only 40 positions; the last pairs are cut, on either side."""
     folder = str(save_tiny_model(tmp_path, max_position_embeddings=40))
-    text = " ".join(row[1] for row in make_rows(200, 1)).split()
+    text = " ".join(row[1] for row in make_rows(200)).split()
     counts = [(12, 12), (12, 3), (3, 12), (12, 11), (11, 12)]
     pairs = [(" ".join(text[:one]), " ".join(text[:two])) for one, two in counts]
     pairs += [("How old are you?", "what is your age"), ("", "A dog runs.")]
@@ -70,11 +62,7 @@ def test_an_embed_without_segments_is_one_line():
     assert check_segments(BertModel(tiny_config())) is None
 
 
-# ---------------------------------------------------------------------------------------------
-# Layers of a task's own, pooling
-
-
-IDS, MASK = padded([[2, 9, 8, 3], [2, 7, 3]])
+IDS, MASK, _ = padded_batch(4, 3)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
@@ -107,9 +95,6 @@ def test_pooling_by_hand():
     for kind, rows in expected.items():
         torch.testing.assert_close(pooling.pool(output, mask, kind), torch.tensor(rows))
 
-
-# ---------------------------------------------------------------------------------------------
-# Sampling
 
 REAL_SIZES = {"sst": 8544, "para": 141498, "sts": 6040}
 

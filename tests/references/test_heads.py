@@ -1,16 +1,11 @@
 """The heads of the lessons on words and answers: loss, gradients and folders of transformers."""
 
-import json
-
 import pytest
 import torch
 import transformers
-from factories import NO_DROPOUT, padded_batch, save_tiny_model, stir, tiny_config
-from running import succeeded
-from safetensors.torch import load_file
+from factories import NO_DROPOUT, padded_batch, stir, tiny_config
 
 from base_bert import weight_names
-from lessons import question_answering, token_classifier
 from lessons.entities import NO_LABEL
 from lessons.question_answering import QuestionAnswerer, span_loss
 from lessons.token_classifier import TokenClassifier, tag_loss
@@ -76,38 +71,3 @@ def test_folders_go_through_transformers_and_back(name, tmp_path, capsys):
     other = kind.from_pretrained(str(tmp_path / "b"), labels=["a", "b", "c", "d"])
     assert len(other.head.weight) == 4
     assert "the head of 4 outputs is new" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("script", [token_classifier, question_answering])
-def test_parts_of_a_batch_add_up(script, run_script_here, tmp_path):
-    """Rows of different lengths, so that a mean of the parts' means is another loss."""
-    save_tiny_model(tmp_path / "model", **NO_DROPOUT)
-    if script is token_classifier:
-        sentences = ("ada saw oslo", "x", "bob x rome x ada", "oslo x", "x rome")
-        tags = {"ada": "B-PER", "bob": "B-PER", "oslo": "B-LOC", "rome": "B-LOC"}
-        lines = ["\n".join(f"{w}\t{tags.get(w, 'O')}" for w in s.split()) for s in sentences]
-        (tmp_path / "f").write_text("\n\n".join(lines))
-    else:
-        asked = {"question": "q", "answers": [{"text": "9", "answer_start": 2}]}
-        contexts = ("a 9", "b 9 c d e", "c 9 ab", "d 9", "e 9 a a a a a")
-        paragraphs = [
-            {"context": text, "qas": [asked | {"id": str(i)}]} for i, text in enumerate(contexts)
-        ]
-        (tmp_path / "f").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
-    flags = "--train f --dev f --model model --batch_size 5 --epochs 2 --lr 3e-3 --precision fp32"
-    line = [*flags.split(), "--length", "32"]
-    if script is token_classifier:
-        line += ["--hidden_dropout_prob", "0"]
-    for more in (["--out", "one"], ["--out", "parts", "--accumulate", "3"]):
-        succeeded(run_script_here(script, *line, *more))
-    one, parts = (
-        json.loads((tmp_path / out / "metrics.json").read_text())["epochs"]
-        for out in ("one", "parts")
-    )
-    assert abs(one[0]["loss"] - one[1]["loss"]) > 1e-3
-    for mine, other in zip(one, parts, strict=True):
-        assert other["loss"] == pytest.approx(mine["loss"], abs=1e-5)
-        assert other["right"] == pytest.approx(mine["right"])
-    expected = load_file(tmp_path / "one/model.safetensors")
-    for name, tensor in load_file(tmp_path / "parts/model.safetensors").items():
-        torch.testing.assert_close(tensor, expected[name], atol=1e-4, rtol=1e-3)

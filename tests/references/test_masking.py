@@ -66,9 +66,9 @@ def sentence_ends(corpus):
     return {FIRST + int(end) for d in range(corpus.n_documents) for end in corpus.starts(d)[1:]}
 
 
-def tokenizer_of(pieces, begins=lambda i: True):
-    """The tiny vocabulary, and as many word pieces more; which of them begin a word."""
-    more = (f"{'' if begins(i) else '##'}w{i}" for i in range(pieces))
+def tokenizer_of(pieces, word=1):
+    """The tiny vocabulary, and as many word pieces more, in words of so many."""
+    more = (f"{'##' if i % word else ''}w{i}" for i in range(pieces))
     return BertTokenizer([*TINY.pieces, *more])
 
 
@@ -123,7 +123,6 @@ def test_next_sentences_come_from_another_document_in_half_of_the_rows():
     wrong, others, ends = 0, set(), sentence_ends(corpus)
     for row in rows:
         a, b = two_segments(row)
-        assert len(row[0]) <= 64
         here, there = (document_of(corpus, segment[0]) for segment in (a, b))
         assert here == document_of(corpus, a[-1])
         assert there == document_of(corpus, b[-1])
@@ -141,40 +140,21 @@ def test_next_sentences_come_from_another_document_in_half_of_the_rows():
 
 
 @pytest.mark.parametrize("longest", [20, 200])
-def test_single_segments_lose_nothing(longest):
+def test_single_segments_fill_their_rows(longest):
+    """Few are cut within a sentence, unless sentences are longer than a row."""
     corpus = random_corpus(5, longest=longest)
-    at, ends, cut = FIRST, sentence_ends(corpus), []
-    for ids, segments, label in all_of(make(corpus, "none")):
-        inside = ids[1:-1].tolist()
-        assert (ids[0], ids[-1], label) == (TINY.cls_token_id, TINY.sep_token_id, IGNORED)
-        assert not segments.any()
-        assert consecutive(inside)
-        assert inside[0] == at
-        assert document_of(corpus, inside[0]) == document_of(corpus, inside[-1])
-        at = inside[-1] + 1
-        if at not in ends:  # longer than a row, or a short row was to be shorter than one
-            cut.append(len(ids) == 64)
-    assert at == FIRST + corpus.n_tokens
+    ends, rows = sentence_ends(corpus), [ids for ids, _, _ in all_of(make(corpus, "none"))]
+    cut = [len(ids) == 64 for ids in rows if ids[-2] + 1 not in ends]
     assert len(cut) < 20 if longest == 20 else np.mean(cut) > 0.85
 
 
 @pytest.mark.parametrize("longest", [20, 200])
 def test_full_sentences_fill_rows_across_documents(longest):
+    """Into no row would the next sentence have fitted."""
     corpus = random_corpus(6, longest=longest)
-    examples = make(corpus, "none", full_sentences=True)
-    wanted = [(FIRST + np.arange(*corpus.starts(d)[[0, -1]])).tolist() for d in examples.order]
-    assert sorted(examples.order) == list(range(corpus.n_documents))
-    assert examples.order.tolist() != sorted(examples.order)
-    stream, ends = [], sentence_ends(corpus)
-    rows = [ids.tolist() for ids, _, _ in all_of(examples)]
-    for ids in rows:
-        assert (ids[0], ids[-1]) == (TINY.cls_token_id, TINY.sep_token_id)
-        assert len(ids) <= 64
-        stream += ids[1:-1]
-        if stream[-1] in {d[-1] for d in wanted}:
-            stream.append(TINY.sep_token_id)  # a document ended with the row
-    assert stream == [piece for document in wanted for piece in (*document, TINY.sep_token_id)]
-    for row, after in itertools.pairwise(rows):  # the next sentence did not fit
+    ends = sentence_ends(corpus)
+    rows = [ids.tolist() for ids, _, _ in all_of(make(corpus, "none", full_sentences=True))]
+    for row, after in itertools.pairwise(rows):
         piece = after[1]
         sentence = next(n for n in range(1, 999) if piece + n in ends)
         assert len(row) + sentence + (row[-2] + 1 != piece) > 64
@@ -192,7 +172,7 @@ documents_of_any_kind = st.lists(
     st.sampled_from(["nsp", "none", "full"]),
     st.integers(0, 5),
 )
-def test_rows_are_as_long_as_announced_and_never_too_long(documents, length, kind, seed):
+def test_rows_lose_nothing_and_are_as_long_as_announced(documents, length, kind, seed):
     corpus = numbered(documents)
     full = kind == "full"
     if kind == "nsp" and max(map(len, documents)) < 2:
@@ -207,6 +187,21 @@ def test_rows_are_as_long_as_announced_and_never_too_long(documents, length, kin
     if kind == "nsp":
         for row in rows:
             two_segments(row)
+        return
+    stream = []
+    for ids, segments, label in rows:
+        assert (ids[0], ids[-1], label) == (TINY.cls_token_id, TINY.sep_token_id, IGNORED)
+        assert not segments.any()
+        stream += ids[1:-1].tolist()
+        if full and stream[-1] - FIRST + 1 in corpus.document_ends:
+            stream.append(TINY.sep_token_id)  # a document ended with the row
+        elif not full:
+            assert document_of(corpus, ids[1]) == document_of(corpus, ids[-2])
+    order = examples.order.tolist() if full else range(corpus.n_documents)
+    assert sorted(order) == list(range(corpus.n_documents))
+    documents = [(FIRST + np.arange(*corpus.starts(d)[[0, -1]])).tolist() for d in order]
+    ending = [TINY.sep_token_id] * full
+    assert stream == [piece for document in documents for piece in (*document, *ending)]
 
 
 @pytest.mark.parametrize("kind", ["nsp", "none", "full"])
@@ -229,14 +224,14 @@ def test_rows_and_masks_depend_on_seed_and_epoch_alone(kind):
 
 def test_whole_word_flag_and_probability_reach_the_masks():
     corpus = numbered([[8] * 40, [8] * 40])
-    tokenizer = tokenizer_of(corpus.n_tokens, lambda i: i % 4 == 0)  # words of four tokens
+    tokenizer = tokenizer_of(corpus.n_tokens, word=4)
     examples = make(corpus, "none", probability=0.4, tokenizer=tokenizer, whole_word=True)
     batch = examples.batch(range(len(examples)))
-    assert batch["masked"] == (batch["labels"] != IGNORED).sum()
     special = torch.isin(batch["token_ids"], torch.tensor(TINY.all_special_ids))
     special &= batch["token_ids"] != TINY.mask_token_id
     assert (batch["labels"][special] == IGNORED).all()
     chosen = batch["labels"] != IGNORED
+    assert batch["masked"] == chosen.sum()
     share = chosen.sum() / (batch["attention_mask"].sum() - 2 * len(examples))
     assert 0.3 < share < 0.5
     assert all(count % 4 == 0 for count in chosen.sum(dim=1).tolist())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import math
 import subprocess
 import sys
 from pathlib import Path
@@ -115,23 +113,6 @@ def test_agrees_with_transformers(tmp_path, name, length, dtype):
     assert (own, wanted) == ({}, {})  # the table names every parameter of both
 
 
-@pytest.mark.parametrize(
-    ("entries", "message"),
-    [
-        ({"hidden_size": 45, "num_attention_heads": 9}, "is 5, an odd head width"),
-        ({"rope_parameters": {LOCAL: {"rope_type": "yarn"}}}, "its rope_type is 'yarn'"),
-        ({"rope_parameters": {GLOBAL: {"rope_theta": math.inf}}}, "not inf"),
-        ({"layer_types": [LOCAL], "num_hidden_layers": 2}, "for each of 2"),
-        ({"norm_bias": True}, "its norm_bias is True, not False"),
-    ],
-)
-def test_a_configuration_that_is_not_this_model_s(tmp_path, entries, message):
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({"model_type": "modernbert"} | entries))
-    with one_line_error(f"{path} is not the configuration of a ModernBERT (", message):
-        ModernBertConfig.from_json(path)
-
-
 def test_the_defaults_are_those_of_modernbert_base():
     theirs, ours = transformers.ModernBertConfig(), ModernBertConfig()
     names = "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size"
@@ -168,7 +149,7 @@ def test_the_command_shows_shapes_or_fills_masks(run_script_here, tmp_path):
     theirs = transformers_model(values | {"vocab_size": 8})
     theirs.save_pretrained(tmp_path)
     line = ("--model", tmp_path, "--text")
-    refused = run_script_here(modern_bert, *line, "it was [MASK]")
+    refused = run_script_here(modern_bert, *line, "[MASK]")
     assert_refused(refused, "tokenizer.json cannot be read (No such file")
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     done = succeeded(run_script_here(modern_bert, *line, "it was [MASK]"))
@@ -177,8 +158,7 @@ def test_the_command_shows_shapes_or_fills_masks(run_script_here, tmp_path):
     assert_refused(run_script_here(modern_bert, *line, "it was good"), "has no [MASK]")
     tokenizer.add_tokens(["ugly"])
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    refused = run_script_here(modern_bert, *line, "it was [MASK]")
-    assert_refused(refused, "has 9 tokens, the model 8")
+    assert_refused(run_script_here(modern_bert, *line, "[MASK]"), "has 9 tokens, the model 8")
 
 
 def test_the_checks_references_are_those_of_transformers(tmp_path):

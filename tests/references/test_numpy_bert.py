@@ -67,10 +67,9 @@ def test_every_step_of_a_sentence_is_shown(run_script_here, trained, tiny_model_
 def test_predictions_without_torch_are_those_of_classifier_py(trained, tmp_path):
     """Of texts as IMDB has them: long ones, line feeds of Unicode, quotes, ids of two parts."""
     folder, model, head = trained
-    texts = ["a warm film", "Dull!", "it never quite finds its feet, but sings."]
-    texts += ['two\x85lines, and "quotes"', "film " * 40, "the end"]
-    ids = ["test/POS/1", "Q1a", "Q1A", "3", "04", "5"]
-    frame = pd.DataFrame({"id": ids, "label": [0, 1, 1, 0, 1, 1], "rating": 5, "text": texts})
+    texts = ["a warm film", "Dull!", 'two\x85lines, and "quotes"', "film " * 40, "the end"]
+    ids = ["test/POS/1", "Q1a", "Q1A", "04", "5"]
+    frame = pd.DataFrame({"id": ids, "label": [0, 1, 1, 0, 1], "rating": 5, "text": texts})
     frame.to_csv(tmp_path / "reviews.csv", index=False)
     program = "import runpy, sys; sys.modules['torch'] = None; sys.argv = sys.argv[1:]\n"
     program += "runpy.run_module('lessons.numpy_bert', run_name='__main__')\nimport torch"
@@ -78,7 +77,7 @@ def test_predictions_without_torch_are_those_of_classifier_py(trained, tmp_path)
     flags = ["--model", folder, "--file", tmp_path / "reviews.csv", "--out", out]
     done = as_process("-c", program, "numpy_bert.py", *flags, folder=ROOT)
     assert "import of torch halted" in done.err.splitlines()[-1]  # only at the program's end
-    assert "data: 1 of 6 texts were cut at 64 tokens" in done.out
+    assert "data: 1 of 5 texts were cut at 64 tokens" in done.out
 
     dataset = SentenceClassificationTestDataset([], SimpleNamespace(model=str(folder)))
     inputs = dataset.pad([text.lower().strip() for text in texts])

@@ -2,36 +2,36 @@
 
 import pytest
 import torch
-from factories import NO_DROPOUT, stir, tiny_config
+import transformers
+from factories import NO_DROPOUT, WORDS, padded_batch, stir, tiny_config, tiny_vocabulary
 from running import assert_same_tensors
-from transformers import BertConfig as TheirConfig
+from safetensors.torch import load_file, save_file
 from transformers import BertForMaskedLM, BertForPreTraining
 
+from lessons import fill_mask, playground
 from pretraining.losses import pretraining_losses
 from pretraining.masking import masked_positions
 from pretraining.model import PretrainingModel
+from tokenizer import BertTokenizer
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
 
 
 def rows(objective: str = "nsp") -> tuple[torch.Tensor, ...]:
     """Five padded rows of two segments: ids, segments, mask, labels, relation."""
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(5, 100, (5, 12), generator=generator)
-    mask = (torch.arange(12) < torch.tensor([12, 7, 9, 12, 4])[:, None]).long()
-    segments = (torch.arange(12) >= torch.tensor([5, 3, 4, 8, 2])[:, None]).long() * mask
-    chosen = (torch.rand(5, 12, generator=generator) < 0.3) & mask.bool()
+    ids, mask, segments = padded_batch(12, 7, 9, 12, 4)
+    chosen = (ids % 3 == 0) & mask.bool()
     relation = torch.tensor([0, 1, 1, 0, 1])
     if objective == "none":
         segments, relation = torch.zeros_like(ids), torch.full((5,), -100)
-    return ids * mask, segments, mask, ids.masked_fill(~chosen, -100), relation
+    return ids, segments, mask, ids.masked_fill(~chosen, -100), relation
 
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["fp32", "fp64"])
 def pair(request, tmp_path):
     """Their model and ours with the same random weights, read from a folder they wrote."""
     torch.manual_seed(1)
-    config = TheirConfig(**(tiny_config(initializer_range=0.3).to_dict() | NO_DROPOUT))
+    config = transformers.BertConfig(**(tiny_config(initializer_range=0.3).to_dict() | NO_DROPOUT))
     theirs = stir(BertForPreTraining(config))
     theirs.save_pretrained(tmp_path / "theirs")
     ours = PretrainingModel.from_pretrained(tmp_path / "theirs", objective="nsp")
@@ -99,3 +99,25 @@ def test_a_head_that_a_checkpoint_lacks_is_new_and_it_says_so(tmp_path, capsys):
     fact = "has no head for next sentences; it starts from random values"
     assert fact in capsys.readouterr().out
     assert torch.equal(other.transform_dense.weight, model.transform_dense.weight)
+
+
+def test_words_for_masks_are_those_of_transformers(tmp_path):
+    """Also where the head's bias has the other name that Hugging Face's files give it."""
+    vocabulary = tiny_vocabulary()
+    torch.manual_seed(1)
+    stir(PretrainingModel(tiny_config(vocab_size=len(vocabulary))), 0.3).save_pretrained(tmp_path)
+    BertTokenizer(vocabulary).save_pretrained(tmp_path)
+    text = f"{WORDS[0]} [MASK] {WORDS[1]} [MASK] ."
+    ours = fill_mask.fill_mask(*fill_mask.load(str(tmp_path)), text, 5)
+    tokenizer = transformers.BertTokenizer.from_pretrained(tmp_path)
+    theirs = BertForMaskedLM.from_pretrained(tmp_path)
+    pipeline = transformers.pipeline("fill-mask", model=theirs, tokenizer=tokenizer, top_k=5)
+    for mine, wanted in zip(ours, pipeline(text), strict=True):
+        assert [piece for piece, _ in mine] == [row["token_str"] for row in wanted]
+        assert [p for _, p in mine] == pytest.approx([row["score"] for row in wanted], abs=1e-6)
+
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors["cls.predictions.decoder.bias"] = tensors.pop("cls.predictions.bias")
+    save_file(tensors, tmp_path / "model.safetensors")
+    assert fill_mask.fill_mask(*fill_mask.load(str(tmp_path)), text, 5) == ours
+    assert playground.load(str(tmp_path)).masked

@@ -4,7 +4,7 @@ from unittest import mock
 
 import pytest
 import torch
-from factories import NO_DROPOUT, stir, tiny_config
+from factories import NO_DROPOUT, padded_batch, stir, tiny_config
 from running import one_line_error
 from torch.nn import functional as F
 
@@ -18,6 +18,7 @@ from pretraining.muon import Muon
 from pretraining.steps import SWITCHES, StepsConfig, StepsModel
 
 ALL = ",".join(SWITCHES)
+BATCH = padded_batch(20, 20, 20, 10)[:2]  # ids and mask (B, L)
 SHAPE = NO_DROPOUT | {"num_hidden_layers": 4, "intermediate_size": 96, "local_attention": 6}
 
 
@@ -27,24 +28,12 @@ def a_model(architecture: str, objective: str = "none", **values) -> StepsModel:
     return StepsModel(config, objective)
 
 
-def a_batch(rows: int = 4, length: int = 20) -> tuple[torch.Tensor, ...]:
-    """Ids (B, L) and their mask; the last row is padded."""
-    ids = torch.randint(5, 100, (rows, length), generator=torch.Generator().manual_seed(1))
-    mask = torch.ones_like(ids)
-    mask[-1, length // 2 :] = 0
-    return ids * mask, mask
-
-
-# ---------------------------------------------------------------------------------------------
-# The model
-
-
 @pytest.mark.parametrize("objective", ["none", "nsp"])
 def test_without_switches_it_is_bert_bit_for_bit(objective):
     bert = stir(PretrainingModel(tiny_config(**SHAPE), objective), 0.3)
     ours = a_model("bert", objective)
     ours.load_state_dict(bert.state_dict())
-    ids, mask = a_batch()
+    ids, mask = BATCH
     for model in (bert, ours):
         words, relation = model(ids, mask, ids % 2)
         loss = words.square().mean() + (0 if relation is None else relation.square().mean())
@@ -63,7 +52,7 @@ def test_each_switch_alone_changes_the_function(switch):
     if switch == "no-bias":
         assert {n for n, _ in model.named_parameters() if n.endswith("bias")} == {"decoder_bias"}
     model.load_state_dict(shared, strict=False)
-    ids, mask = a_batch()
+    ids, mask = BATCH
     real = mask.flatten().bool()
     words = model(ids, mask)[0][real]
     assert (words - bert(ids, mask)[0][real]).abs().mean() > 1e-3
@@ -88,7 +77,7 @@ def test_with_all_switches_it_is_the_lessons_modernbert():
     theirs.load_state_dict({name: state[own] for name, own in names.items()})
     left = {n for n, _ in ours.named_parameters()} - {*names.values()}
     assert left == {"bert.pooler_dense.weight"}  # for the second task
-    ids, mask = a_batch()
+    ids, mask = BATCH
     real = mask.flatten().bool()
     words = ours(ids, mask)[0][real]
     logits = theirs(ids, mask)["logits"].flatten(0, 1)[real]
@@ -105,10 +94,6 @@ def test_its_folder_is_not_that_of_a_bert(tmp_path):
     a_model("pre-norm,local").save_pretrained(tmp_path)
     with one_line_error("its model_type is 'bert with pre-norm,local', not 'bert'"):
         BertModel.from_pretrained(tmp_path)
-
-
-# ---------------------------------------------------------------------------------------------
-# Muon
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)

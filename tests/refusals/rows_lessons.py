@@ -1,7 +1,9 @@
 """What the lessons refuse: command lines, models without the head they need, files of texts."""
 
 import json
+import math
 import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from bert import BertModel
+from lessons.modern_config import GLOBAL, LOCAL
 from training.files.hub import MODELS, OWN_MODEL
 
 
@@ -51,10 +54,16 @@ def asked(**values: object) -> str:
     return json.dumps({"data": [{"paragraphs": [paragraph]}]})
 
 
+def modern(**values: object) -> Callable[[Path], None]:
+    """What writes the configuration of a ModernBERT."""
+    return written("model/config.json", json.dumps({"model_type": "modernbert"} | values))
+
+
 TAG = "lessons.token_classifier --train f --dev f --model model"
 ANSWER = "lessons.question_answering --train f --dev f --model model"
 GRAMMAR = "lessons.grammar --pairs f"
 NUMPY = "lessons.numpy_bert --model model"
+MODERN = "lessons.modern_bert --model model"
 QUANTIZE = "lessons.quantize --model model --file f"
 ELSEWHERE = [{"answer_start": 2, "text": "cd"}]
 
@@ -96,7 +105,12 @@ ROWS = [
         "holds no BertForQuestionAnswering",
     ),
     Row("lessons.question_answering --predict q --checkpoint model", "--predict needs --context"),
-    Row("lessons.modern_bert --model model", "its model_type is 'bert', not 'modernbert'"),
+    Row(MODERN, "its model_type is 'bert', not 'modernbert'"),
+    Row(MODERN, "is 5, an odd head width", modern(hidden_size=45, num_attention_heads=9)),
+    Row(MODERN, "rope_type is 'yarn'", modern(rope_parameters={LOCAL: {"rope_type": "yarn"}})),
+    Row(MODERN, "not inf", modern(rope_parameters={GLOBAL: {"rope_theta": math.inf}})),
+    Row(MODERN, "for each of 2", modern(layer_types=[LOCAL], num_hidden_layers=2)),
+    Row(MODERN, "its norm_bias is True, not False", modern(norm_bias=True)),
     Row(NUMPY, "one of the arguments --text --file is required"),
     Row(f"{NUMPY} --text a", "cannot be read", written("model/model.safetensors", b"short")),
     Row(

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from row import Row
+from row import Row, written
 
 PRETRAIN = "pretraining.pretrain --text text --out out --vocab model --preset tiny"
 TECHNIQUES = "extensions.multitask --option finetune --data_dir data --model model"
@@ -18,13 +18,13 @@ def write_text(folder: Path, documents: int = 3, words: int = 200) -> None:
 
 CORPUS = ("out/corpus/corpus.bin", "out/corpus/corpus.json")
 SINGLE = partial(write_text, documents=1)
+LATE = b"fine\n" * 9999 + b"bad \xff\xfe here\n"
 SHORT = partial(write_text, words=9)
 ROWS = [
     Row(f"{PRETRAIN} --full_sentences", "give --objective none"),
     Row(f"{PRETRAIN} --length 4", "--length must be at least 8"),
     Row(f"{PRETRAIN} --mask 0", "--mask 0 leaves nothing to predict"),
     Row(f"{PRETRAIN} --config x.json", "--preset and --config exclude each other"),
-    Row(f"{PRETRAIN} --minutes 1 --steps 5", "--minutes and --steps exclude each other"),
     Row(
         "pretraining.pretrain --text text --out out --model model --architecture local",
         "--model keeps its vocabulary and architecture",
@@ -35,6 +35,9 @@ ROWS = [
     Row(f"{PRETRAIN} --architecture bert,rotary", "'bert' is not a switch; give bert, modern, or"),
     Row(f"{PRETRAIN} --out text/model", "is inside --text text and would be read as text"),
     Row(PRETRAIN, "text: no such file or folder"),
+    Row(PRETRAIN, "text holds no *.txt file", lambda folder: (folder / "text").mkdir()),
+    Row(PRETRAIN, "no text in ", written("text/blank.txt", "\n\n")),
+    Row(PRETRAIN, "late.txt is not text in UTF-8", written("text/late.txt", LATE)),
     Row(f"{PRETRAIN} --length 513", "more than the model's 512 positions", write_text, CORPUS),
     Row(PRETRAIN, "the corpus in out/corpus is a single document", SINGLE, CORPUS),
     Row(PRETRAIN, "the held-out text has ", SHORT, CORPUS),

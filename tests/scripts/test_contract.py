@@ -138,9 +138,6 @@ def weights_of(script: Script, folder: Path) -> dict[str, torch.Tensor]:
     return load_checkpoint(path)["model"] if path.suffix == ".pt" else load_file(path)
 
 
-# ---------------------------------------------------------------------------------------------
-
-
 def test_it_learns_by_heart_and_what_is_kept_predicts(script, here, run_script_here):
     result = here(script, script.learn)
     file, name, least = script.score

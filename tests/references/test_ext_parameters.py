@@ -1,17 +1,25 @@
-"""Multi-task techniques: PCGrad as torchjd has it, the gradients of every task, PALs."""
+"""Which parameters learn from what: PCGrad as in torchjd, LoRA as in peft, PALs by formula."""
 
 import numpy as np
+import peft
 import pytest
 import torch
-from factories import DTYPES, padded_batch, stir, tiny_config
+import transformers
+from factories import DTYPES, padded_batch, random_bert, stir, tiny_config
+from running import one_line_error
 from torch import nn
 from torch.nn import functional as F
 
 from bert import BertModel
 from extensions.gradients.pcgrad import pcgrad
 from extensions.gradients.task_gradients import TaskGradients, inner_products
+from extensions.parameters.lora import add_lora
 from extensions.parameters.pals import PALs, TaskPAL
 from utils import get_extended_attention_mask
+
+pytestmark = pytest.mark.filterwarnings(  # transformers, from within peft
+    "ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"
+)
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -34,10 +42,6 @@ def test_pcgrad_is_torchjds(tasks, dtype):
         torch.testing.assert_close(weights.to(dtype) @ gradients, theirs, rtol=0, atol=tolerance)
         changed += not torch.allclose(theirs, gradients.sum(0))
     assert changed >= 15
-
-
-# ---------------------------------------------------------------------------------------------
-# Gradients of every task
 
 
 def test_a_rule_weighs_what_all_tasks_share_and_nothing_else():
@@ -76,10 +80,61 @@ def test_inner_products_are_over_all_tensors_together(dtype):
     assert products.dtype == torch.float64
 
 
-# ---------------------------------------------------------------------------------------------
-# PALs
-
 IDS, MASK, _ = padded_batch(7, 4, 6, vocabulary=90)
+REAL = MASK.bool()
+
+
+def assert_close_gradients(found, wanted, dtype) -> None:
+    """Within what is rounded in that type."""
+    is_fine = dtype == torch.float64
+    near = {"rtol": 1e-10, "atol": 1e-10} if is_fine else {"rtol": 1e-4, "atol": 2e-7}
+    for gradient, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(gradient, other, **near)
+
+
+@DTYPES
+def test_lora_is_that_of_peft(dtype):
+    """With the same random updates: values and their gradients."""
+    ours = random_bert(dtype)
+    config = transformers.BertConfig(**ours.config.to_dict(), attn_implementation="eager")
+    theirs = transformers.BertModel(config).to(dtype)
+    theirs.load_state_dict(ours.to_hf_weights(), strict=True)
+    config = peft.LoraConfig(r=3, lora_alpha=5, target_modules=["query", "value"])
+    theirs = peft.get_peft_model(theirs, config).eval()
+    without = ours(IDS, MASK)["last_hidden_state"]
+    add_lora(ours, rank=3, alpha=5)
+    pairs = []
+    for layer, other in zip(ours.bert_layers, theirs.model.encoder.layer, strict=True):
+        for name in ("query", "value"):
+            mine, twin = getattr(layer.self_attention, name), getattr(other.attention.self, name)
+            pairs.append((mine.lora_a, twin.lora_A.default.weight))
+            pairs.append((mine.lora_b, twin.lora_B.default.weight))
+    with torch.no_grad():
+        for parameter, twin in pairs:
+            parameter.add_(0.3 * torch.randn_like(parameter))
+            twin.copy_(parameter)
+    mine = ours(IDS, MASK)["last_hidden_state"][REAL]
+    other = theirs(IDS, attention_mask=MASK).last_hidden_state[REAL]
+    assert (mine - without[REAL]).abs().max() > 0.03
+    atol = 5e-6 if dtype == torch.float32 else 5e-13
+    torch.testing.assert_close(mine, other, rtol=0, atol=atol)
+    probe = torch.randn(mine.shape, generator=seeded(4)).to(dtype) / 21
+    (mine * probe).sum().backward()
+    (other * probe).sum().backward()
+    found, wanted = ([parameter.grad for parameter in side] for side in zip(*pairs, strict=True))
+    assert_close_gradients(found, wanted, dtype)
+    assert min(gradient.abs().max() for gradient in wanted) > 1e-6
+
+
+def test_at_the_start_lora_changes_nothing_and_only_the_update_learns():
+    model = random_bert()
+    expected, names = model(IDS, MASK)["last_hidden_state"], set(model.state_dict())
+    add_lora(model)
+    assert torch.equal(model(IDS, MASK)["last_hidden_state"], expected)
+    learn = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert learn == set(model.state_dict()) - names
+    with one_line_error("rank 33: a matrix (32, 32) has no such rank"):
+        add_lora(random_bert(), rank=33)
 
 
 def bert_with_pals(dtype: torch.dtype) -> tuple[BertModel, PALs]:
@@ -120,17 +175,15 @@ def by_formula(bert: BertModel, pal: TaskPAL) -> torch.Tensor:
 @DTYPES
 def test_pals_follow_their_formula(dtype):
     bert, pals = bert_with_pals(dtype)
-    pal, real = stir(pals).tasks["sts"], MASK.bool()
+    pal = stir(pals).tasks["sts"]
     hidden = by_formula(bert, pal)
     learning = [*pal.parameters(), *bert.bert_layers.parameters()]
-    probe = torch.randn(hidden.shape, generator=seeded(4)).to(dtype) * real[:, :, None] / 21
+    probe = torch.randn(hidden.shape, generator=seeded(4)).to(dtype) * REAL[:, :, None] / 21
     expected = torch.autograd.grad((hidden * probe).sum(), learning)
     with pals.use("sts"):
         ours = bert(IDS, MASK)["last_hidden_state"]
-    is_fine = dtype == torch.float64
-    torch.testing.assert_close(ours[real], hidden[real], rtol=0, atol=1e-13 if is_fine else 2e-6)
+    atol = 2e-6 if dtype == torch.float32 else 1e-13
+    torch.testing.assert_close(ours[REAL], hidden[REAL], rtol=0, atol=atol)
     gradients = torch.autograd.grad((ours * probe).sum(), learning)
-    for gradient, other in zip(gradients, expected, strict=True):
-        near = {"rtol": 1e-10, "atol": 1e-10} if is_fine else {"rtol": 1e-4, "atol": 2e-7}
-        torch.testing.assert_close(gradient, other, **near)
+    assert_close_gradients(gradients, expected, dtype)
     assert (ours - bert(IDS, MASK)["last_hidden_state"]).abs().max() > 0.1
