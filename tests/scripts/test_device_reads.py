@@ -13,7 +13,7 @@ import pytest
 import torch
 from running import draw_nothing, succeeded
 from torch.utils._python_dispatch import TorchDispatchMode
-from training_scripts import COURSE, SCRIPTS, Script, make_files
+from training_scripts import COURSE, SCRIPTS, make_files, module_of
 
 from training.loop import batches, devices
 from training.loop import run as loop
@@ -93,7 +93,7 @@ def test_a_device_is_checked_and_a_step_reads_nothing_but_losses_that_are_due(
     make_files(tmp_path)
     (tmp_path / "data").symlink_to(tiny_data)
     draw_nothing(monkeypatch)
-    module, (_, *words) = Script.module(line), shlex.split(line)
+    module, (_, *words) = module_of(line), shlex.split(line)
     users = [m for m in sys.modules.values() if vars(m).get("to_device") is batches.to_device]
     for user in users:
         monkeypatch.setattr(user, "to_device", copied)
