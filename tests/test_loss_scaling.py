@@ -12,7 +12,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from optimizer import AdamW
-from training.files.errors import Stopped
 from training.loop import devices
 from training.loop.batches import parts
 from training.loop.checkpoints import ResumePoint
@@ -69,7 +68,7 @@ def trained(model, loader, last: int = 0, **flags) -> tuple[list[dict], Run]:
     """The loop of our scripts, stopped after step ``last``; → weights after each step, the run."""
     model = copy.deepcopy(model)
     optimizer = AdamW(model.parameters(), lr=0.01)
-    point, weights = ResumePoint("run.resume", {}), []
+    point, weights = ResumePoint("run.resume", {}, seconds=0.0), []
     files = {"steps_file": Path("steps.csv"), "point": point}
     with Run(args(**flags), model, optimizer, loader, steps=STEPS, **files) as run:
         for _ in run.epochs():
@@ -81,13 +80,14 @@ def trained(model, loader, last: int = 0, **flags) -> tuple[list[dict], Run]:
                     run.scale(loss * len(labels) / len(batch["labels"])).backward()
                     run.log(len(labels), loss=loss)
                 spoil(model, run.step + 1)
-                run.stop.asked = run.step + 1 == last
                 run.gather_gradients()
                 clip(model, 0.05)
                 optimizer.step()
                 optimizer.zero_grad()
                 weights.append(copy.deepcopy(model.state_dict()))
                 run.end_step()
+                if run.step == last:
+                    raise KeyboardInterrupt
             run.end_epoch()
     return weights, run
 
@@ -131,7 +131,7 @@ def test_steps_are_those_of_pytorchs_loop(model, loader):
 def test_a_resumed_run_has_the_factor(model, loader):
     last = 3  # whose gradient overflows
     expected, untouched = trained(model, loader)
-    with pytest.raises(Stopped):
+    with pytest.raises(KeyboardInterrupt):
         trained(model, loader, last)
     weights, run = trained(model, loader, resume=True)
     assert len(weights) == STEPS - last

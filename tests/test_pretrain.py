@@ -4,7 +4,6 @@ import copy
 import json
 import math
 import random
-import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +23,7 @@ from pretraining.held_out import HeldOut
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.loop import progress
+from training.loop.checkpoints import ResumePoint
 from training.loop.run import linear_factor
 
 
@@ -214,14 +214,15 @@ def test_the_rate_follows_the_time_and_the_run_ends_with_it(
     place, run_script_here, monkeypatch, tmp_path
 ):
     """A step takes 7 s, of a minute; a stop after the third, and the hour until it goes on."""
-    clock, rates = SimpleNamespace(now=100.0), []
+    clock, rates = SimpleNamespace(now=100.0, stops=[3]), []
 
     def step(self):
+        if len(rates) in clock.stops:
+            raise KeyboardInterrupt(clock.stops.clear())
         rates.append(self.param_groups[0]["lr"])
         clock.now += 7
-        if len(rates) == 3:
-            signal.raise_signal(signal.SIGINT)
 
+    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setattr(AdamW, "step", step)
     options = ["--minutes", 1, "--warmup", 0.25, "--eval_every", 100, "--resume"]

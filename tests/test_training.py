@@ -261,7 +261,6 @@ def test_what_is_left_is_estimated(monkeypatch, capsys):
     """Four steps of 20 took 6 s: 24 s are left."""
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr("training.loop.progress.time.monotonic", lambda: clock.now)
-    monkeypatch.setattr(Progress, "UNTIMED_STEPS", 0)
     run = SimpleNamespace(epoch=1, batch=0, step=0, total_steps=20)
     for _ in Progress(run).bar(["batch"] * 10):
         clock.now += 1.5

@@ -111,13 +111,13 @@ try:
     Path("ready").write_text("")
     time.sleep(30)
 except KeyboardInterrupt:
-    time.sleep(0.5)  # the end of the step
+    time.sleep(0.5)
     Path("kept").write_text("")
     sys.exit(3)
 """
 
 
-def test_ctrl_c_waits_for_the_resume_file(tmp_path):
+def test_ctrl_c_waits_for_the_end_of_the_command(tmp_path):
     def work():
         os.setsid()
         status = results.call([sys.executable, "-c", SIGNALLED], tmp_path)
