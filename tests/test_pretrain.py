@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import random
+import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace

@@ -79,15 +79,14 @@ def standard_input() -> Iterator[str]:
         raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
 
 
-def flag(default: Any, *, path: str = "", may_change: bool = False, **options: Any) -> Any:
+def flag(default: Any, *, may_change: bool = False, **options: Any) -> Any:
     """A field of a dataclass that is also an option of the command line; see add_fields.
 
     Args:
-        path: "reads" or "writes" for the name of a file.
-        may_change: whether a resumed run may have another value; where it writes may always change.
+        may_change: whether a resumed run may have another value, as where it writes.
         options: of argparse's ``add_argument``.
     """
-    metadata = {"options": options, "may_change": may_change or path == "writes"}
+    metadata = {"options": options, "may_change": may_change}
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)
     return field(default=default, metadata=metadata)
