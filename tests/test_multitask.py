@@ -1,6 +1,5 @@
 """multitask_classifier.py: its contract, the model, training, outputs, the students' skeleton."""
 
-import copy
 import io
 import json
 import sys
@@ -16,22 +15,17 @@ from running import (
     assert_refused,
     assert_shapes_and_padding,
     draw_nothing,
-    one_line_error,
     succeeded,
 )
 from torch import nn
-from torch.nn import functional as F
 
-import classifier
 import evaluation
 import multitask_classifier as multitask
-from datasets import load_pairs
 from multitask_classifier import FILE_COLUMNS, TASKS, MultitaskBERT
 from optimizer import AdamW
-from tokenizer import BertTokenizer
-from training.cli.task_flags import multitask_files, task_names
+from training.cli.task_flags import task_names
 from training.files import course_files
-from training.files.predictions import read_predictions
+from training.files.predictions import parse_predictions, read_predictions
 
 CPU = torch.device("cpu")
 
@@ -171,20 +165,6 @@ def test_overall_by_hand(scores, expected):
 
 
 # ---------------------------------------------------------------------------------------------
-# Data files
-
-
-def test_without_course_files_all_three_tasks_take_the_practice_set(tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv("MINBERT_DATA", raising=False)
-    monkeypatch.setattr(course_files, "COURSE_DATA", tmp_path)
-    files = multitask_files()
-    assert {Path(file).parent for file in files.values()} == {course_files.PRACTICE_DATA}
-    assert capsys.readouterr().out.count("PRACTICE SET") == 1
-    assert len(load_pairs(files["para_train"], "train", "is_duplicate")) == 400
-    assert len(load_pairs(files["sts_test"], "test", "")) == 100
-
-
-# ---------------------------------------------------------------------------------------------
 # Training
 
 
@@ -210,48 +190,22 @@ def test_train_and_test_with_the_attributes_of_older_callers(flags, tiny_data):
     assert metrics["best"]["overall"] == close(multitask.overall(scores))
 
 
-class ByLength(nn.Module):
-    """Predictions that betray which texts they were made of: their numbers of word pieces."""
-
-    def predict_sentiment(self, ids, mask):
-        return F.one_hot(mask.sum(dim=1) % 5, 5).float()
-
-    def predict_paraphrase(self, ids_1, mask_1, ids_2, mask_2):
-        return (mask_1.sum(dim=1) - mask_2.sum(dim=1)).float()  # 0 is no
-
-    def predict_similarity(self, ids_1, mask_1, ids_2, mask_2):
-        return mask_1.sum(dim=1) + mask_2.sum(dim=1) / 1000
-
-
-def expected_by_length(name: str, row: tuple) -> float:
-    tokenizer = BertTokenizer.from_pretrained(None)
-    counts = [len(tokenizer.encode(text)) for text in row[: len(row) - 1] if isinstance(text, str)]
-    if name == "sst":
-        return counts[0] % 5
-    return float(counts[0] > counts[1]) if name == "para" else counts[0] + counts[1] / 1000
-
-
-@pytest.mark.parametrize("tested", ["multitask_classifier", "evaluation"])
-def test_predictions_stand_beside_the_right_ids(flags, monkeypatch, tested):
-    """Batches go by length, files do not: each id must keep its own prediction.
-
-    By our own script, and by what older scripts call with a model of their own.
-    """
-    if tested == "evaluation":
-        evaluation.test_multitask(flags, ByLength(), CPU)
-    else:
-        config = SimpleNamespace(model=None)
-        monkeypatch.setattr(multitask, "load_model", lambda *_: (ByLength(), config))
-        multitask.test_model(flags)
+def test_what_older_scripts_call_writes_the_same_predictions(flags):
+    multitask.train_multitask(flags)
+    multitask.test_model(flags)
+    ours = {file.name: file.read_text() for file in Path("predictions").glob("*-output.csv")}
+    assert len(ours) == 6
+    for file in Path("predictions").glob("*-output.csv"):
+        file.unlink()
+    model, _ = multitask.load_model(flags.filepath, CPU)
+    evaluation.test_multitask(flags, model, CPU)
     for task in TASKS:
         for split in ("dev", "test"):
-            rows = multitask.read_set(task, flags, split)
-            expected = {row[-1]: expected_by_length(task, row) for row in rows}
-            assert len(set(expected.values())) > 1
-            path = getattr(flags, f"{task}_{split}_out")
-            predictions = read_predictions(path, FILE_COLUMNS[task])
-            assert predictions == pytest.approx(expected, abs=1e-5)
-            assert list(predictions) == list(expected)
+            path, column = Path(getattr(flags, f"{task}_{split}_out")), FILE_COLUMNS[task]
+            expected = parse_predictions(ours[path.name], column, path.name)
+            predicted = read_predictions(path, column)
+            assert list(predicted) == list(expected)
+            assert predicted == pytest.approx(expected, abs=1e-3)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -331,20 +285,3 @@ def test_predict_says_nothing_of_tasks_that_were_not_trained(run_script_here, ti
     assert "paraphrase" not in line
     assert_refused(said_by(["sst"], "one", "two"), "no answer to a pair")
     assert_refused(said_by(["para", "sts"], "one"), "no answer to one text")
-
-
-def test_checkpoints_that_are_not_ours(tiny_model_folder, checkpoint, tmp_path):
-    model, config = multitask.load_model(checkpoint, CPU)
-    assert not model.training
-    other = make_config(tiny_model_folder, num_labels=5)
-    sentiment = classifier.BertSentimentClassifier(other)
-    wrong_shape = copy.deepcopy(model)
-    wrong_shape.sentiment = nn.Linear(32, 7)
-    for saved, saved_config, fact in (
-        (sentiment, other, "is not a checkpoint of a MultitaskBERT"),
-        (wrong_shape, config, "does not hold the tensors of a MultitaskBERT"),
-    ):
-        optimizer = AdamW(saved.parameters())
-        multitask.save_model(saved, optimizer, Namespace(), saved_config, tmp_path / "x.pt")
-        with one_line_error(fact):
-            multitask.load_model(tmp_path / "x.pt", CPU)
