@@ -93,10 +93,9 @@ def test_a_copy_without_training_fast_says_that_there_is_no_fast(
 # Attention
 
 
-@pytest.mark.parametrize("in_training", [True, False])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-11)])
 @pytest.mark.parametrize("length", [5, 9])
-def test_the_attention_kernel_agrees_with_the_formula(dtype, tolerance, length, in_training):
+def test_the_attention_kernel_agrees_with_the_formula(dtype, tolerance, length):
     results = []
     mask = torch.ones_like(IDS)
     mask[1, length:] = 0  # of length 9 nothing is padded
@@ -104,7 +103,7 @@ def test_the_attention_kernel_agrees_with_the_formula(dtype, tolerance, length, 
         torch.manual_seed(0)
         model = BertModel(tiny_config(initializer_range=0.3)).to(dtype).eval()
         if is_fast:
-            use_attention_kernel(model, in_training)
+            use_attention_kernel(model)
         output = model(IDS, mask)
         output["pooler_output"].sum().backward()
         gradient = model.bert_layers[0].self_attention.query.weight.grad

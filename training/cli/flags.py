@@ -136,7 +136,7 @@ class TrainingFlags:
     batch_size: int = flag(8, type=positive_int, help="rows per update")
     lr: float = flag(1e-5, type=positive_float, help="learning rate")
     use_gpu: bool = flag(False, may_change=True, help="CUDA or Apple's MPS", **YES)
-    trust_device: bool = flag(False, may_change=True, help="train if the device check fails", **YES)
+    trust_device: bool = flag(False, may_change=True, help="train without the device check", **YES)
     fast: bool = flag(False, help=FAST_HELP, **YES)
     model: str | None = flag(None, help="name or folder of the pretrained BERT ($MINBERT_MODEL)")
     precision: str = flag("auto", choices=PRECISIONS, help=PRECISION_HELP)
