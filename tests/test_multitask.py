@@ -121,21 +121,6 @@ def test_a_bi_encoder_compares_two_pooled_vectors(tiny_model_folder):
     assert torch.equal(model.predict_similarity(*PAIRS), expected)
 
 
-def test_dropout_before_every_head(tiny_model_folder):
-    model = make_model(tiny_model_folder, hidden_dropout_prob=0.9)
-    model.dropout.train()
-    assert model.dropout.p == 0.9
-    for head, call, inputs in (
-        (model.sentiment, model.predict_sentiment, PAIRS[:2]),
-        (model.paraphrase, model.predict_paraphrase, PAIRS),
-        (model.similarity, model.predict_similarity, PAIRS),
-    ):
-        seen = []
-        head.register_forward_hook(lambda module, inputs, output, seen=seen: seen.append(inputs[0]))
-        call(*inputs)
-        assert 0.7 < (seen[0] == 0).float().mean() < 1
-
-
 def test_heads_compute_in_float32(tiny_model_folder):
     """bf16 has 128 numbers between 2 and 4: most of many scores would be the same."""
     model = make_model(tiny_model_folder)
@@ -235,11 +220,11 @@ def test_a_run_writes_all_its_files(run_script_here, tiny_model_folder, tiny_dat
     assert set(metrics["best"]) == losses | {"epoch", "sst", "para", "sts", "overall"}
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tiny_model_folder, tmp_path_factory) -> Path:
-    """A model that prefers class 3, yes, and a similarity of 5 / (1 + e) · e."""
-    config = make_config(tiny_model_folder)
-    model = MultitaskBERT(config)
+def test_predictions_of_the_lines_of_standard_input(
+    run_script_here, tiny_model_folder, monkeypatch
+):
+    """Of a model that prefers class 3, yes, and a similarity of 5 / (1 + e) · e."""
+    model = MultitaskBERT(config := make_config(tiny_model_folder))
     with torch.no_grad():
         for head in (model.sentiment, model.paraphrase, model.similarity):
             head.weight.zero_()
@@ -247,29 +232,13 @@ def checkpoint(tiny_model_folder, tmp_path_factory) -> Path:
         model.sentiment.bias[3] = 9.0
         model.paraphrase.bias.fill_(2.0)
         model.similarity.bias.fill_(1.0)
-    path = tmp_path_factory.mktemp("checkpoint") / "x.pt"
-    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, path)
-    return path
-
-
-SENTENCE_LINE = "class 3   [0: 0.000  1: 0.000  2: 0.000  3: 1.000  4: 0.000]   {}"
-PAIR_LINE = "paraphrase 0.881  similarity 3.66   {} | {}"
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ([" A dull film"], [SENTENCE_LINE.format("A dull film")]),
-        (["One?", "Two"], [PAIR_LINE.format("One?", "Two")]),
-        ([], [SENTENCE_LINE.format("one film"), PAIR_LINE.format("one", "two")]),
-    ],
-)
-def test_predict(run_script_here, checkpoint, monkeypatch, words, expected):
-    """What is on the command line, or the lines of standard input."""
-    monkeypatch.setattr(sys, "stdin", io.StringIO("one film\n\none\ttwo\n\tx\n"))
-    result = run_script_here(multitask, "--predict", *words, "--checkpoint", checkpoint)
-    lines = [line for line in succeeded(result).out.splitlines() if " | " in line or "[" in line]
-    assert lines == expected
+    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("one film\n\nOne?\tTwo \n\tx\n"))
+    result = succeeded(run_script_here(multitask, "--predict", "--checkpoint", "x.pt"))
+    assert [line for line in result.out.splitlines() if " | " in line or "[" in line] == [
+        "class 3   [0: 0.000  1: 0.000  2: 0.000  3: 1.000  4: 0.000]   one film",
+        "paraphrase 0.881  similarity 3.66   One? | Two",
+    ]
 
 
 def test_predict_says_nothing_of_tasks_that_were_not_trained(run_script_here, tiny_model_folder):
