@@ -195,9 +195,9 @@ def test_a_model_that_fails_on_the_cpu_is_said_to():
 def test_the_fault_of_one_process_ends_all_unless_it_is_trusted(monkeypatch, checked, trust):
     """Else the others would wait for it."""
     monkeypatch.setattr(device_check, "fault_of", lambda *_: "cuda is wrong")
-    monkeypatch.setattr(device_check, "gather", lambda fault: [None, fault])
+    monkeypatch.setattr(device_check, "gather", lambda fault: [None, f"{fault} there"])
     args = SimpleNamespace(precision="fp32", trust_device=trust)
-    remedy = "cuda is wrong; leave out --use_gpu, or train anyway with --trust_device"
+    remedy = "cuda is wrong there; leave out --use_gpu, or train anyway with --trust_device"
     with nullcontext() if trust else one_line_error(remedy):
         check_device(args, Classifier(random_bert()), {"forward": Rows()})
 
