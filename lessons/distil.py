@@ -207,9 +207,9 @@ class DistilFlags(TrainingFlags):
     """The command line's options."""
 
     teacher: str | None = flag(
-        None, path="reads", required=True, metavar="FILE", help="a checkpoint of classifier.py"
+        None, required=True, metavar="FILE", help="a checkpoint of classifier.py"
     )
-    out: str = flag("distilled", path="writes", metavar="DIR", help="folder for the student")
+    out: str = flag("distilled", may_change=True, metavar="DIR", help="folder for the student")
     layers: int | None = flag(
         None, type=positive_int, help="the student's layers (half of the teacher's)"
     )
@@ -225,8 +225,8 @@ class DistilFlags(TrainingFlags):
     lr: float = flag(5e-5, type=positive_float, help="learning rate")
     hidden_dropout_prob: float = flag(0.2, type=probability, help="dropout before the head")
     data_dir: str | None = flag(None, may_change=True, help="folder of the course files")
-    train: str | None = flag(None, path="reads", help="your training file (SST's)")
-    dev: str | None = flag(None, path="reads", help="its dev file")
+    train: str | None = flag(None, help="your training file (SST's)")
+    dev: str | None = flag(None, help="its dev file")
     model: str | None = None  # the teacher's
 
     @property

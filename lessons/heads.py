@@ -106,7 +106,7 @@ class BertWithHead(BertPreTrainedModel):
 class HeadFlags(TrainingFlags):
     """The options of every lesson that trains a head."""
 
-    out: str = flag("predictions/head", path="writes", help="folder for everything written")
+    out: str = flag("predictions/head", may_change=True, help="folder for everything written")
     lr: float = flag(5e-5, type=positive_float, help="learning rate")
     length: int = flag(128, type=positive_int, help="most tokens per row")
     limit: int | None = flag(None, type=positive_int, help="first LIMIT examples of each file")

@@ -196,12 +196,12 @@ def predict(args: AnswerFlags) -> None:
 class AnswerFlags(HeadFlags):
     """The command line's options."""
 
-    out: str = flag("predictions/squad", path="writes", help="folder for everything written")
+    out: str = flag("predictions/squad", may_change=True, help="folder for everything written")
     epochs: int = flag(2, type=positive_int, help="passes over the training data")
     batch_size: int = flag(16, type=positive_int, help="rows per update")
     length: int = flag(384, type=positive_int, help="most tokens per row")
-    train: str | None = flag(None, path="reads", help="SQuAD's JSON")
-    dev: str | None = flag(None, path="reads", help="the same, to choose the epoch")
+    train: str | None = flag(None, help="SQuAD's JSON")
+    dev: str | None = flag(None, help="the same, to choose the epoch")
     predict: str | None = flag(
         None, may_change=True, metavar="QUESTION", help="a question about --context"
     )

@@ -193,13 +193,13 @@ def predict(args: TokenFlags) -> None:
 class TokenFlags(HeadFlags):
     """The command line's options."""
 
-    out: str = flag("predictions/ner", path="writes", help="folder for everything written")
+    out: str = flag("predictions/ner", may_change=True, help="folder for everything written")
     epochs: int = flag(3, type=positive_int, help="passes over the training data")
     batch_size: int = flag(32, type=positive_int, help="rows per update")
     hidden_dropout_prob: float = flag(0.1, type=probability, help="dropout before the head")
-    train: str | None = flag(None, path="reads", help="file of word<TAB>tag lines")
-    dev: str | None = flag(None, path="reads", help="the same, to choose the epoch")
-    test: str | None = flag(None, path="reads", may_change=True, help="the same, scored at the end")
+    train: str | None = flag(None, help="file of word<TAB>tag lines")
+    dev: str | None = flag(None, help="the same, to choose the epoch")
+    test: str | None = flag(None, may_change=True, help="the same, scored at the end")
     predict: str | None = flag(None, may_change=True, metavar="TEXT", help="tag this text")
 
 

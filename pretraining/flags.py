@@ -30,7 +30,7 @@ class PretrainingFlags(TrainingFlags):
         None, may_change=True, nargs="+", type=Path, required=True, help="files, folders of *.txt"
     )
     out: Path | None = flag(
-        None, path="writes", type=Path, required=True, help="folder of the model and its metrics"
+        None, may_change=True, type=Path, required=True, help="folder of the model and its metrics"
     )
     preset: str | None = flag(None, choices=tuple(PRESETS), help="shape of a new model (heartbert)")
     config: Path | None = flag(None, type=Path, help="or the config.json of its shape")

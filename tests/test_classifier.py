@@ -183,10 +183,6 @@ def test_a_run_writes_all_its_files(run_script_here, tiny_model_folder, tiny_dat
     }
     stem = tmp_path / "predictions" / "pretrain-cfimdb"
     assert Path(f"{stem}-dev-out.csv").read_text().startswith("id,Predicted_Sentiment\n")
-    predicted = read_predictions(f"{stem}-test-out.csv", "Predicted_Sentiment")
-    rows = load_data(tiny_data / "ids-cfimdb-test-student.csv", "test")
-    assert list(predicted) == [row[-1] for row in rows]
-    assert set(predicted.values()) <= {0, 1}
     metrics = json.loads(Path(f"{stem}-metrics.json").read_text())
     assert metrics["best"] == metrics["epochs"][0]
     assert set(metrics["best"]) == {"epoch", "loss", "train_acc", "dev_acc", "dev_f1"}
@@ -206,26 +202,18 @@ def test_a_data_set_of_ones_own(run_script_here, tiny_model_folder, tmp_path):
     assert config.labels == ["0", "1", "2", "3"]
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tiny_model_folder, tmp_path_factory) -> Path:
-    """A classifier whose head prefers class 1."""
-    config = make_config(tiny_model_folder, num_labels=3)
-    model = BertSentimentClassifier(config)
+def test_predictions_of_the_lines_of_standard_input(
+    run_script_here, tiny_model_folder, monkeypatch
+):
+    """Of a classifier whose head prefers class 1."""
+    model = BertSentimentClassifier(config := make_config(tiny_model_folder, num_labels=3))
     with torch.no_grad():
         model.classifier.bias.copy_(torch.tensor([0.0, 9.0, 0.0]))
-    path = tmp_path_factory.mktemp("checkpoint") / "x.pt"
-    save_model(model, AdamW(model.parameters()), Namespace(), config, path)
-    return path
-
-
-@pytest.mark.parametrize("is_piped", [False, True])
-def test_predict(run_script_here, checkpoint, monkeypatch, is_piped):
+    save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
     monkeypatch.setattr(sys, "stdin", io.StringIO(" A Dull film \n\n  \ntwo films\n"))
-    words = ["--predict"] if is_piped else ["--predict", " A Dull film "]
-    result = succeeded(run_script_here(classifier, *words, "--checkpoint", checkpoint))
+    result = succeeded(run_script_here(classifier, "--predict", "--checkpoint", "x.pt"))
     lines = [line for line in result.out.splitlines() if line.startswith("class 1   [0: 0.")]
-    expected = ["A Dull film", "two films"] if is_piped else ["A Dull film"]
-    assert [line.split("]   ")[1] for line in lines] == expected
+    assert [line.split("]   ")[1] for line in lines] == ["A Dull film", "two films"]
 
 
 def test_a_cased_model_sees_capitals_and_a_cut_text_is_noted(run_script_here, tmp_path):

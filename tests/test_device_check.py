@@ -12,16 +12,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 from factories import padded_batch, random_bert, stir, tiny_config
-from running import assert_refused, assert_same_tensors, one_line_error, succeeded
+from running import assert_same_tensors, one_line_error
 from torch import nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import classifier
 from bert import BertModel, BertSelfAttention
 from training.fast.attention import use_attention_kernel
 from training.loop import device_check, devices
-from training.loop.device_check import check_device, fault_of, sample
+from training.loop.device_check import fault_of, sample
+from training.loop.devices import check_device
 
 ATEN = torch.ops.aten
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -90,7 +90,7 @@ def test_an_honest_device_passes_whatever_the_weights(precision):
         if seed % 2:
             stir(model)
         if seed % 4 > 1:
-            use_attention_kernel(model, in_training=True)
+            use_attention_kernel(model)
         assert fault_of(model, samples(), device(precision, order)) is None, seed
 
 
@@ -174,22 +174,31 @@ def test_a_fault_is_named(name, precision):
 # What cannot be compared
 
 
-def test_a_model_that_fails_on_the_cpu_is_trained_unchecked(capsys):
-    """As one whose code names the GPU, which is right there."""
+@pytest.fixture
+def checked(monkeypatch):
+    """The CPU counts as another device."""
+    monkeypatch.setattr(devices, "REFERENCE", "another")
+
+
+def test_a_model_that_fails_on_the_cpu_is_said_to():
+    """As one whose code names the GPU: --trust_device trains it."""
 
     def fail(*_):
         raise RuntimeError("tensors on two devices\nand more")
 
     with with_attention(fail)():
-        assert fault_of(Classifier(random_bert()), samples(), device("fp32")) is None
-    assert "no device check" in capsys.readouterr().out
+        fault = fault_of(Classifier(random_bert()), samples(), device("fp32"))
+    assert fault == "the model fails on the CPU (tensors on two devices)"
 
 
-def test_the_fault_of_one_process_ends_all(monkeypatch, checked):
+@pytest.mark.parametrize("trust", [False, True])
+def test_the_fault_of_one_process_ends_all_unless_it_is_trusted(monkeypatch, checked, trust):
     """Else the others would wait for it."""
-    monkeypatch.setattr(device_check, "gather", lambda fault: [fault, "cuda is wrong"])
-    args = SimpleNamespace(precision="fp32", trust_device=False)
-    with one_line_error("cuda is wrong; leave out --use_gpu, or train anyway with --trust_device"):
+    monkeypatch.setattr(device_check, "fault_of", lambda *_: "cuda is wrong")
+    monkeypatch.setattr(device_check, "gather", lambda fault: [None, f"{fault} there"])
+    args = SimpleNamespace(precision="fp32", trust_device=trust)
+    remedy = "cuda is wrong there; leave out --use_gpu, or train anyway with --trust_device"
+    with nullcontext() if trust else one_line_error(remedy):
         check_device(args, Classifier(random_bert()), {"forward": Rows()})
 
 
@@ -229,40 +238,3 @@ def test_a_batch_without_padding_gets_some():
     """Else a mask that is ignored would not be noticed."""
     _, mask = sample(Classifier(random_bert()).forward, Rows())
     assert mask.sum(dim=1).tolist() == [9, 4]
-
-
-# ---------------------------------------------------------------------------------------------
-# The scripts
-
-
-@pytest.fixture
-def checked(monkeypatch):
-    """The CPU counts as another device."""
-    monkeypatch.setattr(devices, "REFERENCE", "another")
-
-
-def spoil(monkeypatch) -> None:
-    """From the second of three passes on a layer's norm is wrong: on the device, that is."""
-    norms = iter([nullcontext, nullcontext, with_attention(without_mask)])
-    original = device_check.passes
-
-    def passes(*args):
-        with next(norms)():
-            return original(*args)
-
-    monkeypatch.setattr(device_check, "passes", passes)
-
-
-def test_a_wrong_device_ends_the_run_unless_it_is_trusted(
-    tiny_model_folder, tiny_data, run_script_here, monkeypatch, checked
-):
-    line = ["--use_gpu", "--only", "sst", "--precision", "fp32", "--epochs", "1"]
-    line += ["--model", tiny_model_folder, "--data_dir", tiny_data]
-    for flags in ([], ["--trust_device"]):
-        with monkeypatch.context() as patch:
-            spoil(patch)
-            done = run_script_here(classifier, *line, *flags)
-        if flags:
-            assert "note: cpu does not compute" in succeeded(done).out
-        else:
-            assert_refused(done, "cpu does not compute", LAYER, "train anyway with --trust_device")

@@ -116,26 +116,6 @@ def test_a_full_or_lost_device_is_one_line_that_says_how_to_go_on(
     assert load_checkpoint("sst-classifier.resume")["position"]["step"] == 3
 
 
-def test_a_device_that_is_lost_while_a_resume_point_is_written(
-    run_script_here, line, monkeypatch, tmp_path
-):
-    """The one before it stays, and the line does not speak of a full disk."""
-    save, calls = torch.save, []
-
-    def failing(values: dict, file) -> None:
-        calls.append(1)
-        if len(calls) == 5:
-            file.write(b"half of it")
-            raise LOST
-        save(values, file)
-
-    monkeypatch.setattr(torch, "save", failing)
-    assert_refused(run_script_here(classifier, *line), "the GPU was lost")
-    monkeypatch.undo()
-    assert load_checkpoint(tmp_path / "sst-classifier.resume")["position"]["step"] == 4
-    assert not list(tmp_path.glob(".*.part"))
-
-
 @pytest.mark.parametrize(
     "fault",
     [

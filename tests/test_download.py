@@ -1,7 +1,6 @@
 """data/download.py against a local server."""
 
 import hashlib
-import re
 import socket
 import sys
 import threading
@@ -119,16 +118,13 @@ def test_a_server_that_never_answers_is_given_up(fetch, monkeypatch, tmp_path):
     assert names(tmp_path) == []
 
 
-def test_the_table_names_every_course_file_once_with_its_hash():
+def test_the_table_names_every_course_file_once():
     stems = [
         f"{task}-{split}.csv"
         for task in ("ids-sst", "ids-cfimdb", "quora", "sts")
         for split in ("train", "dev", "test-student")
     ]
     assert sorted(file.name for file in download.FILES) == sorted(stems)
-    for file in download.FILES:
-        known = (file.size, file.sha256) if file.sha256 else file.blob_sha1
-        assert re.fullmatch(r"[0-9a-f]{40}|\(\d+, '[0-9a-f]{64}'\)", str(known)), file.name
 
 
 def test_the_real_files_are_recognised(real_data):

@@ -13,10 +13,10 @@ from torch import nn
 import classifier
 from bert import BertModel, BertSelfAttention
 from optimizer import AdamW
+from pretraining.muon import Muon
 from training.fast.adamw import use_fused_step
 from training.fast.attention import use_attention_kernel
 from training.fast.dropout import VALUES, use_short_draws
-from training.loop.run import Run
 
 IDS = torch.randint(1, 100, (3, 9), generator=torch.Generator().manual_seed(1))
 
@@ -59,34 +59,27 @@ def test_what_is_read_is_what_runs(is_fast, line, calls, tmp_path, monkeypatch, 
     """In training, in the evaluation on dev, and in the test of the checkpoint."""
     monkeypatch.chdir(tmp_path)
     draw_nothing(monkeypatch)
-    runs, enter = [], Run.__enter__
-    monkeypatch.setattr(Run, "__enter__", lambda run: runs.append(run) or enter(run))
     (args,) = classifier.plan(classifier.get_args([*line, "--fast"] if is_fast else line))
     classifier.train(args)
-    (run,) = runs
-    assert calls["encode", True] >= run.step > 3
-    shadowed = {name for module in run.model.modules() for name in vars(module)}
-    shadowed |= {"step"} & {*vars(run.optimizer)}
-    assert shadowed & {name for _, name in READ} == (
-        {"step", "attention", "forward"} if is_fast else set()
-    )
-    assert calls["step", True] == (0 if is_fast else run.step)
+    assert calls["encode", True] == 4
+    assert calls["attention", True] == 2 * 4  # on a CPU the formula trains
+    assert calls["step", True] == (0 if is_fast else 4)
     assert (calls["forward", True] == 0) == is_fast
-    assert calls["attention", True] == 2 * calls["encode", True]  # on a CPU the formula trains
-    out = capsys.readouterr().out.splitlines()
-    for phase in ("training", "test"):
-        if phase == "test":
-            calls.clear()
-            classifier.test(args)
-            out = capsys.readouterr().out.splitlines()
+    said = [capsys.readouterr().out]
+    for evaluate in (lambda: None, lambda: classifier.test(args)):
+        evaluate()
         passes = calls["encode", False]
         assert passes > 0
         assert calls["attention", False] == (0 if is_fast else 2 * passes)
         assert (calls["forward", False] >= 7 * passes) != is_fast  # BERT's, without the heads'
-        lines = [text for text in out if text.startswith("--fast: ")]
+        calls.clear()
+    said.append(capsys.readouterr().out)
+    for out, names in zip(
+        said, (("attention", "dropout", "AdamW.step"), ("attention",)), strict=True
+    ):
+        lines = [text for text in out.splitlines() if text.startswith("--fast: ")]
         assert len(lines) == is_fast
-        for name in ("attention", "dropout", "AdamW.step") if is_fast else ():
-            assert name in lines[0] or (phase == "test" and name == "AdamW.step")
+        assert all(name in lines[0] for name in names if is_fast)
 
 
 def test_a_copy_without_training_fast_says_that_there_is_no_fast(
@@ -101,10 +94,9 @@ def test_a_copy_without_training_fast_says_that_there_is_no_fast(
 # Attention
 
 
-@pytest.mark.parametrize("in_training", [True, False])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-11)])
 @pytest.mark.parametrize("length", [5, 9])
-def test_the_attention_kernel_agrees_with_the_formula(dtype, tolerance, length, in_training):
+def test_the_attention_kernel_agrees_with_the_formula(dtype, tolerance, length):
     results = []
     mask = torch.ones_like(IDS)
     mask[1, length:] = 0  # of length 9 nothing is padded
@@ -112,7 +104,7 @@ def test_the_attention_kernel_agrees_with_the_formula(dtype, tolerance, length, 
         torch.manual_seed(0)
         model = BertModel(tiny_config(initializer_range=0.3)).to(dtype).eval()
         if is_fast:
-            use_attention_kernel(model, in_training)
+            use_attention_kernel(model)
         output = model(IDS, mask)
         output["pooler_output"].sum().backward()
         gradient = model.bert_layers[0].self_attention.query.weight.grad
@@ -158,25 +150,10 @@ def test_the_fused_step_agrees_with_the_plain_one(correct_bias, weight_decay):
     torch.testing.assert_close(onwards, expected, rtol=0, atol=1e-6)
 
 
-class OwnStep(AdamW):
-    def step(self, closure=None):
-        return None
-
-
-@pytest.mark.parametrize(
-    ("kind", "dtype"),
-    [
-        (torch.optim.AdamW, torch.float32),
-        (torch.optim.SGD, torch.float32),
-        (OwnStep, torch.float32),
-        (AdamW, torch.float64),
-    ],
-)
-def test_other_optimizers_and_types_keep_their_step(kind, dtype):
-    optimizer = kind([nn.Parameter(torch.ones(3, dtype=dtype))])
-    step = optimizer.step
+def test_another_optimizer_keeps_its_step():
+    optimizer = Muon([nn.Parameter(torch.ones(3))])
     assert not use_fused_step(optimizer)
-    assert optimizer.step == step
+    assert "step" not in vars(optimizer)
 
 
 # ---------------------------------------------------------------------------------------------

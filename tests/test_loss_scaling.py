@@ -12,7 +12,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from optimizer import AdamW
-from training.files.errors import Stopped
 from training.loop import devices
 from training.loop.batches import parts
 from training.loop.checkpoints import ResumePoint
@@ -60,18 +59,14 @@ def spoil(model: nn.Module, step: int) -> None:
         model[0].weight.grad[0, 0] = torch.inf
 
 
-def args(**more) -> SimpleNamespace:
-    flags = {"epochs": 1, "patience": None, "precision": "fp16", "resume": False}
-    return SimpleNamespace(**flags | more)
-
-
-def trained(model, loader, last: int = 0, **flags) -> tuple[list[dict], Run]:
-    """The loop of our scripts, stopped after step ``last``; → weights after each step, the run."""
+def trained(model, loader, weights: list[dict], last: int = 0, resume: bool = False) -> Run:
+    """The loop of our scripts, interrupted after step ``last``; appends each step's weights."""
     model = copy.deepcopy(model)
+    args = SimpleNamespace(epochs=1, patience=None, precision="fp16", resume=resume)
     optimizer = AdamW(model.parameters(), lr=0.01)
-    point, weights = ResumePoint("run.resume", {}), []
+    point = ResumePoint("run.resume", {}, seconds=0.0)
     files = {"steps_file": Path("steps.csv"), "point": point}
-    with Run(args(**flags), model, optimizer, loader, steps=STEPS, **files) as run:
+    with Run(args, model, optimizer, loader, steps=STEPS, **files) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 for inputs, _, labels in parts(batch, 2, torch.device("cpu")):
@@ -81,15 +76,16 @@ def trained(model, loader, last: int = 0, **flags) -> tuple[list[dict], Run]:
                     run.scale(loss * len(labels) / len(batch["labels"])).backward()
                     run.log(len(labels), loss=loss)
                 spoil(model, run.step + 1)
-                run.stop.asked = run.step + 1 == last
                 run.gather_gradients()
                 clip(model, 0.05)
                 optimizer.step()
                 optimizer.zero_grad()
                 weights.append(copy.deepcopy(model.state_dict()))
                 run.end_step()
+                if run.step == last:
+                    raise KeyboardInterrupt
             run.end_epoch()
-    return weights, run
+    return run
 
 
 def by_the_book(model, loader) -> tuple[list[dict], float]:
@@ -115,25 +111,16 @@ def by_the_book(model, loader) -> tuple[list[dict], float]:
     return weights, scaler.get_scale()
 
 
-def test_steps_are_those_of_pytorchs_loop(model, loader):
+def test_steps_are_those_of_pytorchs_loop_also_in_a_run_that_was_resumed(model, loader):
     """Those that overflow change nothing and halve the factor; the run goes on."""
     expected, factor = by_the_book(model, loader)
-    weights, run = trained(model, loader)
+    weights: list[dict] = []
+    with pytest.raises(KeyboardInterrupt):
+        trained(model, loader, weights, last=OVERFLOWS[0])
+    run = trained(model, loader, weights, resume=True)
     for ours, theirs in zip(weights, expected, strict=True):
         assert_same_tensors(ours, theirs)
     assert run.scaler.get_scale() == factor == 2.0**16 / 4
     for step in OVERFLOWS:
         assert_same_tensors(weights[step - 1], weights[step - 2])
     assert not torch.equal(weights[5]["0.weight"], weights[4]["0.weight"])
-    assert run.step == STEPS
-
-
-def test_a_resumed_run_has_the_factor(model, loader):
-    last = 3  # whose gradient overflows
-    expected, untouched = trained(model, loader)
-    with pytest.raises(Stopped):
-        trained(model, loader, last)
-    weights, run = trained(model, loader, resume=True)
-    assert len(weights) == STEPS - last
-    assert_same_tensors(weights[-1], expected[-1])
-    assert run.scaler.state_dict() == untouched.scaler.state_dict()

@@ -1,6 +1,5 @@
 """multitask_classifier.py: its contract, the model, training, outputs, the students' skeleton."""
 
-import copy
 import io
 import json
 import sys
@@ -16,22 +15,17 @@ from running import (
     assert_refused,
     assert_shapes_and_padding,
     draw_nothing,
-    one_line_error,
     succeeded,
 )
 from torch import nn
-from torch.nn import functional as F
 
-import classifier
 import evaluation
 import multitask_classifier as multitask
-from datasets import load_pairs
 from multitask_classifier import FILE_COLUMNS, TASKS, MultitaskBERT
 from optimizer import AdamW
-from tokenizer import BertTokenizer
-from training.cli.task_flags import multitask_files, task_names
+from training.cli.task_flags import task_names
 from training.files import course_files
-from training.files.predictions import read_predictions
+from training.files.predictions import parse_predictions, read_predictions
 
 CPU = torch.device("cpu")
 
@@ -127,21 +121,6 @@ def test_a_bi_encoder_compares_two_pooled_vectors(tiny_model_folder):
     assert torch.equal(model.predict_similarity(*PAIRS), expected)
 
 
-def test_dropout_before_every_head(tiny_model_folder):
-    model = make_model(tiny_model_folder, hidden_dropout_prob=0.9)
-    model.dropout.train()
-    assert model.dropout.p == 0.9
-    for head, call, inputs in (
-        (model.sentiment, model.predict_sentiment, PAIRS[:2]),
-        (model.paraphrase, model.predict_paraphrase, PAIRS),
-        (model.similarity, model.predict_similarity, PAIRS),
-    ):
-        seen = []
-        head.register_forward_hook(lambda module, inputs, output, seen=seen: seen.append(inputs[0]))
-        call(*inputs)
-        assert 0.7 < (seen[0] == 0).float().mean() < 1
-
-
 def test_heads_compute_in_float32(tiny_model_folder):
     """bf16 has 128 numbers between 2 and 4: most of many scores would be the same."""
     model = make_model(tiny_model_folder)
@@ -171,20 +150,6 @@ def test_overall_by_hand(scores, expected):
 
 
 # ---------------------------------------------------------------------------------------------
-# Data files
-
-
-def test_without_course_files_all_three_tasks_take_the_practice_set(tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv("MINBERT_DATA", raising=False)
-    monkeypatch.setattr(course_files, "COURSE_DATA", tmp_path)
-    files = multitask_files()
-    assert {Path(file).parent for file in files.values()} == {course_files.PRACTICE_DATA}
-    assert capsys.readouterr().out.count("PRACTICE SET") == 1
-    assert len(load_pairs(files["para_train"], "train", "is_duplicate")) == 400
-    assert len(load_pairs(files["sts_test"], "test", "")) == 100
-
-
-# ---------------------------------------------------------------------------------------------
 # Training
 
 
@@ -210,48 +175,22 @@ def test_train_and_test_with_the_attributes_of_older_callers(flags, tiny_data):
     assert metrics["best"]["overall"] == close(multitask.overall(scores))
 
 
-class ByLength(nn.Module):
-    """Predictions that betray which texts they were made of: their numbers of word pieces."""
-
-    def predict_sentiment(self, ids, mask):
-        return F.one_hot(mask.sum(dim=1) % 5, 5).float()
-
-    def predict_paraphrase(self, ids_1, mask_1, ids_2, mask_2):
-        return (mask_1.sum(dim=1) - mask_2.sum(dim=1)).float()  # 0 is no
-
-    def predict_similarity(self, ids_1, mask_1, ids_2, mask_2):
-        return mask_1.sum(dim=1) + mask_2.sum(dim=1) / 1000
-
-
-def expected_by_length(name: str, row: tuple) -> float:
-    tokenizer = BertTokenizer.from_pretrained(None)
-    counts = [len(tokenizer.encode(text)) for text in row[: len(row) - 1] if isinstance(text, str)]
-    if name == "sst":
-        return counts[0] % 5
-    return float(counts[0] > counts[1]) if name == "para" else counts[0] + counts[1] / 1000
-
-
-@pytest.mark.parametrize("tested", ["multitask_classifier", "evaluation"])
-def test_predictions_stand_beside_the_right_ids(flags, monkeypatch, tested):
-    """Batches go by length, files do not: each id must keep its own prediction.
-
-    By our own script, and by what older scripts call with a model of their own.
-    """
-    if tested == "evaluation":
-        evaluation.test_multitask(flags, ByLength(), CPU)
-    else:
-        config = SimpleNamespace(model=None)
-        monkeypatch.setattr(multitask, "load_model", lambda *_: (ByLength(), config))
-        multitask.test_model(flags)
+def test_what_older_scripts_call_writes_the_same_predictions(flags):
+    multitask.train_multitask(flags)
+    multitask.test_model(flags)
+    ours = {file.name: file.read_text() for file in Path("predictions").glob("*-output.csv")}
+    assert len(ours) == 6
+    for file in Path("predictions").glob("*-output.csv"):
+        file.unlink()
+    model, _ = multitask.load_model(flags.filepath, CPU)
+    evaluation.test_multitask(flags, model, CPU)
     for task in TASKS:
         for split in ("dev", "test"):
-            rows = multitask.read_set(task, flags, split)
-            expected = {row[-1]: expected_by_length(task, row) for row in rows}
-            assert len(set(expected.values())) > 1
-            path = getattr(flags, f"{task}_{split}_out")
-            predictions = read_predictions(path, FILE_COLUMNS[task])
-            assert predictions == pytest.approx(expected, abs=1e-5)
-            assert list(predictions) == list(expected)
+            path, column = Path(getattr(flags, f"{task}_{split}_out")), FILE_COLUMNS[task]
+            expected = parse_predictions(ours[path.name], column, path.name)
+            predicted = read_predictions(path, column)
+            assert list(predicted) == list(expected)
+            assert predicted == pytest.approx(expected, abs=1e-3)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -281,11 +220,11 @@ def test_a_run_writes_all_its_files(run_script_here, tiny_model_folder, tiny_dat
     assert set(metrics["best"]) == losses | {"epoch", "sst", "para", "sts", "overall"}
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tiny_model_folder, tmp_path_factory) -> Path:
-    """A model that prefers class 3, yes, and a similarity of 5 / (1 + e) · e."""
-    config = make_config(tiny_model_folder)
-    model = MultitaskBERT(config)
+def test_predictions_of_the_lines_of_standard_input(
+    run_script_here, tiny_model_folder, monkeypatch
+):
+    """Of a model that prefers class 3, yes, and a similarity of 5 / (1 + e) · e."""
+    model = MultitaskBERT(config := make_config(tiny_model_folder))
     with torch.no_grad():
         for head in (model.sentiment, model.paraphrase, model.similarity):
             head.weight.zero_()
@@ -293,29 +232,13 @@ def checkpoint(tiny_model_folder, tmp_path_factory) -> Path:
         model.sentiment.bias[3] = 9.0
         model.paraphrase.bias.fill_(2.0)
         model.similarity.bias.fill_(1.0)
-    path = tmp_path_factory.mktemp("checkpoint") / "x.pt"
-    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, path)
-    return path
-
-
-SENTENCE_LINE = "class 3   [0: 0.000  1: 0.000  2: 0.000  3: 1.000  4: 0.000]   {}"
-PAIR_LINE = "paraphrase 0.881  similarity 3.66   {} | {}"
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ([" A dull film"], [SENTENCE_LINE.format("A dull film")]),
-        (["One?", "Two"], [PAIR_LINE.format("One?", "Two")]),
-        ([], [SENTENCE_LINE.format("one film"), PAIR_LINE.format("one", "two")]),
-    ],
-)
-def test_predict(run_script_here, checkpoint, monkeypatch, words, expected):
-    """What is on the command line, or the lines of standard input."""
-    monkeypatch.setattr(sys, "stdin", io.StringIO("one film\n\none\ttwo\n\tx\n"))
-    result = run_script_here(multitask, "--predict", *words, "--checkpoint", checkpoint)
-    lines = [line for line in succeeded(result).out.splitlines() if " | " in line or "[" in line]
-    assert lines == expected
+    multitask.save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("one film\n\nOne?\tTwo \n\tx\n"))
+    result = succeeded(run_script_here(multitask, "--predict", "--checkpoint", "x.pt"))
+    assert [line for line in result.out.splitlines() if " | " in line or "[" in line] == [
+        "class 3   [0: 0.000  1: 0.000  2: 0.000  3: 1.000  4: 0.000]   one film",
+        "paraphrase 0.881  similarity 3.66   One? | Two",
+    ]
 
 
 def test_predict_says_nothing_of_tasks_that_were_not_trained(run_script_here, tiny_model_folder):
@@ -331,20 +254,3 @@ def test_predict_says_nothing_of_tasks_that_were_not_trained(run_script_here, ti
     assert "paraphrase" not in line
     assert_refused(said_by(["sst"], "one", "two"), "no answer to a pair")
     assert_refused(said_by(["para", "sts"], "one"), "no answer to one text")
-
-
-def test_checkpoints_that_are_not_ours(tiny_model_folder, checkpoint, tmp_path):
-    model, config = multitask.load_model(checkpoint, CPU)
-    assert not model.training
-    other = make_config(tiny_model_folder, num_labels=5)
-    sentiment = classifier.BertSentimentClassifier(other)
-    wrong_shape = copy.deepcopy(model)
-    wrong_shape.sentiment = nn.Linear(32, 7)
-    for saved, saved_config, fact in (
-        (sentiment, other, "is not a checkpoint of a MultitaskBERT"),
-        (wrong_shape, config, "does not hold the tensors of a MultitaskBERT"),
-    ):
-        optimizer = AdamW(saved.parameters())
-        multitask.save_model(saved, optimizer, Namespace(), saved_config, tmp_path / "x.pt")
-        with one_line_error(fact):
-            multitask.load_model(tmp_path / "x.pt", CPU)

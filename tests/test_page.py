@@ -34,7 +34,7 @@ def page(folder, history) -> str:
 def test_a_page_loads_nothing_escapes_what_is_filled_in_and_names_its_run(tmp_path):
     text = page(tmp_path, HISTORY)
     assert not re.search(r'(src|href)="[^#]', text)
-    assert text.count("<svg") == 2  # of the loss and of scores: the learning rate did not change
+    assert text.count("<svg") == 2  # of the loss and of the scores
     for part in ("a &lt;title&gt;", "labels=&lt;b&gt;", "sha256 ", " MB", "seed=3", ">0.600<"):
         assert part in text
     assert "clip=" not in text

@@ -4,21 +4,16 @@ That they compute what one computes is in scripts/test_contract.py. They talk th
 """
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import torch
-from factories import ROOT
 from running import left_by, needs_fork, needs_gloo, run_as_two, run_forked, run_together
 
 import classifier
 from training.files import errors
 from training.loop import processes
 from training.loop.checkpoints import load_checkpoint
+from training.loop.run import Run
 
 pytestmark = [needs_gloo, needs_fork]
 
@@ -65,35 +60,31 @@ def test_a_refusal_of_the_first_is_that_of_all(tmp_path):
     assert log.count("error: no weights") == 1
 
 
-def test_a_stopped_run_goes_on(model_without_dropout, tiny_data, tmp_path):
-    """Ctrl-C reaches torchrun and all its processes; the resumed run ends as if untouched.
+def interrupted_in_the_sixth_step() -> None:
+    """Classify, until Ctrl-C reaches both processes in the second epoch of four steps."""
+    gather = Run.gather_gradients
 
-    25 rows in batches of 8: the last batch has a single row, so one process has none.
-    """
+    def watched(run: Run) -> None:
+        if run.step == 5:
+            raise KeyboardInterrupt
+        gather(run)
+
+    Run.gather_gradients = watched
+    classifier.main()
+
+
+def test_an_interrupted_run_goes_on(tiny_model_folder, tiny_data, tmp_path):
+    """25 rows in batches of 8: the last batch has a single row, so one process has none."""
     line = (
-        f"--only sst --option finetune --lr 3e-3 --epochs 12 --model {model_without_dropout} "
+        f"--only sst --option finetune --lr 3e-3 --epochs 3 --model {tiny_model_folder} "
         f"--precision fp32 --data_dir {tiny_data}"
     ).split()
     stopped = tmp_path / "stopped"
-    stopped.mkdir()
-    launcher = "-m torch.distributed.run --standalone --nproc_per_node 2".split()
-    run = subprocess.Popen(
-        [sys.executable, *launcher, str(ROOT / "classifier.py"), *line],
-        cwd=stopped,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 120
-    while not (stopped / "sst-classifier.resume").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=300)
-    assert run.returncode != 0
-    assert out.count(" epoch    loss   train acc") == 1  # only the first process speaks
-    assert err.count("stopped; --resume goes on from sst-classifier.resume") == 1
-    assert "terminate called" not in err
+    codes, log = run_together(interrupted_in_the_sixth_step, stopped, line)
+    assert codes == [1, 1]
+    assert log.count(" epoch    loss   train acc") == 1  # only the first process speaks
+    assert log.count("interrupted") == 1
+    assert "terminate called" not in log
     states = load_checkpoint(stopped / "sst-classifier.resume")["random"]
     first, second = (state["cpu"][:8].tolist() for state in states)
     assert first != second  # their seeds; else both would drop the same units

@@ -17,6 +17,7 @@ from utils import seed_everything
 @pytest.mark.parametrize(
     ("numbers", "line", "stub"),
     [
+        ("", "classifier.py", "1.1"),  # though task 1.6 is reached first
         ("1.1 1.2 1.3 1.4 1.6 1.7", "classifier.py --only sst", "1.5"),
         ("1.1 1.2 1.3 1.4 1.5 2.1 2.2 2.3", "multitask_classifier.py --tasks sst,sts", "2.5"),
         ("1.1 1.2 1.3 1.4 1.5 2.1 2.2 2.3", "multitask_classifier.py --tasks sst", ""),

@@ -1,9 +1,11 @@
 """What classifier.py, multitask_classifier.py and the comparison of runs refuse."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import torch
+from factories import save_sentiment_checkpoint
 from row import Row, cell, written
 from torch import nn
 
@@ -52,6 +54,14 @@ def saved(content: object, **options: object):
     return lambda folder: torch.save(content, folder / "x.pt", **options)
 
 
+def trained(folder: Path, classes: int = 5) -> None:
+    """A checkpoint of classifier.py of five classes, with a head of perhaps another number."""
+    path = save_sentiment_checkpoint(folder / "x.pt", folder / "model", labels=5, dropout=0.1)
+    content = torch.load(path, weights_only=True)
+    content["model"]["classifier.weight"] = torch.zeros(classes, 32)
+    torch.save(content, path)
+
+
 def runs(folder: Path) -> None:
     """Folders of one run, of two, and of files that are no run's."""
     run = json.dumps({"best": {}, "epochs": [], "args": {}, "seconds": 1})
@@ -75,9 +85,8 @@ ROWS = [
     Row(RUN, f"{DEV} cannot be read", folder_for_file),
     *(
         Row(RUN, f"{TRAIN}, row 2", cell(TRAIN, 2, "sentiment", x))
-        for x in (" ", "1.5", "inf", "5")
+        for x in (" ", "1.5", "inf", "5", "-1")
     ),
-    Row(RUN, f"{TRAIN}, row 2", cell(TRAIN, 2, "sentiment", "-1")),
     Row(RUN, "no file", lambda folder: (folder / f"data/{DEV}").unlink()),
     Row(RUN.replace("data_dir data", "data_dir nowhere"), "nowhere lacks ids-sst-train.csv"),
     Row(OWN, "no file t.csv"),
@@ -114,6 +123,8 @@ ROWS = [
     Row(PREDICT, "more than tensors", saved({"model": nn.Linear(1, 1)})),
     Row(PREDICT, "x.pt is not a checkpoint of a Bert", saved({"state_dict": {}})),
     Row(PREDICT, "x.pt is not a checkpoint of a Bert", saved(torch.zeros(3))),
+    Row(PREDICT, "x.pt does not hold the tensors of a BertSentiment", partial(trained, classes=7)),
+    Row("multitask_classifier.py --predict a --checkpoint x.pt", "of a MultitaskBERT", trained),
     # what is not on the web
     Row("data.download --out new --url file:///etc/", "not an http:// or https:// address"),
     Row("data.download --out new --url http://127.0.0.1:9/", "data/practice"),

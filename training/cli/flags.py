@@ -79,15 +79,14 @@ def standard_input() -> Iterator[str]:
         raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
 
 
-def flag(default: Any, *, path: str = "", may_change: bool = False, **options: Any) -> Any:
+def flag(default: Any, *, may_change: bool = False, **options: Any) -> Any:
     """A field of a dataclass that is also an option of the command line; see add_fields.
 
     Args:
-        path: "reads" or "writes" for the name of a file.
-        may_change: whether a resumed run may have another value; where it writes may always change.
+        may_change: whether a resumed run may have another value, as where it writes.
         options: of argparse's ``add_argument``.
     """
-    metadata = {"options": options, "may_change": may_change or path == "writes"}
+    metadata = {"options": options, "may_change": may_change}
     if isinstance(default, list):
         return field(default_factory=lambda: list(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -137,7 +136,7 @@ class TrainingFlags:
     batch_size: int = flag(8, type=positive_int, help="rows per update")
     lr: float = flag(1e-5, type=positive_float, help="learning rate")
     use_gpu: bool = flag(False, may_change=True, help="CUDA or Apple's MPS", **YES)
-    trust_device: bool = flag(False, may_change=True, help="train if the device check fails", **YES)
+    trust_device: bool = flag(False, may_change=True, help="train without the device check", **YES)
     fast: bool = flag(False, help=FAST_HELP, **YES)
     model: str | None = flag(None, help="name or folder of the pretrained BERT ($MINBERT_MODEL)")
     precision: str = flag("auto", choices=PRECISIONS, help=PRECISION_HELP)

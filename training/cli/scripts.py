@@ -1,12 +1,18 @@
 """How a script runs: what a user can fix is one line, and several processes end together."""
 
+import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from training.files.errors import InputError, Stopped, reader_left
+from training.files.errors import InputError, reader_left
 from training.loop.devices import device_fault
-from training.loop.processes import is_main_process, leave_processes
+from training.loop.processes import leave_processes
+
+ROOT = Path(__file__).resolve().parents[2]
+STUB = re.compile(r'raise NotImplementedError\("(Task [^"]+)"\)')
+NEEDED = ("bert.py", "optimizer.py")  # by every run of parts 1 and 2
 
 
 def run_script(main: Callable[[], Any]) -> None:
@@ -18,7 +24,8 @@ def run_script(main: Callable[[], Any]) -> None:
         sys.stdout.flush()
         leave_processes()
     except KeyboardInterrupt:
-        sys.exit("\ninterrupted" if is_main_process() else 1)
+        leave_processes("\ninterrupted")
+        sys.exit("\ninterrupted")
     except BrokenPipeError:
         if not reader_left():
             raise
@@ -36,10 +43,21 @@ def run_script(main: Callable[[], Any]) -> None:
 def one_line(error: Exception) -> str | None:
     """What is said of an error that a user can fix; None for any other."""
     if isinstance(error, InputError):
-        return str(error) if isinstance(error, Stopped) else f"error: {error}"
+        return f"error: {error}"
     if isinstance(error, NotImplementedError):
-        text = str(error)  # a stub's is its task's title
-        check = f"python sanity_check.py --task {''.join(text.split()[1:2])}"
-        return f"error: {text} is not written yet; run {check}" if text[:5] == "Task " else None
+        if not str(error).startswith("Task "):
+            return None
+        title = first_stub(str(error))
+        check = f"python sanity_check.py --task {title.split()[1]}"
+        return f"error: {title} is not written yet; run {check}"
     fault = device_fault(error)
     return fault and f"error: {fault}"
+
+
+def first_stub(reached: str) -> str:
+    """The title of the first task that is not written, of the one reached and those before it."""
+    titles = [reached]
+    if reached < "Task 3":
+        for name in NEEDED:
+            titles += STUB.findall((ROOT / name).read_text(encoding="utf-8"))
+    return min(titles)

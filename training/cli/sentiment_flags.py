@@ -33,12 +33,12 @@ class ClassifierFlags(FineTuningFlags):
     """The options of the command line, and what ``plan`` fills in for each data set."""
 
     batch_size: int = flag(8, type=positive_int, help="of SST; CFIMDB always takes 8")
-    dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
-    test_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    dev_out: str | None = flag(None, may_change=True, help=OUT_HELP)
+    test_out: str | None = flag(None, may_change=True, help=OUT_HELP)
     only: str | None = flag(None, may_change=True, choices=[*DATA_SETS], help="run one data set")
-    train: str | None = flag(None, path="reads", help=TRAIN_HELP)
-    dev: str | None = flag(None, path="reads", help="its dev file")
-    test: str | None = flag(None, path="reads", may_change=True, help="its test file (optional)")
+    train: str | None = flag(None, help=TRAIN_HELP)
+    dev: str | None = flag(None, help="its dev file")
+    test: str | None = flag(None, may_change=True, help="its test file (optional)")
     predict: str | None = flag(
         None, may_change=True, nargs="?", const="-", metavar="TEXT", help=PREDICT_HELP
     )

@@ -17,7 +17,7 @@ STEPS_HELP = "default: one for each batch of each task"
 def data_file(default: str, split: str) -> Any:
     """A flag that names a data file; another test file does not change a training."""
     what = {"train": "training data", "dev": "dev data", "test": "test data, unlabelled"}[split]
-    return flag(default, path="reads", may_change=split == "test", help=f"{what} (%(default)s)")
+    return flag(default, may_change=split == "test", help=f"{what} (%(default)s)")
 
 
 def task_names(text: str, known: Sequence[str] = tuple(COURSE_STEMS)) -> list[str]:
@@ -43,14 +43,14 @@ class TaskFlags(FineTuningFlags):
     sts_train: str = data_file("data/sts-train.csv", "train")
     sts_dev: str = data_file("data/sts-dev.csv", "dev")
     sts_test: str = data_file("data/sts-test-student.csv", "test")
-    sst_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
-    sst_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
-    para_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
-    para_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
-    sts_dev_out: str | None = flag(None, path="writes", help=OUT_HELP)
-    sts_test_out: str | None = flag(None, path="writes", help=OUT_HELP)
+    sst_dev_out: str | None = flag(None, may_change=True, help=OUT_HELP)
+    sst_test_out: str | None = flag(None, may_change=True, help=OUT_HELP)
+    para_dev_out: str | None = flag(None, may_change=True, help=OUT_HELP)
+    para_test_out: str | None = flag(None, may_change=True, help=OUT_HELP)
+    sts_dev_out: str | None = flag(None, may_change=True, help=OUT_HELP)
+    sts_test_out: str | None = flag(None, may_change=True, help=OUT_HELP)
     out_dir: str = flag("predictions", may_change=True, help="folder for everything written")
-    filepath: str | None = flag(None, path="writes", help=FILEPATH_HELP)
+    filepath: str | None = flag(None, may_change=True, help=FILEPATH_HELP)
     steps_per_epoch: int | None = flag(None, type=positive_int, help=STEPS_HELP)
     predict: list[str] | None = flag(
         None, may_change=True, nargs="*", metavar="TEXT", help=PREDICT_HELP

@@ -21,7 +21,7 @@ def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> 
         What was replaced by what, a phrase each.
     """
     on_gpu = next(model.parameters()).device.type != "cpu"
-    use_attention_kernel(model, in_training=on_gpu)
+    use_attention_kernel(model)
     replaced = [
         f"attention by scaled_dot_product_attention{'' if on_gpu else ' in evaluation'}",
     ]

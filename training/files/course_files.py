@@ -21,11 +21,12 @@ WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")  # of a model's folder
 SPLITS = {"train": "train", "dev": "dev", "test": "test-student"}
 
 
-def data_folder(data_dir: str | None = None, probe: str = "ids-sst-train.csv") -> Path:
+def data_folder(data_dir: str | None = None) -> Path:
     """The folder of the course files: --data_dir, $MINBERT_DATA, data/, else the practice set.
 
-    A folder counts if it holds ``probe``, itself or in its sub-folder ``course``.
+    A folder counts if it holds SST's training file, itself or in its sub-folder ``course``.
     """
+    probe = "ids-sst-train.csv"
     name = data_dir or os.environ.get("MINBERT_DATA")
     for folder in (Path(name), Path(name) / "course") if name else (COURSE_DATA,):
         if (folder / probe).is_file():

@@ -14,7 +14,6 @@ from torch.optim import Optimizer
 from training.files.errors import InputError, first_line
 from training.files.weights import check_numbers
 from training.files.writing import atomic_write, sha256_of
-from training.loop.devices import device_fault
 from training.loop.processes import gather, is_main_process, rank, world_size
 
 
@@ -24,8 +23,6 @@ def save_checkpoint(path: str | Path, checkpoint: dict[str, Any]) -> None:
         try:
             torch.save(checkpoint, file)
         except RuntimeError as error:  # torch's writer reports a full disk this way
-            if device_fault(error):
-                raise
             raise OSError(None, first_line(error)) from error
 
 

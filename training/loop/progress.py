@@ -38,14 +38,12 @@ class Progress:
         run: with epoch, batch, step and total_steps.
     """
 
-    UNTIMED_STEPS = 10  # of a process: caches are cold then, and torch may compile
     ESTIMATE_AFTER, LINE_EVERY = 5.0, 60.0  # seconds
 
     def __init__(self, run: Any):
         self.run, self.before = run, 0.0  # seconds before an interruption
         self.steps, self.began = 0, time.monotonic()
-        self.timed_from = self.began
-        self.next_line = 0.0  # when to print one; the first as soon as the speed is known
+        self.next_line = self.began + self.ESTIMATE_AFTER
 
     def bar(self, loader: Any) -> Iterator[dict]:
         """The batches that are left of an epoch."""
@@ -54,16 +52,14 @@ class Progress:
         for batch in bar:
             yield batch
             self.steps, now = self.steps + 1, time.monotonic()
-            if self.steps <= self.UNTIMED_STEPS:
-                self.timed_from = now
-            elif now > max(self.next_line, self.timed_from + self.ESTIMATE_AFTER):
+            if now > self.next_line:
                 self.next_line = now + self.LINE_EVERY if bar.disable else float("inf")
                 took, left = minutes(self.seconds()), minutes(self.left())
                 say(f"{name}, batch {self.run.batch:,} of {batches:,}: {took}, about {left} left")
 
     def left(self) -> float:
-        """Seconds that are left, about, once more than UNTIMED_STEPS are done."""
-        pace = (time.monotonic() - self.timed_from) / max(1, self.steps - self.UNTIMED_STEPS)
+        """Seconds that are left, about, once some steps are done."""
+        pace = (time.monotonic() - self.began) / max(1, self.steps)
         return pace * max(0, self.run.total_steps - self.run.step)
 
     def seconds(self) -> float:

@@ -69,7 +69,7 @@ def facts(args: Any, seconds: float, peak_mb: float | None) -> dict[str, str]:
 def pictures(
     steps_file: str, history: Sequence[Mapping[str, float]], curves: Mapping[str, str]
 ) -> list[tuple[str, Markup]]:
-    """The loss and the learning rate by step, and the scores by epoch, a star at the best."""
+    """The loss by step, and the scores by epoch with a star at the best."""
     drawn = []
     steps = pd.read_csv(steps_file) if Path(steps_file).is_file() else ()
     if len(steps) > 1:
@@ -78,9 +78,6 @@ def pictures(
         means = steps["loss"].rolling(WINDOW, min_periods=1).mean()
         lines = [(steps["step"], steps["loss"], each), (steps["step"], means, mean)]
         drawn.append(("Training loss by step", picture("step", "loss", lines)))
-        if steps["lr"].nunique() > 1:
-            rate = [(steps["step"], steps["lr"], {"color": COLORS[1], "label": "learning rate"})]
-            drawn.append(("Learning rate by step", picture("step", "learning rate", rate)))
     if len(history) > 1:
         epochs, lines = [row["epoch"] for row in history], []
         for i, (key, name) in enumerate(curves.items()):
