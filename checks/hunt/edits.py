@@ -60,10 +60,10 @@ class Edit:
         text = " ".join(self.text.split())
         return f"{lines} left out" if text == "pass" else f"{lines} replaced by `{text}`"
 
-    def of(self, lines: Sequence[str]) -> list[str]:
-        """A file's lines with the edit; those below it keep their numbers."""
+    def of(self, lines: Sequence[str]) -> str:
+        """A file's text with the edit; the lines below it keep their numbers."""
         rest = [""] * (self.last - self.first)
-        return [*lines[: self.first - 1], self.text, *rest, *lines[self.last :]]
+        return "\n".join([*lines[: self.first - 1], self.text, *rest, *lines[self.last :]])
 
 
 class Function:
@@ -114,7 +114,8 @@ class Function:
         for node in self.own:
             for edit in (self.edit(node, new) for new in replacements(self, node)):
                 edits.setdefault(self.syntax(edit.of(self.lines)), edit)
-        return [edit for text, edit in edits.items() if text not in ("", self.syntax(self.lines))]
+        same = self.syntax("\n".join(self.lines))
+        return [edit for text, edit in edits.items() if text not in ("", same)]
 
     def edit(self, node: ast.AST, new: ast.AST) -> Edit:
         """Another node in a node's place; the comment behind it goes."""
@@ -138,10 +139,10 @@ class Function:
             text, node = code(node), self.parents[node]
         return "a value"
 
-    def syntax(self, lines: Sequence[str]) -> str:
-        """The function's syntax in a file of such lines, as a text; "" where it is not Python."""
+    def syntax(self, source: str) -> str:
+        """The function's syntax in a file of that text, as a text; "" where it is not Python."""
         with contextlib.suppress(SyntaxError, ValueError):
-            part = lines[self.first - 1 : self.node.end_lineno]
+            part = source.split("\n")[self.first - 1 : self.node.end_lineno]
             return ast.dump(ast.parse("\n".join(["if 1:", *part])))
         return ""
 

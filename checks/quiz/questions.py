@@ -121,7 +121,7 @@ def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
     And stored|…: outputs on the stored inputs, which tell known mistakes.
     """
     task, edits = graded_task(subject["task"]), [Edit(**edit) for edit in subject["edits"]]
-    runs = versions(task, subject["source"].split("\n"), edits, subject["seed"])
+    runs = versions(task, subject["source"], edits, subject["seed"])
     made = {f"{n}|{name}": x for n, run in enumerate(runs) for name, x in run.items()}
     if any(name.startswith("0|") for name in made):  # it does not raise
         with installed_source(task.file, subject["source"]):
@@ -130,15 +130,12 @@ def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def versions(
-    task: GradedTask, lines: Sequence[str], edits: Sequence[Edit], seed: int
+    task: GradedTask, source: str, edits: Sequence[Edit], seed: int
 ) -> Iterator[dict[str, Tensor]]:
     """What ``run`` gives of a file's function, then with each edit; nothing where that raises."""
-    for text in (lines, *(edit.of(lines) for edit in edits)):
+    for text in (source, *(edit.of(source.split("\n")) for edit in edits)):
         made = {}
-        with (
-            contextlib.suppress(Exception, SystemExit),
-            installed_source(task.file, "\n".join(text)),
-        ):
+        with contextlib.suppress(Exception, SystemExit), installed_source(task.file, text):
             made = run(task, seed)
         sys.setprofile(None)  # run sets it
         yield made
