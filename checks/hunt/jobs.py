@@ -72,7 +72,7 @@ def hunt(name: str, seed: int, most: int) -> Outcome:
         return Outcome(task.title, "wrong", text)
     function = Function(task, own)
     made = [*bugs(function, in_turns(function.edits(), random.Random(seed)), most)]
-    survivors = [bug for bug in made if not failure(task, bug[0].of(function.lines))]
+    survivors = [bug for bug in made if not failure(task, bug[0].of(own))]
     if failure(task, own):
         text = f"{test} fails with your own file at a later run: by chance, or by memory"
         return Outcome(task.title, "wrong", text)
@@ -91,7 +91,7 @@ def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[tuple
     Why is the first output that differs, and the first variable on the way to it.
     """
     task, seen = function.task, []
-    runs = questions.versions(task, "\n".join(function.lines), edits, INPUTS)
+    runs = questions.versions(task, function.source, edits, INPUTS)
     right = next(runs)
     for edit, run in zip(edits, runs, strict=False):
         key = first_difference(right, run) if run else ""

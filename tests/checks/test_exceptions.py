@@ -16,7 +16,7 @@ import bert
 import classifier
 import optimizer
 from checks.errors import describe, import_fault
-from checks.exceptions import find, meaning, table
+from checks.exceptions import find, meaning
 from config import BertConfig
 
 CASES = re.findall(
@@ -94,10 +94,8 @@ MESSAGES = {  # of other machines and files
 }
 
 
-def test_every_entry_has_a_case_or_a_message():
+def test_a_message_of_another_machine_is_explained():
     assert [find(error)[0] for error in MESSAGES.values()] == [*MESSAGES]
-    tried = {name for _, name, _ in CASES} | {*MESSAGES}
-    assert {*table(), "known_elsewhere", "suggestion"} == tried
 
 
 @pytest.mark.parametrize(
@@ -124,14 +122,6 @@ def test_a_sentence_says_what_is_there(function, body, words, raised):
 @pytest.mark.parametrize("name", ["args", "bs", "lst", "inputs_ids_of_all"])
 def test_an_unknown_name_is_never_a_builtin(name, raised):
     assert "mean" not in meaning(raised("attention", f"return {name}"))
-
-
-def test_an_exception_that_cannot_be_looked_at_is_no_trouble(raised):
-    class Odd(Exception):
-        def __str__(self):
-            raise SystemExit
-
-    assert meaning(Odd()) == ""
 
 
 def test_a_line_that_is_not_python_is_shown_once(raised):
