@@ -108,9 +108,8 @@ def test_a_message_of_another_machine_is_explained():
         ),
         ("attention", "b, h, l = value.shape[:2]", "3 names are on the left of =, and 2 values"),
         ("forward", "self.bert(input_ids, attention_mask)[1]", "keys 'last_hidden_state', 'pooler"),
-        ("forward", "self.classifier(self.bert(input_ids, attention_mask))", '["pooler_output"]'),
         ("attention", "return quary", "do you mean query?"),
-        ("init", "self.bert.encoder.layer", "self.bert.bert_layers"),
+        ("attention", "return transform(key, self.key)", "do you mean self.transform?"),
         ("embed", "return self.pos_embedding(input_ids)", "int64 from 20 to "),
     ],
 )
@@ -140,7 +139,6 @@ LEFT = "the stub's raise is still there, with code of yours around it"
     [
         ("### TODO\n# what to do\n{stub}", ""),
         ("'''Attend.'''\n{stub}", ""),
-        ("given = key\n### TODO\n{stub}", ""),
         ("### TODO\nscores = query @ key.mT\n{stub}", LEFT),
         ("### TODO\n{stub}\nscores = query @ key.mT", LEFT),
         ("if True:\n    ### TODO\n    # how\n    {stub}\nreturn key", ""),

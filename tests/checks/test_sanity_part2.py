@@ -24,7 +24,7 @@ from checks.findings import Outcome, faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.part1 import tasks as part1_tasks
 from checks.part2 import tasks
-from checks.part2.models import FORWARD, INIT, PREDICTIONS
+from checks.part2.subjects import FORWARD, INIT, PREDICTIONS
 from config import BertConfig
 from extensions.model import TechniquesBERT
 
@@ -101,19 +101,26 @@ DISTANCE = "(self.dropout(u) - self.dropout(v)).square().sum(-1).sqrt()"
 EMBEDDED = "hidden = self.bert.encode(self.bert.embed(input_ids), attention_mask)\n"
 LOGITS = "return self.sentiment(self(input_ids, attention_mask))"
 START = "make(self, config)\n"
-EQUAL, SQUEEZED, SMALL = "the gradient of a pair", "a batch of one row", "scores never leave"
+EQUAL, SQUEEZED, SMALL = (
+    "the gradient of a pair",
+    "a batch of one row",
+    "none of the many scores that were tried is above 4, ",
+)
 
 
 @pytest.mark.parametrize(
     ("method", "body", "hints"),
     [
         ("predict_similarity", f"{SCORE}return 5 * {COSINE}", [UNUSED]),
-        ("predict_similarity", f"{SCORE}return {JOINED}.sigmoid()[:, 0]", [SMALL]),
-        ("predict_similarity", f"{SCORE}return -{DISTANCE}", [UNUSED, EQUAL]),
+        ("predict_similarity", f"{SCORE}return 4 * {JOINED}.sigmoid()[:, 0]", [SMALL]),
+        (
+            "predict_similarity",
+            f"{SCORE}return -{DISTANCE}",
+            [UNUSED, EQUAL, "none of the many scores that were tried is above 0, "],
+        ),
         ("predict_similarity", f"{SCORE}return F.relu({JOINED}).squeeze()", [SQUEEZED]),
         ("predict_sentiment", LOGITS, [NO_DROPOUT]),
         ("forward", f"{EMBEDDED}return self.bert.pooler_dense(hidden[:, 0]).tanh()", []),
-        ("init", f"{START}self.bert.word_embedding.requires_grad_(False)", ["with --option fine"]),
         ("init", f"{START}nn.init.zeros_(self.paraphrase.weight)", []),
     ],
 )

@@ -111,8 +111,6 @@ def test_the_table_has_the_published_sizes(run_script_here):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"model_type": "bert"}, "bert"),
-        ({"hidden_act": "gelu"}, "its hidden_act is 'gelu', not 'gelu_new'"),
         ({"num_hidden_groups": 2}, "its num_hidden_groups is 2, not 1"),
         ({"hidden_size": 16}, "does not fit its configuration"),
     ],
