@@ -81,7 +81,7 @@ def hunt(name: str, seed: int, most: int) -> Outcome:
         kinds = Counter(edit.about for edit, _ in survivors).most_common()
         caught += f": {test} never fails" * (len(survivors) == len(made))
         caught += f"; {len(survivors)} survived: {', '.join(f'{n} {about}' for about, n in kinds)}"
-    lines = [line for bug in survivors for line in shown(function, *bug)]
+    lines = [f"survived: {edit}\n{why}" for edit, why in survivors]
     return Outcome(task.title, "ok", "\n".join([caught, *lines]))
 
 
@@ -103,14 +103,6 @@ def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[tuple
             yield edit, f"{words}: {why}"
         if len(seen) == most:
             break
-
-
-def shown(function: Function, edit: Edit, why: str) -> tuple[str, str, str]:
-    """A survivor's line before and after the edit, and what shows it."""
-    lines = function.lines[edit.first - 1 : edit.last]
-    before = " ".join(line.partition("  #")[0].strip() for line in lines)
-    place = f"{function.task.file}:{edit.first}"
-    return f"survived  {place}  {before}", f" becomes  {edit.text.strip()}", why
 
 
 def first_difference(before: Outputs, after: Outputs) -> str:
