@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 import importlib
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -64,7 +63,7 @@ def function_of(task_id: str) -> str:
     return "__init__" if task_id == INIT else task_id.split(".")[1]
 
 
-@functools.cache
+@cache
 def tiny_bert() -> nn.Module:
     """The BERT whose copies BertModel.from_pretrained gives here, with large random weights."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -86,7 +85,7 @@ def default_flags() -> dict[str, Any]:
 
 def student_model(
     option: str, attempt: int = 0, other_padding: bool = False
-) -> tuple[nn.Module, dict[str, nn.Parameter]]:
+) -> tuple[nn.Module, list[nn.Parameter]]:
     """The student's MultitaskBERT in evaluation mode, and the parameters that it has loaded.
 
     Args:
@@ -96,14 +95,14 @@ def student_model(
     """
     fixed = {"hidden_size": TINY["hidden_size"], "hidden_dropout_prob": DROPOUT, "data_dir": "."}
     config = SimpleNamespace(**(default_flags() | fixed | {"option": option}))
-    loaded: dict[str, nn.Parameter] = {}
+    loaded: list[nn.Parameter] = []
 
     def load(*_: Any, **__: Any) -> nn.Module:
-        bert, number = copy.deepcopy(tiny_bert()), len(loaded)
+        bert = copy.deepcopy(tiny_bert())
         if other_padding:
             row = bert.word_embedding.weight.data[0]  # (D,)
             row.copy_(torch.linspace(-2, 2, len(row)).sin())
-        loaded.update((f"{number}.{name}", p) for name, p in bert.named_parameters())
+        loaded.extend(bert.parameters())
         return bert
 
     torch.manual_seed(attempt)
@@ -115,9 +114,10 @@ def student_model(
     return model, loaded
 
 
-def own_parameters(model: nn.Module, loaded: dict[str, nn.Parameter]) -> list[nn.Parameter]:
+def own_parameters(model: nn.Module, loaded: list[nn.Parameter]) -> list[nn.Parameter]:
     """The model's parameters that did not come with a loaded BERT."""
-    return [*(set(model.parameters()) - set(loaded.values()))]
+    known = {*loaded}
+    return [parameter for parameter in model.parameters() if parameter not in known]
 
 
 def batch_for(task_id: str) -> Batch:
@@ -148,12 +148,11 @@ class Made:
     """Task 2.1: the models that __init__ makes, with BERT trained and with BERT frozen."""
 
     def __init__(self):
-        self.model, loaded = student_model("finetune")
-        self.frozen_model, frozen = student_model("pretrain")
-        self.bert, self.frozen_bert = [*loaded.values()], [*frozen.values()]
+        self.model, self.bert = student_model("finetune")
+        frozen_model, self.frozen_bert = student_model("pretrain")
         self.registered = bool({*self.bert} & {*self.model.parameters()})
-        self.own = own_parameters(self.model, loaded)
-        self.frozen_own = own_parameters(self.frozen_model, frozen)
+        self.own = own_parameters(self.model, self.bert)
+        self.frozen_own = own_parameters(frozen_model, self.frozen_bert)
 
     @cached_property
     def keeps_weights(self) -> bool:
@@ -231,7 +230,7 @@ class Function:
             (result * (weights - weights.mean(dim=0))).sum().backward()
         cls = importlib.import_module("bert").BertModel
         berts = [module for module in model.modules() if isinstance(module, cls)]
-        bert = {p for module in berts for p in module.parameters()} | {*loaded.values()}
+        bert = {p for module in berts for p in module.parameters()} | {*loaded}
         return SimpleNamespace(
             flows=result.requires_grad,
             bert=[p.grad for p in bert if p.requires_grad],
@@ -328,11 +327,6 @@ class Function:
     def learning(self) -> SimpleNamespace:
         """Gradients with BERT trained."""
         return self.gradients(self.batch)
-
-    @cached_property
-    def frozen(self) -> SimpleNamespace:
-        """Gradients with BERT frozen."""
-        return self.gradients(self.batch, "pretrain")
 
 
 def spread(results: Tensor) -> Tensor:

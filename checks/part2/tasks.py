@@ -107,6 +107,11 @@ def bert_learns(f: Function) -> bool:
     return not grads or any(grad is not None and grad.any() for grad in grads)
 
 
+def own_layers_learn(f: Function) -> bool:
+    """Whether anything is to be trained that a result depends on while BERT is frozen."""
+    return f.gradients(f.batch, "pretrain").flows
+
+
 def all_finite(tensors: list[Tensor]) -> bool:
     """Whether all numbers are finite."""
     return all(tensor.isfinite().all() for tensor in tensors)
@@ -164,12 +169,12 @@ HEADS = [
 ]
 SQUEEZED = Property("squeezed", "form", keeps_axis_of_one)
 PAIR = [
-    Property("layers_unused", "hint", lambda f: f.frozen.flows),  # a cosine needs no layer
+    Property("layers_unused", "hint", own_layers_learn),  # a cosine needs no layer
     Property("squeezed", "hint", keeps_axis_of_one),
     Property("not_finite_if_equal", "form", lambda f: all_finite([f.call(f.equal)])),
     Property("slope_if_equal", "hint", lambda f: all_finite(f.gradients(f.equal).all)),
 ]
-LAYERS = Property("layers_unused", "learning", lambda f: f.frozen.flows)
+LAYERS = Property("layers_unused", "learning", own_layers_learn)
 PROPERTIES = {
     INIT: [
         Property("bert_not_loaded", "values", lambda made: bool(made.bert)),
