@@ -16,7 +16,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from checks.traces import Place, place_of
+from checks.traces import Place, path_in, place_of
 
 TABLE = Path(__file__).with_suffix(".toml")
 
@@ -57,11 +57,14 @@ def said_of(error: BaseException, place: Place | None) -> tuple[str, str]:
 
 
 def known_elsewhere(error: NameError, place: Place) -> str:
-    """A name without a value here that a dictionary has, such as the settings of a group."""
-    for holder, value in place.frame.f_locals.items():
-        if isinstance(value, dict) and error.name in value:
-            return f"{error.name} has no value; {holder}['{error.name}'] has one"
-    return ""
+    """A name without a value here that self or a dictionary has, as a group has its settings."""
+    name, names = error.name, place.frame.f_locals
+    for holder, value in names.items():
+        if isinstance(value, dict) and name in value:
+            return f"{name} has no value; {holder}['{name}'] has one"
+    if path_in(names.get("self"), f"{name}") is None or isinstance(error, UnboundLocalError):
+        return ""
+    return f"{name} has no value; self.{name} has one"
 
 
 def suggestion(error: BaseException) -> str:
@@ -70,5 +73,5 @@ def suggestion(error: BaseException) -> str:
         return ""
     with contextlib.redirect_stderr(io.StringIO()) as printed:
         sys.__excepthook__(type(error), error, error.__traceback__)
-    match = re.search(r"Did you mean: '((?:self\.)?\w+)'\?\s*$", printed.getvalue())
+    match = re.search(r"Did you mean: '(?:self\.)?(\w+)'\?\s*$", printed.getvalue())
     return match[1] if match and match[1] not in vars(builtins) else ""

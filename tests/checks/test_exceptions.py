@@ -109,7 +109,7 @@ def test_a_message_of_another_machine_is_explained():
         ("attention", "b, h, l = value.shape[:2]", "3 names are on the left of =, and 2 values"),
         ("forward", "self.bert(input_ids, attention_mask)[1]", "keys 'last_hidden_state', 'pooler"),
         ("attention", "return quary", "do you mean query?"),
-        ("attention", "return transform(key, self.key)", "do you mean self.transform?"),
+        ("attention", "return transform(key, self.key)", "self.transform has one"),
         ("embed", "return self.pos_embedding(input_ids)", "int64 from 20 to "),
     ],
 )
