@@ -23,27 +23,19 @@ DISTIL = {theirs: SMALL.get(ours) for theirs, ours in DistilBertModel.CONFIG_NAM
 DISTIL |= {"dropout": 0.1, "attention_dropout": 0.1, "activation": "gelu"}
 DISTIL |= {"vocab_size": 60, "max_position_embeddings": 24}
 ROBERTA = SMALL | {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
-CASES = {  # ours, theirs with a small configuration
-    "roberta": (RobertaModel, transformers.RobertaModel, transformers.RobertaConfig(**ROBERTA)),
-    "albert": (
-        AlbertModel,
-        transformers.AlbertModel,
-        transformers.AlbertConfig(**SMALL, embedding_size=16),
-    ),
-    "distilbert": (
-        DistilBertModel,
-        transformers.DistilBertModel,
-        transformers.DistilBertConfig(**DISTIL),
-    ),
+CASES = {  # ours, theirs, the values of a small configuration of theirs
+    "roberta": (RobertaModel, transformers.RobertaModel, ROBERTA),
+    "albert": (AlbertModel, transformers.AlbertModel, SMALL | {"embedding_size": 16}),
+    "distilbert": (DistilBertModel, transformers.DistilBertModel, DISTIL),
 }
 
 
 @pytest.fixture(params=CASES)
 def pair(request, tmp_path):
     """Our model and transformers' with the same weights, which went through its files."""
-    ours, theirs, config = CASES[request.param]
+    ours, theirs, values = CASES[request.param]
     torch.manual_seed(0)
-    reference = stir(theirs(config))
+    reference = stir(theirs(theirs.config_class(**values)))
     reference.save_pretrained(tmp_path)
     return ours.from_pretrained(tmp_path), reference
 
@@ -116,7 +108,8 @@ def test_the_table_has_the_published_sizes(run_script_here):
     ],
 )
 def test_other_checkpoints_are_refused(tmp_path, values, message):
-    transformers.AlbertModel(CASES["albert"][2]).save_pretrained(tmp_path)
+    config = transformers.AlbertConfig(**CASES["albert"][2])
+    transformers.AlbertModel(config).save_pretrained(tmp_path)
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
     with one_line_error(message):
