@@ -31,7 +31,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from checks.errors import describe
 from checks.findings import ROOT, Finding, faulty
-from checks.part2 import subjects
+from checks.part2.subjects import TINY, default_flags
 from checks.part2.submission import COLUMNS, FILES
 from checks.part2.tasks import Property, ask
 from config import BertConfig
@@ -128,9 +128,9 @@ def is_finite(run: SimpleNamespace) -> bool:
 def prepare() -> None:
     """Write what a run needs into the current folder: a tiny BERT, a place for predictions."""
     script = Path(importlib.import_module("multitask_classifier").__file__)
-    width = 768 if "768" in script.read_text(encoding="utf-8") else subjects.TINY["hidden_size"]
+    width = 768 if "768" in script.read_text(encoding="utf-8") else TINY["hidden_size"]
     sizes = {"vocab_size": len(SPECIAL_TOKENS) + len(WORDS), "hidden_size": width}
-    config = BertConfig(**subjects.TINY | sizes | {"num_hidden_layers": 1})
+    config = BertConfig(**TINY | sizes | {"num_hidden_layers": 1})
     torch.manual_seed(0)
     importlib.import_module("bert").BertModel(config).save_pretrained("bert")
     BertTokenizer([*SPECIAL_TOKENS, *WORDS]).save_pretrained("bert")
@@ -140,9 +140,8 @@ def prepare() -> None:
 def train(task: str = "", **changes: Any) -> SimpleNamespace:
     """A run of the student's loop, with changes of one task's training data."""
     module = importlib.import_module("multitask_classifier")
-    flags = subjects.default_flags() | {"option": "finetune", "epochs": 2, "batch_size": 8}
+    flags = default_flags() | {"option": "finetune", "lr": 1e-3, "epochs": 2, "batch_size": 8}
     flags |= {"model": os.environ["MINBERT_MODEL"], "filepath": "model.pt", "data_dir": "."}
-    flags |= {"lr": 1e-3}
     flags |= {f"{task}_{split}_out": path for path, (task, split) in FILES.items()}
     for name, split in itertools.product(NAMES, SPLITS):
         mine = changes if (name, split) == (task, "train") else {}

@@ -16,7 +16,7 @@ import bert
 import multitask_classifier
 from checks import jobs
 from checks.findings import Finding, faulty
-from checks.part2 import loop, subjects
+from checks.part2 import loop
 
 VARIANTS = ROOT / "course" / "variants"
 PLAIN = (VARIANTS / "multitask.training" / "plain.py").read_text(encoding="utf-8")
@@ -41,8 +41,8 @@ def findings_with(monkeypatch):
 
 
 def test_our_loop_is_right_and_the_handouts_trains_sst_alone(monkeypatch):
-    flags = subjects.default_flags() | {"clip": 1.0, "warmup": 0.1}
-    monkeypatch.setattr(subjects, "default_flags", lambda: flags)
+    flags = loop.default_flags() | {"clip": 1.0, "warmup": 0.1}
+    monkeypatch.setattr(loop, "default_flags", lambda: flags)
     assert loop.check() == []
     monkeypatch.setattr(multitask_classifier, "LOSSES", {"sst": multitask_classifier.LOSSES["sst"]})
     hints = [finding.text[:30] for finding in loop.check()]
