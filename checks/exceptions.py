@@ -57,17 +57,14 @@ def said_of(error: BaseException, place: Place | None) -> tuple[str, str]:
 
 
 def known_elsewhere(error: NameError, place: Place) -> str:
-    """A name without a value here that self, the configuration or a dictionary has."""
+    """A name without a value here that self or a dictionary has, as a group has its settings."""
     name, names = error.name, place.frame.f_locals
     for holder, value in names.items():
         if isinstance(value, dict) and name in value:
             return f"{name} has no value; {holder}['{name}'] has one"
-    for owner in ("self", "config"):
-        if path_in(names.get(owner), f"{name}") is not None and not isinstance(
-            error, UnboundLocalError
-        ):
-            return f"{name} has no value; {owner}.{name} has one"
-    return ""
+    if path_in(names.get("self"), f"{name}") is None or isinstance(error, UnboundLocalError):
+        return ""
+    return f"{name} has no value; self.{name} has one"
 
 
 def suggestion(error: BaseException) -> str:

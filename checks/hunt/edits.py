@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import itertools
 import linecache
 import random
 import re
 import sys
 import types
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from checks.findings import ROOT
@@ -60,22 +60,23 @@ class Edit:
         text = " ".join(self.text.split())
         return f"{lines} left out" if text == "pass" else f"{lines} replaced by `{text}`"
 
-    def of(self, lines: Sequence[str]) -> list[str]:
-        """A file's lines with the edit; those below it keep their numbers."""
-        rest = [""] * (self.last - self.first)
-        return [*lines[: self.first - 1], self.text, *rest, *lines[self.last :]]
+    def of(self, source: str) -> str:
+        """A file's text with the edit; the lines below it keep their numbers."""
+        lines, rest = source.split("\n"), [""] * (self.last - self.first)
+        return "\n".join([*lines[: self.first - 1], self.text, *rest, *lines[self.last :]])
 
 
 class Function:
     """A task's function in the text of its file; InputError where it is not there.
 
     Attributes:
+        docstring: the numbers of its lines.
         own: the nodes of the student's own lines.
         names: of each variable the last line of these that sets it.
     """
 
     def __init__(self, task: GradedTask, source: str):
-        self.task, self.lines = task, source.split("\n")
+        self.task, self.source, self.lines = task, source, source.split("\n")
         try:
             node = ast.parse(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -88,6 +89,8 @@ class Function:
             node = nodes[-1]
         self.node = node
         self.first = min(part.lineno for part in (node, *node.decorator_list))
+        top, is_described = node.body[0], ast.get_docstring(node) is not None
+        self.docstring = range(top.lineno, top.end_lineno + 1) if is_described else range(0)
         self.parents = {child: p for p in ast.walk(node) for child in ast.iter_child_nodes(p)}
         lines = self.own_lines()
         self.own = [part for part in ast.walk(node) if getattr(part, "lineno", 0) in lines]
@@ -101,20 +104,21 @@ class Function:
 
     def own_lines(self) -> set[int]:
         """The numbers of the student's own lines: those below the mark, and as far to the right."""
-        top = self.node.body[0]
-        start = top.lineno if ast.get_docstring(self.node) is None else top.end_lineno + 1
         lines = [(n, self.lines[n - 1]) for n in range(self.first, self.node.end_lineno + 1)]
         for number, mark in ((n, mark) for n, line in lines if (mark := MARK.match(line))):
             return {n for n, line in lines if n > number and line.startswith(mark[1])}
-        return {n for n, line in lines if n >= start and not GIVEN.search(line)}
+        below = max(self.node.body[0].lineno, self.docstring.stop)
+        return {n for n, line in lines if n >= below and not GIVEN.search(line)}
 
     def edits(self) -> list[Edit]:
         """All edits of the student's own lines after which the function is Python, each once."""
         edits: dict[str, Edit] = {}
         for node in self.own:
             for edit in (self.edit(node, new) for new in replacements(self, node)):
-                edits.setdefault(self.syntax(edit.of(self.lines)), edit)
-        return [edit for text, edit in edits.items() if text not in ("", self.syntax(self.lines))]
+                edits.setdefault(self.syntax(edit.of(self.source)), edit)
+        for text in ("", self.syntax(self.source)):
+            edits.pop(text, None)
+        return [*edits.values()]
 
     def edit(self, node: ast.AST, new: ast.AST) -> Edit:
         """Another node in a node's place; the comment behind it goes."""
@@ -138,10 +142,10 @@ class Function:
             text, node = code(node), self.parents[node]
         return "a value"
 
-    def syntax(self, lines: Sequence[str]) -> str:
-        """The function's syntax in a file of such lines, as a text; "" where it is not Python."""
+    def syntax(self, source: str) -> str:
+        """The function's syntax in a file of that text, as a text; "" where it is not Python."""
         with contextlib.suppress(SyntaxError, ValueError):
-            part = lines[self.first - 1 : self.node.end_lineno]
+            part = source.split("\n")[self.first - 1 : self.node.end_lineno]
             return ast.dump(ast.parse("\n".join(["if 1:", *part])))
         return ""
 
@@ -199,12 +203,12 @@ def replacements(f: Function, node: ast.AST) -> Iterator[ast.AST]:
         yield ast.Call(ast.Attribute(node, "detach"), [], [])
 
 
-def in_turns(edits: Iterable[Edit], rng: random.Random) -> list[Edit]:
+def in_turns(edits: Sequence[Edit], rng: random.Random) -> list[Edit]:
     """Edits in random order, those about each subject in turns."""
-    drawn, count = list(edits), Counter()
-    rng.shuffle(drawn)
-    turns = [(count.update([edit.about]) or count[edit.about], edit) for edit in drawn]
-    return [edit for _, edit in sorted(turns, key=lambda turn: turn[0])]
+    groups: dict[str, list[Edit]] = {}
+    for edit in rng.sample(edits, len(edits)):
+        groups.setdefault(edit.about, []).append(edit)
+    return [edit for turn in itertools.zip_longest(*groups.values()) for edit in turn if edit]
 
 
 @contextlib.contextmanager

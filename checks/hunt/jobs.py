@@ -14,7 +14,7 @@ import random
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from types import ModuleType
 from typing import Any
 
@@ -28,7 +28,6 @@ from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
 from checks.hunt.edits import Edit, Function, in_turns, installed_source
 from checks.hunt.hunt import TEST_OF, TESTS
-from checks.inputs import in_words
 from checks.quiz import questions
 from checks.task import Outputs
 from training.files.errors import InputError
@@ -36,7 +35,7 @@ from training.files.texts import read_text
 
 SEED = 11711  # of a test
 INPUTS = 101  # the seed of the inputs on which functions are compared
-WHERE = {  # an input worth a test, by the kind of the first output that differs
+SHOWN_BY = {  # an output that is no result, by its kind
     "gradients": "the gradient of `{}`",
     "padding": "{} with other numbers in the padding",
     "inputs": "`{}` after the call",
@@ -53,16 +52,6 @@ def run(job: str) -> Outcome:
 
 # ---------------------------------------------------------------------------------------------
 # The hunt
-
-
-@dataclass(frozen=True)
-class Bug:
-    """An edit of the student's file, and an input that shows it."""
-
-    edit: Edit
-    source: str
-    where: str  # the input
-    why: str  # what changes there
 
 
 def hunt(name: str, seed: int, most: int) -> Outcome:
@@ -83,32 +72,35 @@ def hunt(name: str, seed: int, most: int) -> Outcome:
         return Outcome(task.title, "wrong", text)
     function = Function(task, own)
     made = [*bugs(function, in_turns(function.edits(), random.Random(seed)), most)]
-    survivors = [bug for bug in made if not failure(task, bug.source)]
+    survivors = [bug for bug in made if not failure(task, bug[0].of(own))]
     if failure(task, own):
         text = f"{test} fails with your own file at a later run: by chance, or by memory"
         return Outcome(task.title, "wrong", text)
     caught = f"caught {len(made) - len(survivors)} of {len(made)}"
     if survivors:
-        kinds = Counter(bug.edit.about for bug in survivors).most_common()
+        kinds = Counter(edit.about for edit, _ in survivors).most_common()
         caught += f": {test} never fails" * (len(survivors) == len(made))
         caught += f"; {len(survivors)} survived: {', '.join(f'{n} {about}' for about, n in kinds)}"
-    return Outcome(task.title, "ok", "\n".join([caught, *listed(function, made, survivors)]))
+    lines = [f"survived: {edit}\n{why}" for edit, why in survivors]
+    return Outcome(task.title, "ok", "\n".join([caught, *lines]))
 
 
-def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[Bug]:
-    """The first edits of a function after which it computes what it computes after no other."""
+def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[tuple[Edit, str]]:
+    """The first edits after which a function computes what it does after no other, and why.
+
+    Why is the first output that differs, and the first variable on the way to it.
+    """
     task, seen = function.task, []
-    runs = questions.versions(task, function.lines, edits, INPUTS)
-    right, inputs = next(runs), in_words(task.id, INPUTS)
+    runs = questions.versions(task, function.source, edits, INPUTS)
+    right = next(runs)
     for edit, run in zip(edits, runs, strict=False):
         key = first_difference(right, run) if run else ""
         if key and all(first_difference(old, run) for old in seen):
             seen.append(run)
             kind, _, what = key.partition("|")[2].partition("/")
-            words = questions.options_of(task.id).get(key) or WHERE.get(kind, "{}").format(what)
+            words = questions.options_of(task.id).get(key) or SHOWN_BY.get(kind, "{}").format(what)
             _, why = questions.difference(function.names, right, run, key)
-            where = f"{words}, for {inputs}" if inputs else words
-            yield Bug(edit, "\n".join(edit.of(function.lines)), where, f"{words}: {why}")
+            yield edit, f"{words}: {why}"
         if len(seen) == most:
             break
 
@@ -120,19 +112,6 @@ def first_difference(before: Outputs, after: Outputs) -> str:
         if key.count("|") == 1 and not is_same:
             return key
     return ""
-
-
-def listed(function: Function, made: Sequence[Bug], survivors: Sequence[Bug]) -> Iterator[str]:
-    """An input that the test lacks; each survivor's line, before and after, and what shows it."""
-    every, left = (Counter(bug.where for bug in group) for group in (made, survivors))
-    for where in sorted(left, key=lambda where: (left[where] / every[where], left[where]))[-1:]:
-        yield f"worth a test: {where}: {left[where]} of {every[where]} bugs there survived"
-    for bug in survivors:
-        lines = function.lines[bug.edit.first - 1 : bug.edit.last]
-        before = " ".join(line.partition("  #")[0].strip() for line in lines)
-        yield f"survived  {function.task.file}:{bug.edit.first}  {before}"
-        yield f" becomes  {bug.edit.text.strip()}"
-        yield bug.why
 
 
 def failure(task: GradedTask, source: str) -> Finding | None:

@@ -1,16 +1,18 @@
 """What the properties of part 2 look at: the models that __init__ makes; a function and its calls.
 
-Each call goes to a model that is built anew, always with the same random weights. One thing at a
-time is changed for a call: words, padding, the rows of the batch, dropout, the vectors that BERT
-gives. B is the number of sentences or pairs.
+BertModel.from_pretrained gives copies of a tiny BERT here. Each call goes to a model that is built
+anew, always with the same random weights. One thing at a time is changed for a call: words,
+padding, the rows of the batch, dropout, the vectors that BERT gives. B is the number of sentences
+or pairs, L that of tokens, D the hidden size.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -20,36 +22,142 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from checks.fixed_dropout import FixedDropout
-from checks.part2 import models
-from checks.part2.models import SINGLE, B, Batch, function_of, student_model
+from config import BertConfig
 
+TINY = {  # a width that many numbers of heads divide; ids of [CLS] and [SEP] as they really are
+    "vocab_size": 1100,
+    "hidden_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "attention_probs_dropout_prob": 0.0,  # the only dropout is the student's own
+    "hidden_dropout_prob": 0.0,
+}
+DROPOUT = 0.3  # config.hidden_dropout_prob
+INIT, FORWARD = "multitask.init", "multitask.forward"
+PREDICTIONS = (
+    "multitask.predict_sentiment",
+    "multitask.predict_paraphrase",
+    "multitask.predict_similarity",
+)
+SINGLE = (FORWARD, PREDICTIONS[0])  # tasks of one sentence, not a pair
+CLS, SEP, FIRST_WORD, WORDS = 101, 102, 999, 100
+# Of seven first and seven second sentences: no class, width or usual constant is 7.
+LENGTHS = ((9, 6, 4, 8, 5, 7, 10), (6, 4, 8, 5, 7, 3, 11))
+B = len(LENGTHS[0])
+Batch = list[tuple[Tensor, Tensor]]  # of each side: ids, mask
 ATTEMPTS = 8  # at own layers whose last ReLU does not give one number for the whole batch
 TOLERANCE, ROUNDING = 1e-4, 1e-5  # of how far results are apart, of the results themselves
 UNUSED = 1e-3  # of how far results are apart: other words of a sentence that counts change more
 SCALES = (1.0, 100.0)  # of random vectors
 RESULTS = {  # the shape of what a function returns, and what that is
-    "forward": ((B, models.TINY["hidden_size"]), "a vector for each sentence"),
+    "forward": ((B, TINY["hidden_size"]), "a vector for each sentence"),
     "predict_sentiment": ((B, 5), "five logits for each sentence"),
     "predict_paraphrase": ((B,), "one logit for each pair"),
     "predict_similarity": ((B,), "one score for each pair"),
 }
 
 
+def function_of(task_id: str) -> str:
+    """The name of a task's method: ``predict_sentiment``."""
+    return "__init__" if task_id == INIT else task_id.split(".")[1]
+
+
+@cache
+def tiny_bert() -> nn.Module:
+    """The BERT whose copies BertModel.from_pretrained gives here, with large random weights."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(11711)
+        model = importlib.import_module("bert").BertModel(BertConfig(**TINY))
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(std=0.15)
+    return model
+
+
+def default_flags() -> dict[str, Any]:
+    """The defaults of the student's own flags, from which the configuration may be made."""
+    try:
+        return vars(importlib.import_module("multitask_classifier").get_args([]))
+    except (Exception, SystemExit):
+        return {}
+
+
+def student_model(
+    option: str, attempt: int = 0, other_padding: bool = False
+) -> tuple[nn.Module, list[nn.Parameter]]:
+    """The student's MultitaskBERT in evaluation mode, and the parameters that it has loaded.
+
+    Args:
+        option: "pretrain" or "finetune".
+        attempt: gives other initial weights to the student's own layers.
+        other_padding: whether [PAD] has another embedding.
+    """
+    fixed = {"hidden_size": TINY["hidden_size"], "hidden_dropout_prob": DROPOUT, "data_dir": "."}
+    config = SimpleNamespace(**(default_flags() | fixed | {"option": option}))
+    loaded: list[nn.Parameter] = []
+
+    def load(*_: Any, **__: Any) -> nn.Module:
+        bert = copy.deepcopy(tiny_bert())
+        if other_padding:
+            row = bert.word_embedding.weight.data[0]  # (D,)
+            row.copy_(torch.linspace(-2, 2, len(row)).sin())
+        loaded.extend(bert.parameters())
+        return bert
+
+    torch.manual_seed(attempt)
+    with mock.patch.object(importlib.import_module("bert").BertModel, "from_pretrained", load):
+        model = importlib.import_module("multitask_classifier").MultitaskBERT(config).eval()
+    for parameter in own_parameters(model, loaded):
+        if parameter.dim() > 1 and not parameter.any():  # zeros are a fine start, but say nothing
+            nn.init.normal_(parameter, std=0.1)
+    return model, loaded
+
+
+def own_parameters(model: nn.Module, loaded: list[nn.Parameter]) -> list[nn.Parameter]:
+    """The model's parameters that did not come with a loaded BERT."""
+    known = {*loaded}
+    return [parameter for parameter in model.parameters() if parameter not in known]
+
+
+def batch_for(task_id: str) -> Batch:
+    """Of each side ids and mask, (B, L) each, as the tokenizer gives them; no word is in both."""
+    batch = []
+    for side, lengths in enumerate(LENGTHS[: 1 if task_id in SINGLE else 2]):
+        ends, position = torch.tensor(lengths)[:, None], torch.arange(max(lengths))  # (B, 1), (L,)
+        generator = torch.Generator().manual_seed(side)
+        words = torch.randint(0, 25, (B, len(position)), generator=generator)
+        ids = FIRST_WORD + (words + 50 * side) % WORDS
+        ids[:, 0] = CLS
+        ids = torch.where(position == ends - 1, SEP, ids) * (position < ends)
+        batch.append((ids, (position < ends).long()))
+    return batch
+
+
+def other_words(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The same batch, each word replaced by one that is in neither side."""
+    return torch.where(ids >= FIRST_WORD, FIRST_WORD + (ids - FIRST_WORD + 25) % WORDS, ids), mask
+
+
+def wider(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The same batch with three more columns of padding."""
+    return nn.functional.pad(ids, (0, 3)), nn.functional.pad(mask, (0, 3))
+
+
 class Made:
     """Task 2.1: the models that __init__ makes, with BERT trained and with BERT frozen."""
 
     def __init__(self):
-        self.model, loaded = student_model("finetune")
-        self.frozen_model, frozen = student_model("pretrain")
-        self.bert, self.frozen_bert = [*loaded.values()], [*frozen.values()]
+        self.model, self.bert = student_model("finetune")
+        frozen_model, self.frozen_bert = student_model("pretrain")
         self.registered = bool({*self.bert} & {*self.model.parameters()})
-        self.own = models.own_parameters(self.model, loaded)
-        self.frozen_own = models.own_parameters(self.frozen_model, frozen)
+        self.own = own_parameters(self.model, self.bert)
+        self.frozen_own = own_parameters(frozen_model, self.frozen_bert)
 
     @cached_property
     def keeps_weights(self) -> bool:
         """Whether any matrix in the model, perhaps of a copied BERT, is what was loaded."""
-        loaded = [p for p in models.tiny_bert().parameters() if p.dim() > 1]
+        loaded = [p for p in tiny_bert().parameters() if p.dim() > 1]
         return any(torch.equal(p, q) for p in self.model.parameters() for q in loaded)
 
     @cached_property
@@ -72,7 +180,7 @@ class Function:
     """
 
     def __init__(self, task_id: str):
-        self.name, self.batch = function_of(task_id), models.batch_for(task_id)
+        self.name, self.batch = function_of(task_id), batch_for(task_id)
         self.wanted, self.what = RESULTS[self.name]
         self.sides = ("sentence",) if task_id in SINGLE else ("first sentence", "second sentence")
         self.equal = [self.batch[0]] * len(self.batch)  # pairs of identical sentences
@@ -122,7 +230,7 @@ class Function:
             (result * (weights - weights.mean(dim=0))).sum().backward()
         cls = importlib.import_module("bert").BertModel
         berts = [module for module in model.modules() if isinstance(module, cls)]
-        bert = {p for module in berts for p in module.parameters()} | {*loaded.values()}
+        bert = {p for module in berts for p in module.parameters()} | {*loaded}
         return SimpleNamespace(
             flows=result.requires_grad,
             bert=[p.grad for p in bert if p.requires_grad],
@@ -149,7 +257,7 @@ class Function:
     def unused(self) -> str:
         """A sentence whose words do not count; "" if there is none."""
         for side, sentence in enumerate(self.sides):
-            away = (self.call(self.changed(side, models.other_words)) - self.result).abs()
+            away = (self.call(self.changed(side, other_words)) - self.result).abs()
             if not (away > UNUSED * spread(self.result)).any():
                 return sentence
         return ""
@@ -162,9 +270,7 @@ class Function:
     @cached_property
     def counts_columns(self) -> bool:
         """Whether results change with more columns of padding."""
-        return any(
-            self.changes(self.changed(side, models.wider)) for side in range(len(self.batch))
-        )
+        return any(self.changes(self.changed(side, wider)) for side in range(len(self.batch)))
 
     @cached_property
     def at_random(self) -> Tensor:
@@ -179,6 +285,22 @@ class Function:
         rows = torch.cat(results)
         rows = rows[rows.isfinite().reshape(len(rows), -1).all(dim=-1)]
         return rows if rows.unique().numel() > 1 else rows[:0]
+
+    @cached_property
+    def is_probability(self) -> bool:
+        """Whether they lie between 0 and 1."""
+        outside = (self.at_random < -ROUNDING) | (self.at_random > 1 + ROUNDING)
+        return bool(len(self.at_random)) and not outside.any()
+
+    @cached_property
+    def is_rounded(self) -> bool:
+        """Whether they are whole numbers."""
+        return bool(len(self.at_random)) and torch.equal(self.at_random, self.at_random.round())
+
+    @property
+    def highest(self) -> float:
+        """The largest of those results, not −0."""
+        return self.at_random.max().item() + 0.0
 
     @cached_property
     def dropouts(self) -> list[int]:
@@ -205,11 +327,6 @@ class Function:
     def learning(self) -> SimpleNamespace:
         """Gradients with BERT trained."""
         return self.gradients(self.batch)
-
-    @cached_property
-    def frozen(self) -> SimpleNamespace:
-        """Gradients with BERT frozen."""
-        return self.gradients(self.batch, "pretrain")
 
 
 def spread(results: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import re
 import tomllib
 import traceback
 from collections.abc import Callable, Iterable
@@ -26,13 +25,13 @@ from checks import compare
 from checks.errors import describe
 from checks.findings import Finding, faulty
 from checks.graded_tasks import GradedTask, graded_task
-from checks.part2 import models
-from checks.part2.models import FORWARD, INIT, PREDICTIONS, B, function_of
-from checks.part2.subjects import ROUNDING, Function, Made
+from checks.part2 import subjects
+from checks.part2.subjects import FORWARD, INIT, PREDICTIONS, B, Function, Made, function_of
 from checks.task import WHOLE
 
 SENTENCES = tomllib.loads(Path(__file__).with_name("properties.toml").read_text(encoding="utf-8"))
-L, D = max(models.LENGTHS[0]), models.TINY["hidden_size"]
+L, D = max(subjects.LENGTHS[0]), subjects.TINY["hidden_size"]
+NEARLY_5 = 4.9  # of the labels of similarity, which go from 0 to 5
 
 
 @dataclass(frozen=True)
@@ -97,23 +96,6 @@ def is_read_apart(f: Function) -> bool:
 # What a function returns
 
 
-def is_joined(f: Function) -> bool:
-    """Whether an exception shows a product of 2, 3 or 4 times as many rows as there are pairs."""
-    rows = re.search(r"mat1 and mat2 shapes .*\((\d+)x", str(f.error))
-    return bool(rows) and f.row == "pair" and int(rows[1]) in (2 * B, 3 * B, 4 * B)
-
-
-def stays_between(f: Function, low: float, high: float) -> bool:
-    """Whether results lie between two numbers whatever vectors BERT gives."""
-    inside = (f.at_random >= low - ROUNDING) & (f.at_random <= high + ROUNDING)
-    return bool(len(f.at_random)) and bool(inside.all())
-
-
-def is_rounded(f: Function) -> bool:
-    """Whether results are whole numbers whatever vectors BERT gives."""
-    return bool(len(f.at_random)) and torch.equal(f.at_random, f.at_random.round())
-
-
 def keeps_axis_of_one(f: Function) -> bool:
     """Whether a batch of one row keeps its axis."""
     return f.call(f.rows(0, 1)).shape[:1] == (1,)
@@ -123,6 +105,11 @@ def bert_learns(f: Function) -> bool:
     """Whether a gradient reaches BERT, if any of it is to be trained."""
     grads = f.learning.bert
     return not grads or any(grad is not None and grad.any() for grad in grads)
+
+
+def own_layers_learn(f: Function) -> bool:
+    """Whether anything is to be trained that a result depends on while BERT is frozen."""
+    return f.gradients(f.batch, "pretrain").flows
 
 
 def all_finite(tensors: list[Tensor]) -> bool:
@@ -141,7 +128,6 @@ def trains(parameters: list[nn.Parameter]) -> bool:
 ARGUMENTS = [  # that come to BERT; an exception follows from them
     Property("ids_and_mask_swapped", "sentences", ids_are_ids),
     Property("masks_swapped", "sentences", masks_are_own),
-    Property("joined_along_batch", "error", lambda f: not is_joined(f)),
 ]
 RESULT = [
     Property("not_a_tensor", "shape", lambda f: isinstance(f.result, Tensor)),
@@ -168,28 +154,27 @@ ROWS = [
     Property("positions_shift", "hint", lambda f: not f.counts_columns),
 ]
 ROUNDED = [
-    Property("class_returned", "values", lambda f: not is_rounded(f) or not stays_between(f, 0, 1)),
-    Property("rounded", "values", lambda f: not is_rounded(f)),
+    Property("class_returned", "values", lambda f: not f.is_rounded or not f.is_probability),
+    Property("rounded", "values", lambda f: not f.is_rounded),
 ]
-LOGITS = Property("probability_returned", "form", lambda f: not stays_between(f, 0, 1))
+LOGITS = Property("probability_returned", "form", lambda f: not f.is_probability)
 LEARNING = [
     Property("cut_off", "learning", lambda f: f.learning.flows),
     Property("bert_detached", "learning", bert_learns),
     Property("gradient_not_finite", "learning", lambda f: all_finite(f.learning.all)),
 ]
 HEADS = [
-    Property("layer_made_at_call", "learning", lambda f: not f.frozen.flows or f.frozen.all),
     Property("dropout_on_score", "form", lambda f: f.result.numel() not in f.dropouts),
     Property("no_dropout", "hint", lambda f: f.dropouts or f.is_random),
 ]
 SQUEEZED = Property("squeezed", "form", keeps_axis_of_one)
 PAIR = [
-    Property("layers_unused", "hint", lambda f: f.frozen.flows),  # a cosine needs no layer
+    Property("layers_unused", "hint", own_layers_learn),  # a cosine needs no layer
     Property("squeezed", "hint", keeps_axis_of_one),
     Property("not_finite_if_equal", "form", lambda f: all_finite([f.call(f.equal)])),
     Property("slope_if_equal", "hint", lambda f: all_finite(f.gradients(f.equal).all)),
 ]
-LAYERS = Property("layers_unused", "learning", lambda f: f.frozen.flows)
+LAYERS = Property("layers_unused", "learning", own_layers_learn)
 PROPERTIES = {
     INIT: [
         Property("bert_not_loaded", "values", lambda made: bool(made.bert)),
@@ -197,7 +182,6 @@ PROPERTIES = {
         Property("bert_not_loaded", "values", lambda made: made.keeps_weights),
         Property("bert_not_frozen", "options", lambda made: not trains(made.frozen_bert)),
         Property("bert_always_frozen", "options", lambda made: trains(made.bert)),
-        Property("partly_frozen", "hint", lambda made: all(p.requires_grad for p in made.bert)),
         Property("layers_in_list", "layers", lambda made: not made.unseen),
         Property("no_layers", "layers", lambda made: bool(made.own)),
         Property("layers_frozen", "layers", lambda m: trains(m.own) and trains(m.frozen_own)),
@@ -207,7 +191,7 @@ PROPERTIES = {
     PREDICTIONS[1]: [*RESULT, *ROUNDED, *ROWS, LOGITS, *LEARNING, *HEADS, *PAIR],
     PREDICTIONS[2]: [
         *(*RESULT, *ROUNDED, *ROWS, *LEARNING, *HEADS, *PAIR),
-        Property("small_scale", "hint", lambda f: not stays_between(f, -1, 1)),
+        Property("small_scale", "hint", lambda f: not len(f.at_random) or f.highest > NEARLY_5),
     ],
 }
 
@@ -263,9 +247,9 @@ def not_begun(task_id: str) -> bool:
     name, cls = function_of(task_id), importlib.import_module("multitask_classifier").MultitaskBERT
     try:
         if task_id == INIT:
-            models.student_model("finetune")
+            subjects.student_model("finetune")
         else:  # nothing of a stub needs its model
-            getattr(cls, name)(None, *(x for pair in models.batch_for(task_id) for x in pair))
+            getattr(cls, name)(None, *(x for pair in subjects.batch_for(task_id) for x in pair))
     except (Exception, SystemExit) as error:
         innermost = traceback.extract_tb(error.__traceback__)[-1].name
         return describe(error).kind == "not started" and innermost == name

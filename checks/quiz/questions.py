@@ -6,7 +6,6 @@ numbers and no text; ``questions_of`` puts both into words. Of four options exac
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib
 import itertools
@@ -95,18 +94,15 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
     function, seed = Function(task, source), rng.randrange(10_000)
     while make_inputs(seed)["bert.attention/inputs/mask"].shape[-1] in (3, 6, 7):
         seed += 1  # until the length of the sentences is not another size, too
-    inputs, top = in_words(task.id, seed), function.node.body[0]
-    is_docstring = ast.get_docstring(function.node) is not None
-    docstring = range(top.lineno, top.end_lineno + 1) if is_docstring else ()
-    lines = enumerate((re.split(r"(?:^|  ) *#", x)[0].rstrip() for x in function.lines), start=1)
-    own = range(function.first, function.node.end_lineno + 1)
+    inputs, lines = in_words(task.id, seed), range(function.first, function.node.end_lineno + 1)
+    code = {n: re.split(r"(?:^|  ) *#", function.lines[n - 1])[0].rstrip() for n in lines}
     return {
         "task": task.id,
         "source": source,
         "seed": seed,
         "edits": [asdict(edit) for edit in in_turns(function.edits(), rng)[:MOST_EDITS]],
         "names": function.names,
-        "code": [(n, x) for n, x in lines if x and n in own and n not in docstring],
+        "code": [(n, x) for n, x in code.items() if x and n not in function.docstring],
         "given": f"{inputs}. {GIVEN}" if inputs else OF_ADAMW,
     }
 
@@ -121,7 +117,7 @@ def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
     And stored|…: outputs on the stored inputs, which tell known mistakes.
     """
     task, edits = graded_task(subject["task"]), [Edit(**edit) for edit in subject["edits"]]
-    runs = versions(task, subject["source"].split("\n"), edits, subject["seed"])
+    runs = versions(task, subject["source"], edits, subject["seed"])
     made = {f"{n}|{name}": x for n, run in enumerate(runs) for name, x in run.items()}
     if any(name.startswith("0|") for name in made):  # it does not raise
         with installed_source(task.file, subject["source"]):
@@ -130,15 +126,12 @@ def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def versions(
-    task: GradedTask, lines: Sequence[str], edits: Sequence[Edit], seed: int
+    task: GradedTask, source: str, edits: Sequence[Edit], seed: int
 ) -> Iterator[dict[str, Tensor]]:
     """What ``run`` gives of a file's function, then with each edit; nothing where that raises."""
-    for text in (lines, *(edit.of(lines) for edit in edits)):
+    for text in (source, *(edit.of(source) for edit in edits)):
         made = {}
-        with (
-            contextlib.suppress(Exception, SystemExit),
-            installed_source(task.file, "\n".join(text)),
-        ):
+        with contextlib.suppress(Exception, SystemExit), installed_source(task.file, text):
             made = run(task, seed)
         sys.setprofile(None)  # run sets it
         yield made
@@ -289,19 +282,15 @@ def told(before: Tensor, after: Tensor) -> str:
 
 
 def shapes(subject: Mapping[str, Any], runs: Runs) -> Asked:
-    """What shape a variable has in the end, where neither an input nor its line gives it away."""
-    key, code = next(iter(options_of(subject["task"]))), dict(map(tuple, subject["code"]))
+    """What shape the first variable of that shape has in the end, where no input has it."""
+    key = next(iter(options_of(subject["task"])))
     values = {n: runs["0"].get(f"{key}|{n}") for n in subject["names"]}
     shape_of = {n: tuple(value.shape) for n, value in values.items() if value is not None}
-    for name, size in shape_of.items():
-        line = subject["names"][name]
-        words = {*re.findall(r"\w+", code.get(line, ""))} - {name}
-        used = {other: shape for other, shape in shape_of.items() if other in words}
-        if 1 < len(size) < 5 and size not in used.values() and str(size) not in subject["given"]:
+    for name, size in {s: (n, s) for n, s in reversed(shape_of.items())}.values():
+        if 1 < len(size) < 5 and str(size) not in subject["given"]:
             claims = {f"{s}": (False, "another order") for s in itertools.permutations(size)}
             claims |= {f"{s}": (False, f"`{n}` has it") for n, s in shape_of.items() if len(s) > 1}
-            of = ", ".join(f"`{other}` {shape}" for other, shape in used.items())
-            claims[f"{size}"] = True, f"line {line} makes it{' of ' * bool(of)}{of}"
+            claims[f"{size}"] = True, f"line {subject['names'][name]} sets it"
             yield "a shape", f"What is the shape of `{name}` when the function returns?", claims
 
 

@@ -16,7 +16,7 @@ import bert
 import classifier
 import optimizer
 from checks.errors import describe, import_fault
-from checks.exceptions import find, meaning, table
+from checks.exceptions import find, meaning
 from config import BertConfig
 
 CASES = re.findall(
@@ -94,10 +94,8 @@ MESSAGES = {  # of other machines and files
 }
 
 
-def test_every_entry_has_a_case_or_a_message():
+def test_a_message_of_another_machine_is_explained():
     assert [find(error)[0] for error in MESSAGES.values()] == [*MESSAGES]
-    tried = {name for _, name, _ in CASES} | {*MESSAGES}
-    assert {*table(), "known_elsewhere", "suggestion"} == tried
 
 
 @pytest.mark.parametrize(
@@ -110,9 +108,8 @@ def test_every_entry_has_a_case_or_a_message():
         ),
         ("attention", "b, h, l = value.shape[:2]", "3 names are on the left of =, and 2 values"),
         ("forward", "self.bert(input_ids, attention_mask)[1]", "keys 'last_hidden_state', 'pooler"),
-        ("forward", "self.classifier(self.bert(input_ids, attention_mask))", '["pooler_output"]'),
         ("attention", "return quary", "do you mean query?"),
-        ("init", "self.bert.encoder.layer", "self.bert.bert_layers"),
+        ("attention", "return transform(key, self.key)", "self.transform has one"),
         ("embed", "return self.pos_embedding(input_ids)", "int64 from 20 to "),
     ],
 )
@@ -124,14 +121,6 @@ def test_a_sentence_says_what_is_there(function, body, words, raised):
 @pytest.mark.parametrize("name", ["args", "bs", "lst", "inputs_ids_of_all"])
 def test_an_unknown_name_is_never_a_builtin(name, raised):
     assert "mean" not in meaning(raised("attention", f"return {name}"))
-
-
-def test_an_exception_that_cannot_be_looked_at_is_no_trouble(raised):
-    class Odd(Exception):
-        def __str__(self):
-            raise SystemExit
-
-    assert meaning(Odd()) == ""
 
 
 def test_a_line_that_is_not_python_is_shown_once(raised):
@@ -150,7 +139,6 @@ LEFT = "the stub's raise is still there, with code of yours around it"
     [
         ("### TODO\n# what to do\n{stub}", ""),
         ("'''Attend.'''\n{stub}", ""),
-        ("given = key\n### TODO\n{stub}", ""),
         ("### TODO\nscores = query @ key.mT\n{stub}", LEFT),
         ("### TODO\n{stub}\nscores = query @ key.mT", LEFT),
         ("if True:\n    ### TODO\n    # how\n    {stub}\nreturn key", ""),

@@ -1,6 +1,5 @@
 """The bug hunt: which edits count as bugs, what is said about tests, whose lines are edited."""
 
-import random
 import re
 import shutil
 
@@ -10,7 +9,7 @@ from factories import ROOT
 from checks import child, findings
 from checks.graded_tasks import graded_task
 from checks.hunt import hunt, jobs
-from checks.hunt.edits import Edit, Function, in_turns
+from checks.hunt.edits import Edit, Function
 from checks.quiz.questions import versions
 from training.files.errors import InputError
 
@@ -30,9 +29,6 @@ import torch
 
 def test_attention(attention):
     while True: pass
-
-def test_add_norm(add_norm):
-    raise SystemExit
 
 def test_layer(forward):
     assert forward is None
@@ -67,27 +63,24 @@ def test_survivors_come_first_by_subject_then_with_their_lines(say):
     status, text = say(SHAPE_ONLY, "1.1")
     assert status == 0
     caught, left, kinds = re.search(
-        r"attention: caught (\d) of 4.*; (\d) survived: (.+)\n +worth a test: ", text
+        r"attention: caught (\d) of 4.*; (\d) survived: (.+)\n +survived: ", text
     ).groups()
     assert sum(map(int, re.findall(r"\d+", kinds))) == int(left) == 4 - int(caught) > 0
-    survivors = re.findall(r"survived  bert\.py:(\d+)  (.+)\n +becomes  (.+)\n", text)
+    survivors = re.findall(r"survived: lines? \d+.* (?:left out|replaced by `.+`)\n", text)
     assert len(survivors) == int(left)
-    lines = (ROOT / "bert.py").read_text(encoding="utf-8").splitlines()
-    for line, before, after in survivors:
-        assert lines[int(line) - 1].split("#")[0].strip() == before != after
 
 
 def test_what_is_worth_nothing_is_told(say, monkeypatch):
-    monkeypatch.setattr(hunt, "LIMIT", 20.0)
-    status, text = say(WORTHLESS, "1.1", "1.2", "1.3", "1.4", "1.5")
+    status, text = say(WORTHLESS, "1.3", "1.4", "1.5")
     assert status == 1
-    attention, add_norm, layer, embed, adamw = text.splitlines()
-    assert "ended early: not done after 20 seconds at my_tests.py:5, in test_attention" in attention
-    assert "test_add_norm fails with your own file: SystemExit" in add_norm
+    layer, embed, adamw = text.splitlines()
     assert "test_layer fails with your own file: AssertionError" in layer
     assert embed.endswith("test_embed is not started")
     assert "test_adamw fails with your own file at a later run" in adamw
     assert "caught 0 of 4: test_embed never fails" in say("def test_embed(embed): pass", "1.4")[1]
+    monkeypatch.setattr(hunt, "LIMIT", 20.0)
+    early = "ended early: not done after 20 seconds at my_tests.py:5, in test_attention"
+    assert early in say(WORTHLESS, "1.1")[1]
 
 
 def test_the_hunt_begins_with_a_right_function_and_a_text(say, tmp_path):
@@ -99,14 +92,6 @@ def test_the_hunt_begins_with_a_right_function_and_a_text(say, tmp_path):
     (tmp_path / "my_tests.py").write_bytes(b"\n# caf\xe9\n")
     with pytest.raises(InputError, match=r"my_tests\.py, line 2 is not UTF-8"):
         hunt.hunt([graded_task("1.1")], 0)
-
-
-def test_the_seed_decides_which_edits_come_first():
-    source = (ROOT / "bert.py").read_text(encoding="utf-8")
-    edits = Function(graded_task("1.1"), source).edits()
-    first, again, other = (in_turns(edits, random.Random(seed)) for seed in (0, 0, 1))
-    assert first == again != other
-    assert len({edit.about for edit in first[:6]}) == 6  # each subject in turn
 
 
 ATTENTION = "probabilities = self.dropout(F.softmax(scores, dim=-1))"
@@ -130,7 +115,7 @@ def test_only_what_computes_something_else_is_a_bug(number, old, new, key):
     lines = (ROOT / task.file).read_text(encoding="utf-8").split("\n")
     (line,) = (n for n, text in enumerate(lines, start=1) if old in text)
     edit = Edit(line, line, lines[line - 1].replace(old, new), "")
-    right, run = versions(task, lines, [edit], jobs.INPUTS)
+    right, run = versions(task, "\n".join(lines), [edit], jobs.INPUTS)
     assert (jobs.first_difference(right, run) if run else None) == key
 
 
