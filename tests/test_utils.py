@@ -290,18 +290,6 @@ def test_any_other_class_is_refused(tmp_path):
 # Seeds, devices, dtypes, masks
 
 
-@pytest.fixture
-def _kept_settings():
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    cudnn = (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic)
-    fill = torch.utils.deterministic.fill_uninitialized_memory
-    yield
-    torch.use_deterministic_algorithms(deterministic)
-    torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = cudnn
-    torch.utils.deterministic.fill_uninitialized_memory = fill
-
-
-@pytest.mark.usefixtures("_kept_settings")
 def test_seed_everything_repeats_all_three_generators():
     def draw(*seed):
         utils.seed_everything(*seed)
@@ -312,6 +300,7 @@ def test_seed_everything_repeats_all_three_generators():
     assert torch.is_deterministic_algorithms_warn_only_enabled()
     assert torch.backends.cudnn.deterministic
     assert not torch.utils.deterministic.fill_uninitialized_memory  # which is slow
+    torch.use_deterministic_algorithms(False)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

@@ -73,41 +73,25 @@ def test_files_prefixes_and_old_names(tmp_path, model, capsys, file, prefix, ren
     assert "weights:" not in capsys.readouterr().out  # nothing missing, nothing left aside
 
 
-def test_shards_cannot_point_outside_the_folder(tmp_path, model):
-    checkpoint(tmp_path / "outside", model)
-    folder = checkpoint(tmp_path / "model", model)
-    weight_map = {"x": f"../outside/{SAFETENSORS}"}
-    index = folder / f"{SAFETENSORS}.index.json"
-    index.write_text(json.dumps({"weight_map": weight_map}), encoding="utf-8")
-    (folder / SAFETENSORS).unlink()
-    refused(folder, str(folder / SAFETENSORS))
-
-
 def test_shards_saved_by_transformers_are_read(tmp_path):
+    """And none that is missing, or outside of the folder."""
     config = transformers.BertConfig(**tiny_config().to_dict())
     theirs = transformers.BertForPreTraining(config).eval()
-    theirs.save_pretrained(tmp_path, max_shard_size="50KB")
-    index = tmp_path / f"{SAFETENSORS}.index.json"
-    assert index.is_file()
-    ours = BertModel.from_pretrained(tmp_path)
+    folder = tmp_path / "model"
+    theirs.save_pretrained(folder, max_shard_size="50KB")
+    ours = BertModel.from_pretrained(folder)
     ids = torch.randint(100, (2, 9))
     mask = torch.ones_like(ids)
     with torch.no_grad():
         expected = theirs.bert(ids, mask).pooler_output
         torch.testing.assert_close(ours(ids, mask)["pooler_output"], expected, atol=1e-5, rtol=0)
-    shard = min(tmp_path.glob("model-*.safetensors"))
-    shard.unlink()
-    refused(tmp_path, str(shard))
-    index.write_text('{"weight_map": [1]}', encoding="utf-8")
-    refused(tmp_path, str(index))
-
-
-def test_an_index_of_pickles_is_read(tmp_path, model):
-    folder = checkpoint(tmp_path, model, file=BIN)
-    (folder / BIN).rename(folder / "part-1.bin")
-    index = {"weight_map": dict.fromkeys(model.to_hf_weights(), "part-1.bin")}
-    (folder / f"{BIN}.index.json").write_text(json.dumps(index), encoding="utf-8")
-    assert_loads_as(model, folder)
+    shard = min(folder.glob("model-*.safetensors"))
+    shard.rename(tmp_path / shard.name)
+    refused(folder, str(shard))
+    index = folder / f"{SAFETENSORS}.index.json"
+    for files, fact in (([1], str(index)), ({"x": f"../{shard.name}"}, str(shard))):
+        index.write_text(json.dumps({"weight_map": files}), encoding="utf-8")
+        refused(folder, fact)
 
 
 def test_heads_are_left_aside_in_one_line(tmp_path, model, capsys):
@@ -150,7 +134,6 @@ QUERY = "encoder.layer.0.attention.self.query.weight"
         ),
         (QUERY, lambda old: old.fill_(float("nan")), f"{QUERY} holds nan"),
         (QUERY, lambda old: old.to(torch.complex64), f"{QUERY} is complex64"),
-        (QUERY, lambda old: old.to(torch.int8), f"{QUERY} is int8"),
         ("pooler.dense.bias", lambda old: old.to(torch.float8_e4m3fn), "is float8_e4m3fn"),
         ("classifier.weight", lambda _: torch.ones(3, 32, dtype=torch.uint8), "is uint8"),
     ],
@@ -195,9 +178,6 @@ def test_transformers_loads_what_we_save(tmp_path, model, precision):
     model.config.option = "finetune"
     model.config.num_labels = {0: 0}
     model.to(precision).save_pretrained(tmp_path)
-    first = (tmp_path / SAFETENSORS).read_bytes()
-    model.save_pretrained(tmp_path)
-    assert (tmp_path / SAFETENSORS).read_bytes() == first
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", SAFETENSORS}
     theirs, notes = transformers.BertModel.from_pretrained(
         tmp_path, attn_implementation="eager", output_loading_info=True
