@@ -160,9 +160,7 @@ def test_sourcing_makes_the_environment_and_leaves_it_active(sandbox, shell):
 def test_a_failing_pip_ends_no_shell_and_a_strict_one_keeps_its_options(sandbox, shell):
     """Nor does it leave anything of its own behind, also where it works the next time."""
     options = last(sandbox.run('set -eu; echo "$-"', shell))
-    result = sandbox.run(
-        f'{ASK_STATUS}; command -v python || echo "-"', shell, PIP_FAILS="-r"
-    )
+    result = sandbox.run(f'{ASK_STATUS}; command -v python || echo "-"', shell, PIP_FAILS="-r")
     assert last(result, 2) == ["status 1", "-"]  # not active
     assert sandbox.run(f'{shell} "$SETUP"', shell, PIP_FAILS="-r").returncode == 1
     sandbox.asked()
