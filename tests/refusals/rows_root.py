@@ -70,7 +70,6 @@ ROWS = [
         "data.convert quora t.csv --out o", "lacks the column is_duplicate", written("t.csv", PAIRS)
     ),
     Row("data.download --only nobody.csv", "argument --only: invalid choice: 'nobody.csv'"),
-    Row("evaluation.py", "the following arguments are required: --compare"),
     Row("prepare_submit.py --name 'a b'", "--name 'a b': put your ID and group there"),
     Row("prepare_submit.py --data_dir nowhere", "--data_dir nowhere lacks ids-sst-train.csv"),
 ]
