@@ -116,25 +116,6 @@ def test_a_pretrained_model_gives_what_transformers_gives(offline_model, precisi
 
 
 # ---------------------------------------------------------------------------------------------
-# Properties
-
-
-def test_every_dropout_is_used():
-    torch.manual_seed(0)
-    model = BertModel(tiny_config(num_hidden_layers=1, initializer_range=0.2))
-    batch = ragged_batch(model.config)
-    dropouts = {n: m for n, m in model.named_modules() if isinstance(m, nn.Dropout)}
-    assert len(dropouts) == 4
-    with torch.no_grad():
-        expected = model.eval()(**batch)["last_hidden_state"]
-        for name, active in dropouts.items():
-            for dropout in dropouts.values():
-                dropout.p = 0.5 if dropout is active else 0.0
-            result = model.train()(**batch)["last_hidden_state"]
-            assert not torch.allclose(result, expected, atol=1e-3), f"{name} does nothing"
-
-
-# ---------------------------------------------------------------------------------------------
 # The contract's names
 
 

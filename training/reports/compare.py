@@ -1,6 +1,6 @@
 """Several runs compared: scores, the settings that differ, curves; from metrics.json, steps.csv.
 
-As a command: ``python -m training.reports.compare predictions/pretrain-sst predictions/finetune-sst``
+The command is ``python -m training.reports.compare RUN RUN``; ``--help`` says what a RUN is.
 """
 
 import re
