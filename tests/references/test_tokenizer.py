@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import unicodedata
 
@@ -192,31 +191,25 @@ def test_decode_any_ids(both, data):
 
 @pytest.mark.parametrize("name", ["tiny", "cased"])
 def test_a_saved_folder_loads_in_both(request, name, tmp_path):
+    """Of transformers' folder tokenizer.json alone says all."""
     pair = request.getfixturevalue(name)
-    pair.ours.save_pretrained(tmp_path / "new" / "folder")
-    ours = BertTokenizer.from_pretrained(tmp_path / "new" / "folder")
-    hf = AutoTokenizer.from_pretrained(tmp_path / "new" / "folder")
+    mine, theirs = tmp_path / "new" / "folder", tmp_path / "theirs"
+    pair.ours.save_pretrained(mine)
+    hf = AutoTokenizer.from_pretrained(mine)
     assert type(hf).__name__ == "BertTokenizer"
-    assert ours.lower_case == pair.ours.lower_case
-    assert ours.get_vocab() == hf.get_vocab() == pair.ours.get_vocab()
     texts = [*ODD_TEXTS, "The Movie É"]
-    assert ours(texts)["input_ids"] == hf(texts)["input_ids"] == pair.hf(texts)["input_ids"]
-
-
-@pytest.mark.parametrize("name", ["tiny", "cased"])
-@pytest.mark.parametrize("settings_too", [True, False])
-def test_tokenizer_json_alone(request, name, settings_too, tmp_path):
-    pair = request.getfixturevalue(name)
-    hf = copy.deepcopy(pair.hf)
-    hf(ODD_TEXTS, padding="max_length", truncation=True, max_length=4)  # goes into tokenizer.json
-    hf.save_pretrained(tmp_path)
-    (tmp_path / "vocab.txt").unlink(missing_ok=True)
-    if not settings_too:
-        (tmp_path / "tokenizer_config.json").unlink()
-    assert json.loads((tmp_path / "tokenizer.json").read_text())["truncation"]
-    ours = BertTokenizer.from_pretrained(str(tmp_path))
-    assert ours.lower_case == pair.ours.lower_case
-    assert ours(ODD_TEXTS)["input_ids"] == pair.hf(ODD_TEXTS)["input_ids"]
+    expected = pair.hf(texts)["input_ids"]
+    assert hf(texts)["input_ids"] == expected
+    hf(texts, padding="max_length", truncation=True, max_length=4)  # goes into tokenizer.json
+    hf.save_pretrained(theirs)
+    (theirs / "vocab.txt").unlink(missing_ok=True)
+    (theirs / "tokenizer_config.json").unlink()
+    assert json.loads((theirs / "tokenizer.json").read_text())["truncation"]
+    for folder in (mine, str(theirs)):
+        ours = BertTokenizer.from_pretrained(folder)
+        assert ours.lower_case == pair.ours.lower_case
+        assert ours.get_vocab() == hf.get_vocab() == pair.ours.get_vocab()
+        assert ours(texts)["input_ids"] == expected
 
 
 def test_a_vocabulary_without_special_tokens():
