@@ -173,14 +173,16 @@ def test_the_default_falls_back_to_the_offline_model(
     assert len(hub.asked) == (not local_files_only)
     refused(COURSE, local_files_only=local_files_only)
     assert find_model("all-MiniLM-L6-v2") == offline_package  # but it can be named
-    forget()
-    hub.cached, hub.asked = {COURSE}, []
+
+
+def test_the_cache_is_looked_into_before_the_hub_is_asked(hub):
+    hub.cached = {COURSE}
     for name in (COURSE, None):
-        assert find_model(name) == hub.folder  # the cache comes before the hub
+        assert find_model(name) == hub.folder
     assert not hub.asked
-    hub.broken = {"vocab.txt": LocalEntryNotFoundError("an unfinished download")}
     forget()
-    refused(COURSE, COURSE, local_files_only=True)
+    hub.broken = {"vocab.txt": LocalEntryNotFoundError("an unfinished download")}
+    refused(COURSE, COURSE)
 
 
 def test_the_variable_redirects_the_default_and_the_course_model(hub, tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """Weights in from every kind of checkpoint folder, out to transformers, and what is refused."""
 
 import json
-import pickle
 
 import pytest
 import torch
@@ -124,11 +123,6 @@ QUERY = "encoder.layer.0.attention.self.query.weight"
     ("name", "change", "fact"),
     [
         (LAST, None, f"lacks 1 of BERT's tensors, such as {LAST}"),
-        (
-            "pooler.dense.weight",
-            lambda old: old[:, :31],
-            "pooler.dense.weight is (32, 31), the config says (32, 32)",
-        ),
         (QUERY, lambda old: old.fill_(float("nan")), f"{QUERY} holds nan"),
         (QUERY, lambda old: old.to(torch.complex64), f"{QUERY} is complex64"),
         ("pooler.dense.bias", lambda old: old.to(torch.float8_e4m3fn), "is float8_e4m3fn"),
@@ -147,19 +141,13 @@ def test_a_truncated_file(tmp_path, model, file):
     folder = checkpoint(tmp_path, model, file=file)
     (folder / file).write_bytes((folder / file).read_bytes()[:-1])
     refused(folder, str(folder / file))
-    (folder / file).unlink()
-    refused(folder, str(folder), SAFETENSORS, BIN)
 
 
-@pytest.mark.parametrize("bare", [True, False], ids=["pickle", "torch.save"])
-def test_a_malicious_pickle_is_not_executed(tmp_path, model, bare):
+def test_a_malicious_pickle_is_not_executed(tmp_path, model):
     folder = checkpoint(tmp_path / "model", model, file=BIN)
     trace = tmp_path / "executed"
     payload = model.to_hf_weights() | {"embeddings.position_ids": Malicious(trace)}
-    if bare:
-        (folder / BIN).write_bytes(pickle.dumps(payload, protocol=2))
-    else:
-        torch.save(payload, folder / BIN)
+    torch.save(payload, folder / BIN)
     refused(folder, str(folder / BIN), "holds more than tensors")
     assert not trace.exists()
 
