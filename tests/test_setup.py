@@ -160,11 +160,14 @@ def test_sourcing_makes_the_environment_and_leaves_it_active(sandbox, shell):
 def test_a_failing_pip_ends_no_shell_and_a_strict_one_keeps_its_options(sandbox, shell):
     """Nor does it leave anything of its own behind, also where it works the next time."""
     options = last(sandbox.run('set -eu; echo "$-"', shell))
-    result = sandbox.run(f'{ASK_STATUS}; command -v python || echo "-"', shell, PIP_FAILS="-r")
-    assert last(result, 2) == ["status 1", "-"]  # not active
+    names = "BASH_EXECUTION_STRING= ZSH_EXECUTION_STRING=; set; typeset -f"
+    script = f'{ASK_STATUS}; {names}; command -v python || echo "-"'
+    result = sandbox.run(script, shell, PIP_FAILS="-r")
+    assert last(result) == "-"  # not active
+    assert "status 1\n" in result.stdout
+    assert "_minbert" not in result.stdout
     assert sandbox.run(f'{shell} "$SETUP"', shell, PIP_FAILS="-r").returncode == 1
     sandbox.asked()
-    names = "BASH_EXECUTION_STRING= ZSH_EXECUTION_STRING=; set; typeset -f"
     for fails, otherwise, done in (
         ("requirements", "|| :", INSTALLS[:1]),
         ("nothing", "", INSTALLS),
