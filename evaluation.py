@@ -1,9 +1,4 @@
-"""Predictions, metrics, and the one writer of prediction files.
-
-    python evaluation.py --compare predictions/pretrain-sst predictions/finetune-sst
-
-compares runs, in the console and on a page.
-"""
+"""Predictions, metrics, and the one writer of prediction files."""
 
 from __future__ import annotations
 
@@ -25,8 +20,6 @@ from datasets import (
     SentencePairTestDataset,
     load_multitask_data,
 )
-from training.cli.flags import OneLineParser
-from training.cli.scripts import run_script
 from training.files.course_files import trained_names
 from training.files.errors import InputError
 from training.files.writing import atomic_write
@@ -248,23 +241,3 @@ def write_in_order(
     predicted = dict(zip(predictions["sent_ids"], predictions["y_pred"], strict=True))
     ids = [row[-1] for row in dataset]
     write_predictions(path, ids, [predicted[key] for key in ids], column)
-
-
-# ---------------------------------------------------------------------------------------------
-# The command line
-
-
-def main() -> None:
-    """Compare runs."""
-    parser = OneLineParser(prog="evaluation.py", description="Compare runs.")
-    what = "what its files begin with"
-    parser.add_argument("--compare", nargs="+", required=True, metavar="RUN", help=what)
-    parser.add_argument("--out", default="predictions/compare.html", help="the page")
-    args = parser.parse_args()
-    from training.reports.compare import compare  # no other script needs tables of several runs
-
-    compare(args.compare, args.out)
-
-
-if __name__ == "__main__":
-    run_script(main)

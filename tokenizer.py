@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from training.files.errors import InputError, values_of
 from training.files.hub import find_model
 from training.files.texts import read_json, read_text
 from training.files.writing import write_json, write_whole
-
-if TYPE_CHECKING:
-    import torch
 
 MODEL_MAX_LENGTH = 512  # what ``truncation=True`` alone cuts at
 _GLUED = (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")  # decoded without a space before
@@ -100,10 +97,6 @@ class BatchEncoding(dict):
         if name not in self:
             raise AttributeError(name)
         return self[name]
-
-    def to(self, device: torch.device | str) -> BatchEncoding:
-        """The batch with its tensors on ``device``."""
-        return BatchEncoding({key: tensor.to(device) for key, tensor in self.items()})
 
 
 def truncate_longest_first(first: list, second: list, room: int) -> tuple[list, list]:

@@ -9,12 +9,10 @@
     python -m data.convert few FILE.csv --rows 200 --out few    FILE-200.csv
     python -m data.convert text FILE.csv --out text         FILE.txt
 
-SST-2 is GLUE's folder with train.tsv and dev.tsv. IMDB is the folder aclImdb as its authors pack
-it, or one of CSV files named like imdb-train-00.csv and imdb-test-00.csv with the columns id, label
-and text. A random half of the test half joins the training half, and a tenth of these 37,500 is
-kept for evaluation. SNLI is its authors' folder with snli_1.0_SPLIT.jsonl, or one of s1.SPLIT,
-s2.SPLIT and labels.SPLIT with a text a line, where SPLIT is train, dev and test; without train, dev
-is trained on, and test is for evaluation. MultiNLI is a folder with multinli_1.0_SPLIT.jsonl.
+Folders are as the authors pack them: GLUE's SST-2 with train.tsv and dev.tsv, aclImdb, and the ones
+with snli_1.0_SPLIT.jsonl and multinli_1.0_SPLIT.jsonl. Of IMDB a random half of the test half joins
+the training half, and a tenth of these 37,500 is kept for evaluation. SNLI without its file of
+train is trained on dev, and evaluated on test.
 
 Quora's pairs are cut into a fifth to evaluate on and the rest to train on, so that no question is
 in both. Few labels are a random sample of a file's rows; of two samples the smaller one is a part
@@ -43,22 +41,20 @@ from training.files.writing import atomic_write, write_whole
 DEV_SHARE = 0.2  # of the pairs that are cut
 PAIR = ("sentence1", "sentence2")
 RELATIONS = ("contradiction", "neutral", "entailment")
-UNQUOTED = ("\t", False)  # tables with tabs in which quotation marks are only that
 Tables = dict[str, pd.DataFrame]  # by the names of their files, without .csv
 
 
-def read(path: Path, columns: tuple[str, ...], *format_: str | bool) -> pd.DataFrame:
+def read(path: Path, columns: tuple[str, ...], quoted: bool = True) -> pd.DataFrame:
     """A table of texts with these columns; InputError where there is none.
 
     Args:
-        format_: of a file that is not JSON, what ``parse_table`` takes: by default it is separated
-            by tabs, and its cells may be quoted.
+        quoted: whether quotation marks may enclose the cells of a table with tabs.
     """
     if path.suffix == ".jsonl":
         lines = enumerate(read_text(path).split("\n"), start=1)
         table = pd.DataFrame([parse_json(x, f"{path}, line {i}") for i, x in lines if x.strip()])
     else:
-        table = parse_table(path, *format_)
+        table = parse_table(path, quoted=quoted)
     missing = [name for name in columns if name not in table]
     if missing or table.empty:
         wanted = f"lacks the column {missing[0]}" if missing else "has no rows"
@@ -81,7 +77,7 @@ def sst2(folder: Path, args: Namespace) -> Tables:
     tables = {}
     for split in ("train", "dev"):
         path = folder / f"{split}.tsv"
-        table = with_ids(read(path, ("sentence", "label"), *UNQUOTED), split)
+        table = with_ids(read(path, ("sentence", "label"), quoted=False), split)
         tables[split] = as_sentiment(path, table.rename(columns={"sentence": "text"}))
     return tables
 
@@ -90,13 +86,7 @@ def imdb(folder: Path, args: Namespace) -> Tables:
     """IMDB's 50,000 reviews split into 33,750, 3,750 and 12,500, as many of each class in all."""
     from sklearn.model_selection import train_test_split  # here, because importing it takes long
 
-    halves = {}
-    for half in ("train", "test"):
-        files = sorted(folder.glob(f"imdb-{half}-*.csv"))
-        tables = [(file, read(file, ("id", "label", "text"), ",")) for file in files]
-        tables = tables or [(folder, one_a_file(folder, half))]
-        rows = pd.concat([as_sentiment(*table) for table in tables])
-        halves[half] = rows.sort_values("id")  # the split depends on the order
+    halves = {half: as_sentiment(folder, reviews(folder, half)) for half in ("train", "test")}
 
     def split(rows: pd.DataFrame, size: float) -> list[pd.DataFrame]:
         classes = rows["sentiment"]
@@ -108,7 +98,7 @@ def imdb(folder: Path, args: Namespace) -> Tables:
     return {name: table.reset_index(drop=True) for name, table in tables.items()}
 
 
-def one_a_file(folder: Path, half: str) -> pd.DataFrame:
+def reviews(folder: Path, half: str) -> pd.DataFrame:
     """aclImdb/train or aclImdb/test: neg/NUMBER_RATING.txt and pos/NUMBER_RATING.txt."""
     rows = [
         (f"{half}/{kind}/{path.stem.partition('_')[0]}", label, read_text(path))
@@ -116,44 +106,32 @@ def one_a_file(folder: Path, half: str) -> pd.DataFrame:
         for path in (folder / half / kind).glob("*_*.txt")
     ]
     if len({label for _, label, _ in rows}) < 2:
-        raise InputError(f"{folder} has neither imdb-{half}-*.csv nor {half}/neg and {half}/pos")
-    return pd.DataFrame(rows, columns=["id", "label", "text"])
+        raise InputError(f"{folder} has no reviews in {half}/neg and {half}/pos; is it aclImdb?")
+    rows = pd.DataFrame(rows, columns=["id", "label", "text"])
+    return rows.sort_values("id")  # the split depends on the order
 
 
 def snli(folder: Path, args: Namespace) -> Tables:
     """SNLI's pairs with one of three relations."""
-    is_whole = any((folder / name).is_file() for name in ("labels.train", "snli_1.0_train.jsonl"))
+    is_whole = (folder / "snli_1.0_train.jsonl").is_file()
     splits = ("train", "dev") if is_whole else ("dev", "test")
-    train, dev = (with_relation(relations(folder, "snli_1.0", part), part) for part in splits)
+    train, dev = (relations(folder / f"snli_1.0_{part}.jsonl", part) for part in splits)
     return {"nli-train": train, "nli-dev": dev}
 
 
 def multinli(folder: Path, args: Namespace) -> Tables:
     """MultiNLI's pairs, from ten genres; dev has the five that are trained on."""
     return {
-        f"nli-{split}": with_relation(relations(folder, "multinli_1.0", part), split)
+        f"nli-{split}": relations(folder / f"multinli_1.0_{part}.jsonl", split)
         for split, part in (("train", "train"), ("dev", "dev_matched"))
     }
 
 
-def relations(folder: Path, name: str, split: str) -> pd.DataFrame:
-    """sentence1, sentence2 and relation, in any of the forms that SNLI and MultiNLI have."""
-    if not (folder / f"labels.{split}").is_file():
-        table = read(folder / f"{name}_{split}.jsonl", (*PAIR, "gold_label"))
-        return table[[*PAIR, "gold_label"]].rename(columns={"gold_label": "relation"})
-    columns = {
-        column: read_text(folder / f"{part}.{split}").rstrip("\n").split("\n")
-        for column, part in zip((*PAIR, "relation"), ("s1", "s2", "labels"), strict=True)
-    }
-    if len({len(lines) for lines in columns.values()}) > 1:
-        raise InputError(f"{folder}: s1, s2 and labels.{split} differ in length; fetch them again")
-    return pd.DataFrame({name: [x.strip() for x in lines] for name, lines in columns.items()})
-
-
-def with_relation(table: pd.DataFrame, split: str) -> pd.DataFrame:
+def relations(path: Path, split: str) -> pd.DataFrame:
     """Pairs with ids and numbers of relations; those that people did not agree on are left out."""
-    table = with_ids(table[table["relation"].isin(RELATIONS)], split)
-    return table.assign(relation=table["relation"].map(RELATIONS.index))
+    table = read(path, (*PAIR, "gold_label"))
+    table = with_ids(table[table["gold_label"].isin(RELATIONS)], split)
+    return table[["id", *PAIR]].assign(relation=table["gold_label"].map(RELATIONS.index))
 
 
 def with_ids(table: pd.DataFrame, split: str) -> pd.DataFrame:

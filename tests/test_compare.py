@@ -1,4 +1,4 @@
-"""Runs compared (python evaluation.py --compare), in the console and on a page."""
+"""Runs compared, in the console and on a page (training/reports/compare.py)."""
 
 import json
 import re
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from running import succeeded
 
-import evaluation
+from training.reports import compare
 
 
 def leave(folder, stem="finetune-sst", lr=1e-3, scores=(0.4, 0.6), metric="dev_acc") -> str:
@@ -32,7 +32,7 @@ def page(run_script_here, tmp_path):
     """A function that compares runs; → what the console shows, in words, and the page."""
 
     def run(*places: str) -> tuple[list[list[str]], str]:
-        done = succeeded(run_script_here(evaluation, "--compare", *places, "--out", "c.html"))
+        done = succeeded(run_script_here(compare, *places, "--out", "c.html"))
         lines = [line.split() for line in done.out.splitlines()]
         return lines, (tmp_path / "c.html").read_text(encoding="utf-8")
 

