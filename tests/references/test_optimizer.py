@@ -1,5 +1,6 @@
 """Our AdamW beside a NumPy program, by way of the checks of a student's, and torch.optim."""
 
+import dataclasses
 import runpy
 import sys
 
@@ -7,14 +8,17 @@ import make_optimizer_test
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import optimizer
 import optimizer_test
 from checks.findings import ROOT
 from checks.part1 import adamw_cases, adamw_checks
-from checks.part1.adamw_cases import start_value
+from checks.part1.adamw_cases import CASES, Case, Group, run_case, start_value
 from optimizer import AdamW
 from training.fast.adamw import fused_step
+from training.files.errors import InputError
 
 # The other order of decay, which is correct, too
 PATH = ROOT / "course" / "variants" / "optimizer.step" / "decay_before.py"
@@ -36,7 +40,49 @@ def test_published_weight_is_returned():
 
 
 # ---------------------------------------------------------------------------------------------
-# Our AdamW beside torch.optim
+# Our AdamW beside the NumPy program and torch.optim
+
+
+@pytest.mark.parametrize(
+    ("dtype", "steps", "near"), [(torch.float64, None, 1e-12), (torch.float32, 20, 1e-6)]
+)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_equals_numpy(case, dtype, steps, near):
+    case = dataclasses.replace(case, steps=steps or case.steps)
+    wanted = make_optimizer_test.trajectory(case, "after")
+    np.testing.assert_allclose(run_case(AdamW, case, dtype), wanted, rtol=near, atol=near)
+
+
+@st.composite
+def any_case(draw) -> Case:
+    hyper = {
+        "lr": draw(st.floats(1e-6, 0.1)),
+        # torch.lerp, in Before, loses what a tiny β₂ would keep: v + (1 − β₂)(0 − v) is rounded
+        "betas": (draw(st.floats(0, 0.99)), draw(st.just(0.0) | st.floats(0.001, 0.9999))),
+        "eps": draw(st.floats(1e-8, 1.0)),
+        "weight_decay": draw(st.floats(0, 1)),
+        "correct_bias": draw(st.booleans()),
+    }
+    moment = st.tuples(st.integers(1, 8), st.integers(0, 1))
+    return Case(
+        "drawn",
+        "",
+        (Group(((2, 2), (3,)), hyper),),
+        steps=8,
+        scale=draw(st.floats(1e-6, 1e3)),
+        missing=tuple(draw(st.sets(moment, max_size=4))),
+        resume_at=draw(st.integers(0, 8)),
+        halve_lr_at=draw(st.integers(0, 8)),
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(case=any_case())
+def test_equals_numpy_for_any_hyper_parameters(case):
+    for opt_class, order in ((AdamW, "after"), (Before, "before")):
+        wanted = make_optimizer_test.trajectory(case, order)
+        bound = 1e-11 * max(1.0, np.abs(wanted).max())  # relative to the largest excursion
+        np.testing.assert_allclose(run_case(opt_class, case), wanted, rtol=0, atol=bound)
 
 
 def steps(opt_class, start: torch.Tensor, **hyper) -> torch.Tensor:
