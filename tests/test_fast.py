@@ -65,7 +65,6 @@ def test_what_is_read_is_what_runs(is_fast, line, calls, tmp_path, monkeypatch, 
     assert calls["attention", True] == 2 * 4  # on a CPU the formula trains
     assert calls["step", True] == (0 if is_fast else 4)
     assert (calls["forward", True] == 0) == is_fast
-    said = [capsys.readouterr().out]
     for evaluate in (lambda: None, lambda: classifier.test(args)):
         evaluate()
         passes = calls["encode", False]
@@ -73,13 +72,8 @@ def test_what_is_read_is_what_runs(is_fast, line, calls, tmp_path, monkeypatch, 
         assert calls["attention", False] == (0 if is_fast else 2 * passes)
         assert (calls["forward", False] >= 7 * passes) != is_fast  # BERT's, without the heads'
         calls.clear()
-    said.append(capsys.readouterr().out)
-    for out, names in zip(
-        said, (("attention", "dropout", "AdamW.step"), ("attention",)), strict=True
-    ):
-        lines = [text for text in out.splitlines() if text.startswith("--fast: ")]
-        assert len(lines) == is_fast
-        assert all(name in lines[0] for name in names if is_fast)
+    said = [text for text in capsys.readouterr().out.splitlines() if text.startswith("--fast: ")]
+    assert len(said) == (2 if is_fast else 0)
 
 
 def test_a_copy_without_training_fast_says_that_there_is_no_fast(

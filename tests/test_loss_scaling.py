@@ -13,7 +13,6 @@ from torch.nn import functional as F
 
 from optimizer import AdamW
 from training.loop import devices
-from training.loop.batches import parts
 from training.loop.checkpoints import ResumePoint
 from training.loop.run import Run, clip
 
@@ -41,16 +40,19 @@ def fp16(monkeypatch, tmp_path):
 def loader() -> Batches:
     torch.manual_seed(0)
     inputs, labels = torch.randn(STEPS, 6, 5), torch.randint(0, 3, (STEPS, 6))
-    return Batches(
-        {"token_ids": x, "attention_mask": torch.ones(6, 1), "labels": y}
-        for x, y in zip(inputs, labels, strict=True)
-    )
+    return Batches({"inputs": x, "labels": y} for x, y in zip(inputs, labels, strict=True))
 
 
 @pytest.fixture
 def model() -> nn.Module:
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+def loss_of(model: nn.Module, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", torch.float16):
+        logits = model(inputs)
+    return F.cross_entropy(logits.float(), labels)
 
 
 def spoil(model: nn.Module, step: int) -> None:
@@ -69,12 +71,9 @@ def trained(model, loader, weights: list[dict], last: int = 0, resume: bool = Fa
     with Run(args, model, optimizer, loader, steps=STEPS, **files) as run:
         for _ in run.epochs():
             for batch in run.batches():
-                for inputs, _, labels in parts(batch, 2, torch.device("cpu")):
-                    with torch.autocast("cpu", torch.float16):
-                        logits = model(inputs)
-                    loss = F.cross_entropy(logits.float(), labels)
-                    run.scale(loss * len(labels) / len(batch["labels"])).backward()
-                    run.log(len(labels), loss=loss)
+                loss = loss_of(model, **batch)
+                run.scale(loss).backward()
+                run.log(len(batch["labels"]), loss=loss)
                 spoil(model, run.step + 1)
                 run.gather_gradients()
                 clip(model, 0.05)
@@ -95,12 +94,7 @@ def by_the_book(model, loader) -> tuple[list[dict], float]:
     weights = []
     loader.set_epoch(1)
     for step, batch in enumerate(loader, start=1):
-        for inputs, labels in zip(
-            batch["token_ids"].split(3), batch["labels"].split(3), strict=True
-        ):
-            with torch.autocast("cpu", torch.float16):
-                logits = model(inputs)
-            scaler.scale(F.cross_entropy(logits.float(), labels) / 2).backward()
+        scaler.scale(loss_of(model, **batch)).backward()
         spoil(model, step)
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(model.parameters(), 0.05)

@@ -14,7 +14,6 @@ from factories import PAIRS, with_random_weights
 from running import (
     assert_refused,
     assert_shapes_and_padding,
-    draw_nothing,
     succeeded,
 )
 from torch import nn
@@ -24,7 +23,6 @@ import multitask_classifier as multitask
 from multitask_classifier import FILE_COLUMNS, TASKS, MultitaskBERT
 from optimizer import AdamW
 from training.cli.task_flags import task_names
-from training.files import course_files
 from training.files.predictions import parse_predictions, read_predictions
 
 CPU = torch.device("cpu")
@@ -36,39 +34,35 @@ def make_config(model: Path, **values) -> SimpleNamespace:
     return SimpleNamespace(**(config | {"model": str(model)} | values))
 
 
+DEFAULTS = {  # exactly the attributes that older callers set
+    "seed": 11711,
+    "epochs": 10,
+    "option": "pretrain",
+    "use_gpu": False,
+    "batch_size": 8,
+    "hidden_dropout_prob": 0.3,
+    "lr": 1e-5,
+    "filepath": "pretrain-10-1e-05-multitask.pt",
+}
+for name, file in (("sst", "ids-sst"), ("para", "quora"), ("sts", "sts")):
+    DEFAULTS[f"{name}_train"] = f"data/{file}-train.csv"
+    DEFAULTS[f"{name}_dev"] = f"data/{file}-dev.csv"
+    DEFAULTS[f"{name}_test"] = f"data/{file}-test-student.csv"
+    DEFAULTS[f"{name}_dev_out"] = f"predictions/{name}-dev-output.csv"
+    DEFAULTS[f"{name}_test_out"] = f"predictions/{name}-test-output.csv"
+
+
 @pytest.fixture
 def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
-    """Exactly the attributes that older callers set, in fp32, and no pictures of the training."""
+    """What older callers set, of a short run."""
     monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
     monkeypatch.chdir(tmp_path)
-    draw_nothing(monkeypatch)
-    files = {
-        f"{name}_{split}": str(tiny_data / f"{course_files.COURSE_STEMS[name]}-{ending}.csv")
-        for name in TASKS
-        for split, ending in course_files.SPLITS.items()
-    }
-    outputs = {
-        f"{name}_{split}_out": f"predictions/{name}-{split}-output.csv"
-        for name in TASKS
-        for split in ("dev", "test")
-    }
-    return Namespace(
-        **files,
-        **outputs,
-        seed=11711,
-        epochs=1,
-        option="finetune",
-        use_gpu=False,
-        batch_size=8,
-        hidden_dropout_prob=0.3,
-        lr=1e-3,
-        filepath="finetune-1-0.001-multitask.pt",
-    )
-
-
-def quick(tiny_model_folder, tiny_data, *more: str) -> list[str]:
-    line = ["--model", tiny_model_folder, "--data_dir", tiny_data, "--option", "finetune"]
-    return [*line, "--epochs", "1", "--lr", "1e-3", *more]
+    flags = Namespace(**DEFAULTS | {"option": "finetune", "epochs": 1, "lr": 1e-3})
+    for task in TASKS:
+        for split in ("train", "dev", "test"):
+            path = Path(DEFAULTS[f"{task}_{split}"])
+            setattr(flags, f"{task}_{split}", str(tiny_data / path.name))
+    return flags
 
 
 # ---------------------------------------------------------------------------------------------
@@ -77,24 +71,8 @@ def quick(tiny_model_folder, tiny_data, *more: str) -> list[str]:
 
 def test_flags_and_defaults():
     args = vars(multitask.get_args([]))
-    expected = {
-        "seed": 11711,
-        "epochs": 10,
-        "option": "pretrain",
-        "use_gpu": False,
-        "batch_size": 8,
-        "hidden_dropout_prob": 0.3,
-        "lr": 1e-5,
-        "filepath": "pretrain-10-1e-05-multitask.pt",
-        "tasks": ["sst", "para", "sts"],
-    }
-    for name, file in (("sst", "ids-sst"), ("para", "quora"), ("sts", "sts")):
-        expected[f"{name}_train"] = f"data/{file}-train.csv"
-        expected[f"{name}_dev"] = f"data/{file}-dev.csv"
-        expected[f"{name}_test"] = f"data/{file}-test-student.csv"
-        for split in ("dev", "test"):
-            expected[f"{name}_{split}_out"] = f"predictions/{name}-{split}-output.csv"
-    assert {name: args[name] for name in expected} == expected
+    assert {name: args[name] for name in DEFAULTS} == DEFAULTS
+    assert args["tasks"] == ["sst", "para", "sts"]
     assert task_names("sts, sst") == ["sst", "sts"]  # in one order, however they are given
 
 
@@ -153,13 +131,24 @@ def test_overall_by_hand(scores, expected):
 # Training
 
 
-def test_train_and_test_with_the_attributes_of_older_callers(flags, tiny_data):
-    before = vars(flags).copy()
+OUTPUTS = {
+    *(f"{name}-{split}-output.csv" for name in TASKS for split in ("dev", "test")),
+    *("multitask-metrics.json", "multitask-steps.csv", "multitask-report.html"),
+}
+
+
+def test_train_and_test_with_the_attributes_of_older_callers(flags):
+    """evaluation.test_multitask, which older scripts call, writes the same predictions again."""
+    before, folder = vars(flags).copy(), Path("predictions")
     assert multitask.train_multitask(flags) is None
     assert multitask.test_model(flags) is None
     assert multitask.test_multitask is multitask.test_model
     assert vars(flags) == before
-    metrics = json.loads(Path("predictions/multitask-metrics.json").read_text())
+    assert {file.name for file in folder.iterdir()} == OUTPUTS
+    metrics = json.loads((folder / "multitask-metrics.json").read_text())
+    assert set(metrics) == {"best", "epochs", "seconds", "peak_mb", "args"}
+    losses = {"loss", "sst_loss", "para_loss", "sts_loss"}
+    assert set(metrics["best"]) == losses | {"epoch", "sst", "para", "sts", "overall"}
     scores = {}
     # scores that hardly differ yet: their correlation turns on the last digits of an evaluation
     close = partial(pytest.approx, abs=1e-3)
@@ -174,13 +163,8 @@ def test_train_and_test_with_the_attributes_of_older_callers(flags, tiny_data):
         assert list(test) == [row[-1] for row in multitask.read_set(task, flags, "test")]
     assert metrics["best"]["overall"] == close(multitask.overall(scores))
 
-
-def test_what_older_scripts_call_writes_the_same_predictions(flags):
-    multitask.train_multitask(flags)
-    multitask.test_model(flags)
-    ours = {file.name: file.read_text() for file in Path("predictions").glob("*-output.csv")}
-    assert len(ours) == 6
-    for file in Path("predictions").glob("*-output.csv"):
+    ours = {file.name: file.read_text() for file in folder.glob("*-output.csv")}
+    for file in folder.glob("*-output.csv"):
         file.unlink()
     model, _ = multitask.load_model(flags.filepath, CPU)
     evaluation.test_multitask(flags, model, CPU)
@@ -195,29 +179,6 @@ def test_what_older_scripts_call_writes_the_same_predictions(flags):
 
 # ---------------------------------------------------------------------------------------------
 # The script
-
-OUTPUTS = {
-    *(f"{name}-{split}-output.csv" for name in TASKS for split in ("dev", "test")),
-    *("multitask-metrics.json", "multitask-steps.csv", "multitask-report.html"),
-}
-
-
-def test_a_run_writes_all_its_files(run_script_here, tiny_model_folder, tiny_data, tmp_path):
-    result = succeeded(run_script_here(multitask, *quick(tiny_model_folder, tiny_data)))
-    assert result.err == ""
-    assert {file.name for file in tmp_path.iterdir()} == {
-        *("predictions", "finetune-1-0.001-multitask.pt"),
-    }
-    folder = tmp_path / "predictions"
-    assert {file.name for file in folder.iterdir()} == OUTPUTS
-    for name, column in zip(TASKS, evaluation.COLUMNS, strict=True):
-        text = (folder / f"{name}-dev-output.csv").read_text()
-        assert text.startswith(f"id,{column}\n")
-        assert text.count("\n") == 12
-    metrics = json.loads((folder / "multitask-metrics.json").read_text())
-    assert set(metrics) == {"best", "epochs", "seconds", "peak_mb", "args"}
-    losses = {"loss", "sst_loss", "para_loss", "sts_loss"}
-    assert set(metrics["best"]) == losses | {"epoch", "sst", "para", "sts", "overall"}
 
 
 def test_predictions_of_the_lines_of_standard_input(

@@ -105,12 +105,8 @@ def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch)
     tokenizer = BertTokenizer.from_pretrained(str(tmp_path / "out"))
     assert 60 < len(tokenizer) <= 90
     assert len(tokenizer.tokenize("never")) < 5  # word pieces, not letters
-    text = tmp_path / "text.txt"
-    text.write_text("\n".join("a warm dull film that never quite finds its feet".split()) * 9)
-    learned = [vocabulary.train_vocabulary([text], 60).pieces for _ in range(8)]
+    learned = [vocabulary.train_vocabulary([place.text], 60).pieces for _ in range(8)]
     assert learned == learned[:1] * 8
-    assert {"f", "##t"} <= {*learned[0]}
-    assert "##f" not in learned[0]  # no word has an f inside
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     result = run_script_here(pretrain, *line)
     assert_refused(result, "error: --train_vocab needs Hugging Face's tokenizers")

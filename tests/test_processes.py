@@ -1,12 +1,8 @@
-"""Several processes, started by torchrun: what they tell each other, one voice, a stop of all.
+"""Several processes, started by torchrun: one voice, a stop of all.
 
 That they compute what one computes is in scripts/test_contract.py. They talk through gloo.
 """
 
-import json
-from pathlib import Path
-
-import torch
 from running import left_by, needs_fork, needs_gloo, run_as_two, run_forked, run_together
 
 import classifier
@@ -16,35 +12,6 @@ from training.loop.checkpoints import load_checkpoint
 from training.loop.run import Run
 
 pytestmark = [needs_gloo, needs_fork]
-
-
-def messages() -> None:
-    """Processes that use different parameters."""
-    processes.join_processes(use_gpu=False)
-    number = processes.rank()
-    model = torch.nn.ParameterDict({name: torch.ones(2) for name in ("a", "b", "c")})
-    (model["a"] * (number + 1)).sum().backward()
-    if number == 1:
-        model["b"].sum().backward()
-    processes.sum_gradients(model)
-    heard = {
-        "grads": [None if p.grad is None else p.grad.tolist() for p in model.values()],
-        "gathered": processes.gather((number, f"of {number}")),
-        "found": processes.on_main_process(processes.rank),  # a hub may answer one of them only
-    }
-    Path(f"heard-{number}.json").write_text(json.dumps(heard))
-    processes.leave_processes()
-
-
-def test_gradients_and_plain_values_between_two_processes(tmp_path):
-    run_as_two(messages, tmp_path, [])
-    heard = [json.loads((tmp_path / f"heard-{n}.json").read_text()) for n in (0, 1)]
-    assert heard[0] == heard[1]
-    assert heard[0] == {
-        "grads": [[3.0, 3.0], [1.0, 1.0], None],
-        "gathered": [[0, "of 0"], [1, "of 1"]],
-        "found": 0,
-    }
 
 
 def test_a_refusal_of_the_first_is_that_of_all(tmp_path):

@@ -4,7 +4,6 @@ That a killed run ends as if untouched is in scripts/test_contract.py.
 """
 
 import errno
-import io
 import itertools
 import os
 import shutil
@@ -15,7 +14,6 @@ from factories import make_rows, write_table
 from running import assert_refused, draw_nothing
 
 import classifier
-from training.files import writing
 from training.loop.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
 from training.loop.run import Run
 
@@ -48,23 +46,19 @@ def at_call(monkeypatch, owner, name: str, number: int, act) -> None:
     monkeypatch.setattr(owner, name, watched)
 
 
-STEP = (Run, "gather_gradients")
-
-
-def interrupt() -> None:
-    """What Ctrl-C does."""
-    raise KeyboardInterrupt
-
-
 # ---------------------------------------------------------------------------------------------
 # Resume points that do not fit
 
 
 @pytest.fixture
 def stopped(interruptible, monkeypatch, tmp_path) -> Path:
-    """The resume point of a run that was stopped within SST's second epoch."""
+    """The resume point of a run that Ctrl-C stopped within SST's second epoch."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patch:
-        at_call(patch, *STEP, 10, interrupt)
+        at_call(patch, Run, "gather_gradients", 10, interrupt)
         result = interruptible()
     assert (result.code, result.err) == (1, "\ninterrupted\n")
     return tmp_path / "sst-classifier.resume"
@@ -100,28 +94,16 @@ def test_a_damaged_resume_point_or_another_training_file_is_refused(
 # A full disk
 
 
-class SmallDisk(io.FileIO):
-    """A file on a disk on which little room is left."""
-
-    def write(self, content) -> int:
-        """Write, or fail as the system does."""
-        if self.tell() + len(content) > 20_000:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return super().write(content)
-
-
 def test_a_full_disk_keeps_the_last_good_file(interruptible, monkeypatch, tmp_path):
     path = tmp_path / "sst-classifier.resume"
     full = []
 
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     def fill() -> None:
         full.append(path.read_bytes())
-        patch.setattr(writing, "open", small_open, raising=False)
-
-    def small_open(name, mode, **options):
-        if ".resume." in Path(name).name:
-            return SmallDisk(name, mode.replace("b", ""))
-        return open(name, mode, **options)
+        patch.setattr(os, "fsync", fail)
 
     with monkeypatch.context() as patch:
         at_call(patch, ResumePoint, "write", 10, fill)

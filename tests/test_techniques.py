@@ -11,10 +11,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from factories import PAIRS, make_rows, with_random_weights, write_table
-from running import assert_same_tensors, assert_shapes_and_padding, draw_nothing
+from running import assert_same_tensors, draw_nothing
 
 import multitask_classifier
-from bert import BertModel
 from extensions import multitask, objective
 from extensions.flags import TechniqueFlags
 from extensions.model import TechniquesBERT
@@ -43,12 +42,6 @@ ON = {  # a name: the flags of a run
     "separate_layers": {"separate_layers": 1},
     "lora": {"adapt": "lora", "rank": 4},
     "annealed": {"sampling": "annealed"},
-    "many": {
-        "regulariser": "smart",
-        "sst_extra": "simcse",
-        "gradients": "pcgrad",
-        "pals": 12,
-    },
 }
 
 
@@ -101,23 +94,6 @@ def test_a_term_counts_by_its_weight(run, name, flag):
     """The same noise and dropout in both runs: nothing but the term makes a difference."""
     small, large = (run(**ON[name] | {flag: weight})["model"] for weight in (1e-9, 5.0))
     assert any(not torch.equal(small[key], large[key]) for key in small)
-
-
-def test_a_rule_weighs_the_gradients_of_the_tasks(run, monkeypatch, tiny_model_folder):
-    """Weights of 0 stop what all tasks share, but no head."""
-    drawn = []
-
-    def rule(products, generator):
-        drawn.append((products.shape, generator.initial_seed()))
-        return torch.zeros(3)
-
-    monkeypatch.setitem(multitask.RULES, "pcgrad", rule)
-    saved = run(gradients="pcgrad")["model"]  # four batches: rounded up to two of every task
-    assert drawn == [((3, 3), run.args.seed), ((3, 3), run.args.seed + 1)]
-    before = BertModel.from_pretrained(tiny_model_folder).state_dict()
-    assert all(torch.equal(saved[f"bert.{key}"], value) for key, value in before.items())
-    summed = run(gradients="sum")["model"]
-    assert not torch.equal(summed["sentiment.weight"], saved["sentiment.weight"])
 
 
 def sentiments(path) -> torch.Tensor:
@@ -187,21 +163,6 @@ def make_model(folder: Path, **values) -> TechniquesBERT:
     config = {"option": "finetune", "hidden_dropout_prob": 0.3, "hidden_size": 32}
     config = SimpleNamespace(**config | values, model=str(folder))
     return with_random_weights(TechniquesBERT(config))
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"pooling": "cls"},
-        {"similarity": "cosine", "pooling": "mean"},
-        {"pair_encoding": "cross", "separate_layers": 2},
-        {"pals": 12},
-    ],
-    ids=str,
-)
-def test_shapes_and_padding(tiny_model_folder, values):
-    """Every row alone, without padding, gives what it gives in a padded batch."""
-    assert_shapes_and_padding(make_model(tiny_model_folder, **values))
 
 
 @pytest.mark.parametrize("values", [{"separate_layers": 1}, {"pals": 12}], ids=str)

@@ -1,6 +1,5 @@
 """Which parameters learn from what: PCGrad as in torchjd, LoRA as in peft, PALs by formula."""
 
-import numpy as np
 import peft
 import pytest
 import torch
@@ -68,16 +67,6 @@ def test_a_rule_weighs_what_all_tasks_share_and_nothing_else():
     torch.testing.assert_close(model["of two"].grad, given["of two", "b"] + given["of two", "c"])
     assert all(torch.equal(model[task].grad, given[task, task]) for task in "abc")
     assert model["unused"].grad is None
-
-
-@DTYPES
-def test_inner_products_are_over_all_tensors_together(dtype):
-    gradients = torch.randn(3, 10, generator=seeded(0)).to(dtype)
-    products = inner_products([[row[:4].view(2, 2), row[4:]] for row in gradients])
-    expected = gradients.double().numpy() @ gradients.double().numpy().T
-    tolerance = 1e-6 if dtype == torch.float32 else 1e-12
-    np.testing.assert_allclose(products, expected, rtol=tolerance, atol=tolerance)
-    assert products.dtype == torch.float64
 
 
 IDS, MASK, _ = padded_batch(7, 4, 6, vocabulary=90)

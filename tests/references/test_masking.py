@@ -140,15 +140,6 @@ def test_next_sentences_come_from_another_document_in_half_of_the_rows():
 
 
 @pytest.mark.parametrize("longest", [20, 200])
-def test_single_segments_fill_their_rows(longest):
-    """Few are cut within a sentence, unless sentences are longer than a row."""
-    corpus = random_corpus(5, longest=longest)
-    ends, rows = sentence_ends(corpus), [ids for ids, _, _ in all_of(make(corpus, "none"))]
-    cut = [len(ids) == 64 for ids in rows if ids[-2] + 1 not in ends]
-    assert len(cut) < 20 if longest == 20 else np.mean(cut) > 0.85
-
-
-@pytest.mark.parametrize("longest", [20, 200])
 def test_full_sentences_fill_rows_across_documents(longest):
     """Into no row would the next sentence have fitted."""
     corpus = random_corpus(6, longest=longest)
