@@ -54,23 +54,20 @@ def test_scores_and_settings(page, tmp_path):
     assert "<h1>2 runs</h1>" in text
     assert "<b>/" not in text
     assert text.count("<svg") == 2  # the loss and the one score on dev
+    ticks = re.findall(r">(\d[\d.]*)</text>", text.split("by epoch</figcaption>")[1])
+    assert ticks[:3] == ["1", "2", "3"]  # epochs are whole numbers
     assert not re.search(r'(src|href)="[^#]', text)  # it loads nothing
 
 
-def test_a_run_is_named_by_its_file_its_folder_or_its_beginning(page, tmp_path):
-    leave(tmp_path / "a", scores=(0.4, 0.6, 0.5))
-    lines, text = page("a", "a/finetune-sst", "a/finetune-sst-", "a/finetune-sst-metrics.json")
-    assert [line[1] for line in lines[:4]] == ["a/finetune-sst"] * 4
-    assert text.count("1 · a/finetune-sst</text>") == 2
-    ticks = re.findall(r">(\d[\d.]*)</text>", text.split("by epoch</figcaption>")[1])
-    assert ticks[:3] == ["1", "2", "3"]  # epochs are whole numbers
-
-
-def test_runs_of_different_tasks_and_one_without_steps(page, tmp_path):
+def test_runs_of_different_tasks_and_one_without_steps_by_any_name(page, tmp_path):
+    """A run is named by its folder, its file, or how its files begin."""
     leave(tmp_path / "a")
     (tmp_path / "a/finetune-sst-steps.csv").unlink()
     leave(tmp_path / "b", "multitask", scores=(0.5,), metric="overall")
-    lines, text = page("a", "b")
-    assert ["dev_acc", "0.600*"] in lines
+    lines, text = page("a", "b/multitask-metrics.json", "a/finetune-sst", "a/finetune-sst-")
+    assert [line[1] for line in lines[:4]] == [
+        *("a/finetune-sst", "b/multitask", "a/finetune-sst", "a/finetune-sst"),
+    ]
+    assert ["dev_acc", "0.600*", "0.600*", "0.600*"] in lines
     assert ["overall", "0.500*"] in lines
     assert text.count("<svg") == 2  # one epoch of overall makes no curve

@@ -188,9 +188,7 @@ def test_a_split_is_by_whole_documents(corpus):
     assert 0.17 < held.n_tokens / corpus.n_tokens <= 0.2
     for part, lists in zip((train, held), theirs, strict=True):
         assert part.n_tokens == sum(len(ids) for document in lists for ids in document)
-    again, other = corpus.split(0.2, seed=1)[1], corpus.split(0.2, seed=2)[1]
-    assert as_lists(again) == theirs[1]
-    assert as_lists(other) != theirs[1]
+    assert as_lists(corpus.split(0.2, seed=2)[1]) != theirs[1]
     smallest = corpus.split(1e-9, seed=1)[1]  # at least one document
     assert smallest.n_tokens == corpus.document_lengths.min()
 

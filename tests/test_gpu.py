@@ -21,16 +21,12 @@ pytestmark = pytest.mark.skipif(
 FILES = ("*.pt", "predictions/*.csv", "predictions/*-metrics.json")
 
 
-@pytest.fixture
-def line(tiny_model_folder, tiny_data) -> list[str]:
-    """Seven steps an epoch, with dropout, in bfloat16 where the device has it."""
-    places = ["--model", str(tiny_model_folder), "--data_dir", str(tiny_data)]
-    shape = "--use_gpu --only sst --option finetune --lr 1e-3 --epochs 2 --batch_size 4"
-    return [*shape.split(), *places]
-
-
-def test_an_interrupted_run_ends_as_if_untouched(line, run_script_here, monkeypatch, tmp_path):
-    """Dropout's random state on the device is resumed, too."""
+def test_an_interrupted_run_ends_as_if_untouched(
+    tiny_model_folder, tiny_data, run_script_here, monkeypatch, tmp_path
+):
+    """Dropout's random state on the device is resumed, too; seven steps an epoch."""
+    line = "--use_gpu --only sst --option finetune --lr 1e-3 --epochs 2 --batch_size 4".split()
+    line += ["--model", str(tiny_model_folder), "--data_dir", str(tiny_data)]
     draw_nothing(monkeypatch)
     monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
     (tmp_path / "untouched").mkdir()

@@ -38,12 +38,7 @@ def test_a_page_loads_nothing_escapes_what_is_filled_in_and_names_its_run(tmp_pa
     for part in ("a &lt;title&gt;", "labels=&lt;b&gt;", "sha256 ", " MB", "seed=3", ">0.600<"):
         assert part in text
     assert "clip=" not in text
-
-
-def test_one_epoch_is_no_curve(tmp_path):
-    text = page(tmp_path, HISTORY[:1])
-    assert "Training loss by step" in text
-    assert "Scores by epoch" not in text
+    assert page(tmp_path, HISTORY[:1]).count("<svg") == 1  # one epoch is no curve
 
 
 def test_the_names_of_classes():

@@ -158,16 +158,11 @@ def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
     assert metrics["best"]["nli"] == pytest.approx(right / len(rows))
 
 
-def make_model(folder: Path, **values) -> TechniquesBERT:
-    """A model whose random weights make a difference, in evaluation mode."""
-    config = {"option": "finetune", "hidden_dropout_prob": 0.3, "hidden_size": 32}
-    config = SimpleNamespace(**config | values, model=str(folder))
-    return with_random_weights(TechniquesBERT(config))
-
-
 @pytest.mark.parametrize("values", [{"separate_layers": 1}, {"pals": 12}], ids=str)
 def test_each_task_uses_its_own_parts(tiny_model_folder, values):
-    model = make_model(tiny_model_folder, **values)
+    config = {"option": "finetune", "hidden_dropout_prob": 0.3, "hidden_size": 32} | values
+    model = TechniquesBERT(SimpleNamespace(**config, model=str(tiny_model_folder)))
+    with_random_weights(model)
     heads = {
         "sst": lambda: model.predict_sentiment(*PAIRS[:2]),
         "para": lambda: model.predict_paraphrase(*PAIRS),

@@ -6,7 +6,6 @@ import pytest
 import torch
 from factories import NO_DROPOUT, padded_batch, stir, tiny_config
 from running import one_line_error
-from torch.nn import functional as F
 
 from bert import BertModel
 from lessons.modern_bert import ModernBertModel
@@ -45,20 +44,13 @@ def test_without_switches_it_is_bert_bit_for_bit(objective):
 
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_each_switch_alone_changes_the_function(switch):
-    """The tensors that it shares with BERT have the same values; the rest gets a gradient."""
+    """The tensors that it shares with BERT have the same values."""
     bert = stir(PretrainingModel(tiny_config(**SHAPE), "none"))
     model = a_model(switch)
     shared = {n: t for n, t in bert.state_dict().items() if n in model.state_dict()}
-    if switch == "no-bias":
-        assert {n for n, _ in model.named_parameters() if n.endswith("bias")} == {"decoder_bias"}
     model.load_state_dict(shared, strict=False)
-    ids, mask = BATCH
-    real = mask.flatten().bool()
-    words = model(ids, mask)[0][real]
-    assert (words - bert(ids, mask)[0][real]).abs().mean() > 1e-3
-    F.cross_entropy(words, ids.flatten()[real]).backward()
-    left = {n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()}
-    assert {n.rpartition(".")[0] for n in left} <= {"bert.pooler_dense"}
+    words, plain = (each(*BATCH)[0][BATCH[1].flatten().bool()] for each in (model, bert))
+    assert (words - plain).abs().mean() > 1e-3
 
 
 def test_with_all_switches_it_is_the_lessons_modernbert():
