@@ -7,18 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from factories import make_rows, stir, tiny_config, tiny_vocabulary, write_table
+from factories import make_rows, write_table
 from running import assert_same_tensors, succeeded
 from sklearn.metrics import accuracy_score, f1_score
 from torch import nn
 from torch.nn import functional as F
 
 import classifier
-from bert import BertModel
-from classifier import BertSentimentClassifier, model_eval, model_test_eval, save_model
+from classifier import model_eval, model_test_eval
 from datasets import load_data
-from optimizer import AdamW
-from tokenizer import BertTokenizer
 from training.files.predictions import read_predictions
 from training.loop.checkpoints import load_checkpoint
 
@@ -115,7 +112,12 @@ def test_the_tuples_that_evaluation_returns():
 # Training and testing as older callers do
 
 
-def test_train_and_test_with_the_attributes_of_older_callers(flags, tiny_data, capsys):
+@pytest.mark.parametrize("option", ["pretrain", "finetune"])
+def test_train_and_test_with_the_attributes_of_older_callers(
+    flags, tiny_model_folder, option, capsys
+):
+    """The checkpoint holds what it needs, and "pretrain" leaves BERT as it is."""
+    flags.option = option
     before = vars(flags).copy()
     assert classifier.train(flags) is None
     assert classifier.test(flags) is None
@@ -131,13 +133,6 @@ def test_train_and_test_with_the_attributes_of_older_callers(flags, tiny_data, c
     metrics = json.loads(Path("predictions/finetune-sst-metrics.json").read_text())
     assert metrics["best"]["dev_acc"] == pytest.approx(accuracy)
 
-
-@pytest.mark.parametrize("option", ["pretrain", "finetune"])
-def test_a_checkpoint_holds_what_it_needs_and_pretrain_leaves_bert_as_it_is(
-    flags, tiny_model_folder, option
-):
-    flags.option = option
-    classifier.train(flags)
     saved = load_checkpoint(flags.filepath)
     assert set(saved) == {"model", "optimizer", "args", "config", "kind"}
     assert saved["args"]["lr"] == 1e-3
@@ -169,18 +164,3 @@ def test_a_data_set_of_ones_own(run_script_here, tiny_model_folder, tmp_path):
     model, config = classifier.load_model("mine-classifier.pt", CPU)
     assert config.num_labels == model.classifier.out_features == 4
     assert config.labels == ["0", "1", "2", "3"]
-
-
-def test_a_cased_model_sees_capitals_and_a_cut_text_is_noted(run_script_here, tmp_path):
-    vocabulary = tiny_vocabulary()
-    torch.manual_seed(1)
-    stir(BertModel(tiny_config(vocab_size=len(vocabulary))), 0.5).save_pretrained("model")
-    BertTokenizer(vocabulary, lower_case=False).save_pretrained("model")
-    model = BertSentimentClassifier(config := make_config(tmp_path / "model", num_labels=2))
-    save_model(model, AdamW(model.parameters()), Namespace(), config, "x.pt")
-    answers = []
-    for text in ("a FILM", "a film", "a " * 150 + "film"):
-        done = succeeded(run_script_here(classifier, "--predict", text, "--checkpoint", "x.pt"))
-        answers.append(done.out.splitlines()[-1].split("]")[0])
-        assert ("1 of 1 texts were cut at 64 tokens" in done.out) == (len(text) > 99)
-    assert answers[0] != answers[1]

@@ -160,18 +160,6 @@ def test_a_corpus_is_used_again_until_the_texts_change(tmp_path, monkeypatch, ch
     assert build([text], other, folder).checksum() != corpus.checksum()
 
 
-def test_a_build_that_fails_leaves_nothing_that_counts(tmp_path, monkeypatch):
-    text, folder = tmp_path / "text", tmp_path / "made"
-    write_texts(text)
-    build([text], TINY, folder)
-    (text / "0.txt").write_text("one. Two\n")
-    monkeypatch.setattr(corpora, "write_json", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        build([text], TINY, folder)
-    assert not list(folder.glob(".*.part"))
-    assert not (folder / "corpus.json").exists()
-
-
 @pytest.fixture
 def corpus(tmp_path):
     write_texts(tmp_path / "text", files=5, documents=40)

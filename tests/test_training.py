@@ -52,19 +52,6 @@ def test_every_row_exactly_once_an_epoch_and_it_goes_on(count, batch_size, epoch
     assert list(batches) == whole
 
 
-def test_order_is_new_each_epoch_and_follows_its_seed_alone():
-    def order(seed: int, epoch: int) -> str:
-        batches = LengthBatches(some_lengths(300), 8, seed)
-        batches.set_epoch(epoch)
-        return str(list(batches))
-
-    before = torch.get_rng_state()  # the run's random numbers are another matter
-    orders = {(seed, epoch): order(seed, epoch) for seed in (1, 2) for epoch in (1, 2, 3)}
-    assert len(set(orders.values())) == 6
-    assert order(1, 2) == orders[1, 2]
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 def test_little_padding_in_batches_that_do_not_come_sorted():
     lengths = some_lengths(2000)
     longest = [max(lengths[row] for row in batch) for batch in LengthBatches(lengths, 8, seed=0)]

@@ -195,24 +195,6 @@ def test_rows_lose_nothing_and_are_as_long_as_announced(documents, length, kind,
     assert stream == [piece for document in documents for piece in (*document, *ending)]
 
 
-@pytest.mark.parametrize("kind", ["nsp", "none", "full"])
-def test_rows_and_masks_depend_on_seed_and_epoch_alone(kind):
-    corpus = random_corpus(7)
-
-    def rows_of(epoch, seed=3):
-        objective = "nsp" if kind == "nsp" else "none"
-        examples = make(corpus, objective, seed=seed, full_sentences=kind == "full")
-        examples.set_epoch(epoch)
-        rows = [row[0].tolist() for row in all_of(examples)]
-        return rows, examples.batch(range(8))["labels"].tolist()
-
-    first = rows_of(1)
-    assert rows_of(1) == first
-    for rows, masks in (rows_of(2), rows_of(1, seed=4)):
-        assert rows != first[0]
-        assert masks != first[1]
-
-
 def test_whole_word_flag_and_probability_reach_the_masks():
     corpus = numbered([[8] * 40, [8] * 40])
     tokenizer = tokenizer_of(corpus.n_tokens, word=4)
