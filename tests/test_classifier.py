@@ -3,7 +3,6 @@
 import json
 from argparse import Namespace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,12 +19,6 @@ from training.files.predictions import read_predictions
 from training.loop.checkpoints import load_checkpoint
 
 CPU = torch.device("cpu")
-
-
-def make_config(model: Path, **values) -> SimpleNamespace:
-    """What train() gives the classifier."""
-    config = {"num_labels": 5, "hidden_size": 32, "hidden_dropout_prob": 0.3, "option": "finetune"}
-    return SimpleNamespace(**(config | {"model": str(model)} | values))
 
 
 DEFAULTS = {"use_gpu": False, "batch_size": 8, "hidden_dropout_prob": 0.3}

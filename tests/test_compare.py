@@ -2,9 +2,9 @@
 
 import json
 import re
+from pathlib import Path
 
 import pandas as pd
-import pytest
 from running import succeeded
 
 from training.reports import compare
@@ -27,22 +27,16 @@ def leave(folder, stem="finetune-sst", lr=1e-3, scores=(0.4, 0.6), metric="dev_a
     return str(folder / stem)
 
 
-@pytest.fixture
-def page(run_script_here, tmp_path):
-    """A function that compares runs; → what the console shows, in words, and the page."""
-
-    def run(*places: str) -> tuple[list[list[str]], str]:
-        done = succeeded(run_script_here(compare, *places, "--out", "c.html"))
-        lines = [line.split() for line in done.out.splitlines()]
-        return lines, (tmp_path / "c.html").read_text(encoding="utf-8")
-
-    return run
+def compared(run_script_here, *places: str) -> tuple[list[list[str]], str]:
+    """What the console shows, in words, and the page."""
+    done = succeeded(run_script_here(compare, *places, "--out", "c.html"))
+    return [line.split() for line in done.out.splitlines()], Path("c.html").read_text("utf-8")
 
 
-def test_scores_and_settings(page, tmp_path):
+def test_scores_and_settings(run_script_here, tmp_path):
     first = leave(tmp_path / "a", scores=(0.4, 0.6, 0.5))
     second = leave(tmp_path / "<b>", scores=(0.7, 0.6), lr=1e-5)
-    lines, text = page(first, second)
+    lines, text = compared(run_script_here, first, second)
     assert ["1", first] in lines
     assert ["best", "epoch", "2", "1"] in lines
     assert ["dev_acc", "0.600", "0.700*"] in lines
@@ -59,15 +53,14 @@ def test_scores_and_settings(page, tmp_path):
     assert not re.search(r'(src|href)="[^#]', text)  # it loads nothing
 
 
-def test_runs_of_different_tasks_and_one_without_steps_by_any_name(page, tmp_path):
+def test_runs_of_different_tasks_and_one_without_steps_by_any_name(run_script_here, tmp_path):
     """A run is named by its folder, its file, or how its files begin."""
     leave(tmp_path / "a")
     (tmp_path / "a/finetune-sst-steps.csv").unlink()
     leave(tmp_path / "b", "multitask", scores=(0.5,), metric="overall")
-    lines, text = page("a", "b/multitask-metrics.json", "a/finetune-sst", "a/finetune-sst-")
-    assert [line[1] for line in lines[:4]] == [
-        *("a/finetune-sst", "b/multitask", "a/finetune-sst", "a/finetune-sst"),
-    ]
-    assert ["dev_acc", "0.600*", "0.600*", "0.600*"] in lines
+    places = "a", "b/multitask-metrics.json", "a/finetune-sst-"
+    lines, text = compared(run_script_here, *places)
+    assert [line[1] for line in lines[:3]] == ["a/finetune-sst", "b/multitask", "a/finetune-sst"]
+    assert ["dev_acc", "0.600*", "0.600*"] in lines
     assert ["overall", "0.500*"] in lines
     assert text.count("<svg") == 2  # one epoch of overall makes no curve

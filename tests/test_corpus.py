@@ -142,8 +142,9 @@ def test_sources_are_files_and_folders_each_once(tmp_path):
     assert names == ["b.txt", "a.txt", str(Path("deep/c.txt")), "other.md"]
 
 
-@pytest.mark.parametrize("change", ["edited", "new", "lost"])
+@pytest.mark.parametrize("change", ["0.txt", "9.txt", "lost"])
 def test_a_corpus_is_used_again_until_the_texts_change(tmp_path, monkeypatch, change):
+    """A text is edited, one is new, or the corpus itself is gone."""
     text, folder = tmp_path / "text", tmp_path / "made"
     write_texts(text)
     build([text], TINY, folder)
@@ -153,7 +154,7 @@ def test_a_corpus_is_used_again_until_the_texts_change(tmp_path, monkeypatch, ch
     if change == "lost":
         (folder / "corpus.bin").unlink()
     else:
-        (text / ("0.txt" if change == "edited" else "9.txt")).write_text("one. Two\n")
+        (text / change).write_text("one. Two\n")
     corpus = build([text], TINY, folder)
     assert as_lists(corpus) == plainly(path.read_text("utf-8") for path in text_files([text]))
     other = BertTokenizer(TINY.pieces[::-1])

@@ -115,6 +115,3 @@ def test_steps_are_those_of_pytorchs_loop_also_in_a_run_that_was_resumed(model, 
     for ours, theirs in zip(weights, expected, strict=True):
         assert_same_tensors(ours, theirs)
     assert run.scaler.get_scale() == factor == 2.0**16 / 4
-    for step in OVERFLOWS:
-        assert_same_tensors(weights[step - 1], weights[step - 2])
-    assert not torch.equal(weights[5]["0.weight"], weights[4]["0.weight"])

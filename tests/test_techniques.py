@@ -153,9 +153,8 @@ def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
     first, second = ({"sts_loss", "nli_loss"} & epoch.keys() for epoch in metrics["epochs"])
     assert (first, second) == ({"nli_loss"}, {"sts_loss"})
     predicted = read_predictions("predictions/nli-dev-output.csv", "Predicted_Relation")
-    assert list(predicted) == [row[0] for row in rows]
-    right = sum(predicted[row[0]] == int(row[-1]) for row in rows)
-    assert metrics["best"]["nli"] == pytest.approx(right / len(rows))
+    right = [predicted[row[0]] == int(row[-1]) for row in rows]
+    assert metrics["best"]["nli"] == pytest.approx(sum(right) / len(rows))
 
 
 @pytest.mark.parametrize("values", [{"separate_layers": 1}, {"pals": 12}], ids=str)
