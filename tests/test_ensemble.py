@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from running import assert_refused
 from sklearn.metrics import accuracy_score
 
 from evaluation import overall, pearson
@@ -96,5 +95,3 @@ def test_models_of_one_task_each_go_together(run, make):
         for split in ("dev", "test"):
             name = f"{task}-{split}-output.csv"
             assert Path("alone", name).read_bytes() == together[name]
-    torch.save([1], "list.pt")
-    assert_refused(run(*paths, "list.pt"), "list.pt is not a checkpoint of a TechniquesBERT")

@@ -4,7 +4,6 @@ import re
 from types import SimpleNamespace
 
 import pandas as pd
-import pytest
 import torch
 from factories import ROOT
 
@@ -46,6 +45,6 @@ def test_the_names_of_classes():
     assert class_names("ids-sst-dev.csv", 3) == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("name", ["cost$5_vs_$10", r"o$\beta_$"])
-def test_dollars_in_a_name_are_no_formula(name):
+def test_dollars_in_a_name_are_no_formula():
+    name = r"o$\beta_$5"
     assert name in picture("epoch", "score", [([1, 2], [3, 4], style(0, label=name))])

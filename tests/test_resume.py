@@ -7,7 +7,6 @@ import errno
 import itertools
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 from factories import make_rows, write_table
@@ -50,20 +49,6 @@ def at_call(monkeypatch, owner, name: str, number: int, act) -> None:
 # Resume points that do not fit
 
 
-@pytest.fixture
-def stopped(interruptible, monkeypatch, tmp_path) -> Path:
-    """The resume point of a run that Ctrl-C stopped within SST's second epoch."""
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        at_call(patch, Run, "gather_gradients", 10, interrupt)
-        result = interruptible()
-    assert (result.code, result.err) == (1, "\ninterrupted\n")
-    return tmp_path / "sst-classifier.resume"
-
-
 SPOILED = {
     "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
     "checkpoint": lambda path: shutil.copy(path.with_suffix(".pt"), path),
@@ -72,9 +57,18 @@ SPOILED = {
 
 
 def test_a_damaged_resume_point_or_another_training_file_is_refused(
-    interruptible, stopped, tiny_data, tmp_path
+    interruptible, monkeypatch, tiny_data, tmp_path
 ):
-    """A file counts by its contents: the same one elsewhere is no other."""
+    """Ctrl-C stops the second epoch. A file counts by its contents: a copy is no other."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        at_call(patch, Run, "gather_gradients", 10, interrupt)
+        result = interruptible()
+    assert (result.code, result.err) == (1, "\ninterrupted\n")
+    stopped = tmp_path / "sst-classifier.resume"
     data, point = shutil.copytree(tiny_data, tmp_path / "data"), stopped.read_bytes()
     for spoil in SPOILED.values():
         spoil(stopped)

@@ -200,9 +200,6 @@ def test_whole_word_flag_and_probability_reach_the_masks():
     tokenizer = tokenizer_of(corpus.n_tokens, word=4)
     examples = make(corpus, "none", probability=0.4, tokenizer=tokenizer, whole_word=True)
     batch = examples.batch(range(len(examples)))
-    special = torch.isin(batch["token_ids"], torch.tensor(TINY.all_special_ids))
-    special &= batch["token_ids"] != TINY.mask_token_id
-    assert (batch["labels"][special] == IGNORED).all()
     chosen = batch["labels"] != IGNORED
     assert batch["masked"] == chosen.sum()
     share = chosen.sum() / (batch["attention_mask"].sum() - 2 * len(examples))
