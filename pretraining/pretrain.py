@@ -15,6 +15,7 @@ transformers.
 from __future__ import annotations
 
 import math
+import sys
 
 import torch
 from torch import nn
@@ -39,6 +40,7 @@ from training.files.errors import InputError
 from training.files.writing import check_writable
 from training.loop.checkpoints import ResumePoint, run_settings
 from training.loop.devices import half_type
+from training.loop.processes import gather
 from training.loop.progress import minutes
 from utils import seed_everything
 
@@ -132,8 +134,9 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     held_out = HeldOut(args, tokenizer, rest)
     examples = PretrainingExamples(args, tokenizer, corpus, args.mask)
     loader = PretrainingLoader(examples, args.batch_size, args.seed, num_workers=args.workers)
-    args.steps = args.steps or args.epochs * len(loader)
-    args.eval_every = args.eval_every or max(args.log_every, math.ceil(args.steps / 20))
+    planned = args.steps or args.epochs * len(loader)
+    args.steps = None if args.minutes else planned
+    args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))
     loop.check_device(args, model, {"forward": examples})
     report = Report(args, tokenizer, held_out)
     report.print_plan(len(loader))
@@ -146,7 +149,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
         loader,
         point=ResumePoint(loop.resume_path(args.out / "pretrain"), settings),
         steps_file=args.out / "steps.csv",
-        steps=args.steps,
+        steps=args.steps or sys.maxsize,
         extra_state={"report": report},
     ) as run:
         if run.step == 0:
@@ -167,7 +170,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                         run.log(predicted.count, **predicted.means(head))
                 run.gather_gradients()
                 loop.clip(model, args.clip)
-                loop.set_lr(optimizer, args, run.step, run.total_steps)
+                loop.set_lr(optimizer, args, *done_and_total(args, run))
                 optimizer.step()
                 optimizer.zero_grad()
                 report.after_update(run, model, int(batch["attention_mask"].sum()))
@@ -179,6 +182,16 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     )
     if loop.is_main_process():
         run.point.path.unlink(missing_ok=True)
+
+
+def done_and_total(args: PretrainingFlags, run: loop.Run) -> tuple[float, float]:
+    """How much of the run is done, and of how much: steps, or with --minutes seconds."""
+    if not args.minutes:
+        return run.step, run.total_steps
+    seconds, total = gather(run.progress.seconds())[0], 60 * args.minutes
+    expected = round(run.step * total / max(seconds, 1e-3))  # steps, at the speed so far
+    run.total_steps = run.step + 1 if seconds >= total else max(run.step + 2, expected)
+    return seconds, total
 
 
 def main() -> None:

@@ -36,10 +36,11 @@ class Report:
     def print_plan(self, batches: int) -> None:
         """Print how long the run is, with ``batches`` in an epoch, and the header of the table."""
         args = self.args
+        length = f"{args.steps:,} steps" if args.steps else minutes(60 * args.minutes)
+        epochs = f" ({args.steps / batches:.2f} epochs)" if args.steps else ""
         print(
-            f"plan: {args.steps:,} steps of {args.batch_size} rows of up to {args.length} tokens "
-            f"({args.steps / batches:.2f} epochs), lr {args.lr:g}, an evaluation on held-out text "
-            f"every {args.eval_every:,} steps"
+            f"plan: {length} of {args.batch_size} rows of up to {args.length} tokens{epochs}, "
+            f"lr {args.lr:g}, an evaluation on held-out text every {args.eval_every:,} steps"
         )
         print("  ".join(f"{name:>8}" for name in ("step", *self.columns, "tokens/s", "time left")))
 
