@@ -140,6 +140,15 @@ def test_next_sentences_come_from_another_document_in_half_of_the_rows():
 
 
 @pytest.mark.parametrize("longest", [20, 200])
+def test_single_segments_fill_their_rows(longest):
+    """Few are cut within a sentence, unless sentences are longer than a row."""
+    corpus = random_corpus(5, longest=longest)
+    ends, rows = sentence_ends(corpus), [ids for ids, _, _ in all_of(make(corpus, "none"))]
+    cut = [len(ids) == 64 for ids in rows if ids[-2] + 1 not in ends]
+    assert len(cut) < 20 if longest == 20 else np.mean(cut) > 0.85
+
+
+@pytest.mark.parametrize("longest", [20, 200])
 def test_full_sentences_fill_rows_across_documents(longest):
     """Into no row would the next sentence have fitted."""
     corpus = random_corpus(6, longest=longest)
@@ -195,11 +204,32 @@ def test_rows_lose_nothing_and_are_as_long_as_announced(documents, length, kind,
     assert stream == [piece for document in documents for piece in (*document, *ending)]
 
 
+@pytest.mark.parametrize("kind", ["nsp", "none", "full"])
+def test_rows_and_masks_depend_on_seed_and_epoch_alone(kind):
+    corpus = random_corpus(7)
+
+    def rows_of(epoch, seed=3):
+        objective = "nsp" if kind == "nsp" else "none"
+        examples = make(corpus, objective, seed=seed, full_sentences=kind == "full")
+        examples.set_epoch(epoch)
+        rows = [row[0].tolist() for row in all_of(examples)]
+        return rows, examples.batch(range(8))["labels"].tolist()
+
+    first = rows_of(1)
+    assert rows_of(1) == first
+    for rows, masks in (rows_of(2), rows_of(1, seed=4)):
+        assert rows != first[0]
+        assert masks != first[1]
+
+
 def test_whole_word_flag_and_probability_reach_the_masks():
     corpus = numbered([[8] * 40, [8] * 40])
     tokenizer = tokenizer_of(corpus.n_tokens, word=4)
     examples = make(corpus, "none", probability=0.4, tokenizer=tokenizer, whole_word=True)
     batch = examples.batch(range(len(examples)))
+    special = torch.isin(batch["token_ids"], torch.tensor(TINY.all_special_ids))
+    special &= batch["token_ids"] != TINY.mask_token_id
+    assert (batch["labels"][special] == IGNORED).all()
     chosen = batch["labels"] != IGNORED
     assert batch["masked"] == chosen.sum()
     share = chosen.sum() / (batch["attention_mask"].sum() - 2 * len(examples))
