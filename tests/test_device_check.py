@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from bert import BertModel, BertSelfAttention
+from datasets import SentenceClassificationDataset
 from training.fast.attention import use_attention_kernel
 from training.loop import device_check, devices
 from training.loop.device_check import fault_of, sample
@@ -149,9 +150,12 @@ def test_a_fault_is_named(difference, place, precision):
 
 
 @pytest.fixture
-def checked(monkeypatch):
-    """The CPU counts as another device."""
+def rows(monkeypatch, tiny_model_folder) -> dict:
+    """Two rows of nine tokens, for a run on a CPU that counts as another device."""
     monkeypatch.setattr(devices, "REFERENCE", "another")
+    args = SimpleNamespace(model=str(tiny_model_folder))
+    texts = [("a b c d e f g", 0, "x")] * 2
+    return {"forward": SentenceClassificationDataset(texts, args)}
 
 
 def test_a_model_that_fails_on_the_cpu_is_said_to():
@@ -166,31 +170,17 @@ def test_a_model_that_fails_on_the_cpu_is_said_to():
 
 
 @pytest.mark.parametrize("trust", [False, True])
-def test_the_fault_of_one_process_ends_all_unless_it_is_trusted(monkeypatch, checked, trust):
+def test_the_fault_of_one_process_ends_all_unless_it_is_trusted(monkeypatch, rows, trust):
     """Else the others would wait for it."""
     monkeypatch.setattr(device_check, "fault_of", lambda *_: "cuda is wrong")
     monkeypatch.setattr(device_check, "gather", lambda fault: [None, f"{fault} there"])
     args = SimpleNamespace(precision="fp32", trust_device=trust)
     remedy = "cuda is wrong there; leave out --use_gpu, or train anyway with --trust_device"
     with nullcontext() if trust else one_line_error(remedy):
-        check_device(args, Classifier(random_bert()), {"forward": Rows()})
+        check_device(args, Classifier(random_bert()), rows)
 
 
-class Rows:
-    """A data set of two rows."""
-
-    def lengths(self):
-        return [9, 9]
-
-    def __getitem__(self, i):
-        return i
-
-    def collate_fn(self, rows):
-        ids, mask, _ = padded_batch(9, 9)
-        return {"token_ids": ids, "attention_mask": mask, "labels": torch.zeros(2)}
-
-
-def test_weights_gradients_and_random_numbers_stay(checked):
+def test_weights_gradients_and_random_numbers_stay(rows):
     """Even where a model draws numbers without being asked to."""
 
     def noisy(scores, mask, value):
@@ -202,13 +192,13 @@ def test_weights_gradients_and_random_numbers_stay(checked):
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     args = SimpleNamespace(precision="fp32", trust_device=False)
     with with_attention(noisy)():
-        check_device(args, model, {"forward": Rows()})
+        check_device(args, model, rows)
     assert torch.equal(torch.get_rng_state(), random_state)
     assert all(p.grad is None for p in model.parameters())
     assert_same_tensors(model.state_dict(), before)
 
 
-def test_a_batch_without_padding_gets_some():
+def test_a_batch_without_padding_gets_some(rows):
     """Else a mask that is ignored would not be noticed."""
-    _, mask = sample(Classifier(random_bert()).forward, Rows())
+    _, mask = sample(Classifier(random_bert()).forward, rows["forward"])
     assert mask.sum(dim=1).tolist() == [9, 4]

@@ -127,7 +127,6 @@ def test_the_file_that_is_written(tmp_path):
     ("text", "column"),
     [
         ("id \t Predicted_Sentiment \nab , 4 \ncd , 0 \n", COLUMNS[0]),
-        ("id, Predicted_Sentiment\r\nab, 4.0\r\ncd, 0.0\r\n", COLUMNS[0]),
         ("\ufeffid,Predicted_Sentiment\nAB,4\nCD,0\n\n", COLUMNS[0]),
         ("id \t Predicted_Similiary \nab , 4.0 \ncd , 0.0 \n", COLUMNS[2]),
         ("id\tPredicted_Is_Paraphrase\nab\t4\ncd\t0\n", COLUMNS[1]),

@@ -24,16 +24,14 @@ def test_byte_order_mark_and_crlf(tmp_path):
 @pytest.mark.parametrize(
     ("content", "fact"),
     [
-        (b"a\nb\ncaf\xe9\n", "line 3 is not UTF-8"),
         ("a\n".encode("utf-16"), "line 1 is not UTF-8"),
         (b"a\nb\0\n", "line 2 is not UTF-8 text"),
-        (None, "cannot be read (Is a directory)"),
     ],
-    ids=["latin-1", "UTF-16", "NUL", "folder"],
+    ids=["UTF-16", "NUL"],
 )
 def test_what_is_not_text(tmp_path, content, fact):
     path = tmp_path / "a.csv"
-    path.mkdir() if content is None else path.write_bytes(content)
+    path.write_bytes(content)
     with one_line_error(str(path), fact):
         read_text(path)
 
@@ -73,17 +71,15 @@ def test_rows_that_are_clear(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "facts"),
+    ("text", "fact"),
     [
-        ("id\tsentence\tlabel\tLabel\na\tx\t1\t0\n", ["two columns 'label'"]),
-        ("id\tsentence\tlabel\n0\ta\tx\t1\n", ["row 1 has 4 cells, the header 3", "in quotes"]),
-        ("id\tsentence\tlabel\na\tx\t١\n", ["row 1 (id a)", "not an integer"]),
-        ("\n\n", ["is empty"]),
+        ("id\tsentence\tlabel\tLabel\na\tx\t1\t0\n", "has two columns 'label'"),
+        ("id\tsentence\tlabel\na\tx\t١\n", "row 1 (id a) has the label '١', not an integer"),
     ],
 )
-def test_rows_that_are_not(tmp_path, text, facts):
+def test_rows_that_are_not(tmp_path, text, fact):
     (tmp_path / "t.csv").write_text(text, encoding="utf-8")
-    with one_line_error("t.csv", *facts):
+    with one_line_error("t.csv", fact):
         load_data(tmp_path / "t.csv", "dev")
 
 
@@ -91,10 +87,9 @@ def test_rows_that_are_not(tmp_path, text, facts):
     "text",
     [
         'id,text,label\na,"good film,1\nb,bad film",0\nc,fine,1\n',
-        'id,text,label\na,"good,1\nb,bad,0\nc,fine,1\n',
         'id,text\na,"' + 9999 * "bad film and very long\n",
     ],
-    ids=["swallowed rows", "open", "long"],
+    ids=["swallowed rows", "long"],
 )
 def test_a_line_break_in_a_text(tmp_path, text):
     (tmp_path / "t.csv").write_text(text)

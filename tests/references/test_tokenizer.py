@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 
 import pytest
 import torch
@@ -102,11 +101,10 @@ def test_random_unicode(both, text, pair):
     both.check(text, pair)
 
 
-@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "good\ud83d movie", "[MASK]\ud800"])
-def test_lone_surrogates_are_deleted(tiny, text):
+def test_lone_surrogates_are_deleted(tiny):
     """Hugging Face's cannot take them at all; BERT's own cleaning removes them."""
-    cleaned = "".join(c for c in text if unicodedata.category(c) != "Cs")
-    assert tiny.ours(text)["input_ids"] == tiny.ours(cleaned)["input_ids"]
+    ours = tiny.ours(["a\udfffb", "good\ud83d movie", "[MASK]\ud800"])
+    assert ours == tiny.ours(["ab", "good movie", "[MASK]"])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -123,9 +121,6 @@ def test_truncation(tiny, max_length):
     tiny.check(texts, truncation=True, max_length=max_length)
     for first in texts:
         tiny.check([first] * 8, texts, truncation=True, max_length=max_length)
-
-
-def test_truncation_alone_cuts_at_512(tiny):
     assert len(tiny.ours("good " * 600, truncation=True)["input_ids"]) == 512
     assert len(tiny.ours("good " * 600)["input_ids"]) == 602
 
@@ -135,7 +130,6 @@ def test_truncation_alone_cuts_at_512(tiny):
 def test_padding(tiny, padding, max_length):
     texts = ["the", LONG, "", "the movie"]
     tiny.check(texts, texts[::-1], padding=padding, truncation=True, max_length=max_length)
-    tiny.check(LONG, padding=padding, max_length=max_length, truncation=True)
 
 
 def test_lists_and_tensors(tiny):
