@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from factories import write_table
-from running import one_line_error
 from torch.utils.data import DataLoader
 
 from datasets import (
@@ -70,27 +69,6 @@ def test_broken_pairs_are_left_out_aloud(tmp_path, capsys):
     first, second = capsys.readouterr().out.splitlines()
     assert "quora.csv, row 2 (id b)" in first
     assert "quora.csv, row 3 (id c)" in second
-
-
-FAULTS = [  # the columns, the rows and the fact
-    ("id sentence", [("a", "x"), ('"a,1"', "y")], "row 2 (id a,1) has a comma"),
-    (PAIR, [("a", "x", "")], "row 1 (id a) has an empty sentence"),  # it needs a prediction
-    (f"{PAIR} similarity", [("a", "", "", "")], "no row has two sentences"),
-]
-FAULTS += [  # the first row is left out, and counted
-    (f"{PAIR} {label}", [("a", "", "y", "1"), ("b", "x", "y", value)], "row 2 (id b) has the label")
-    for label, values in (("similarity", "5.1 -0.1 nan much"), ("is_duplicate", "2.0 0.5"))
-    for value in values.split()
-]
-
-
-@pytest.mark.parametrize(("columns", "rows", "fact"), FAULTS)
-def test_a_faulty_row_is_refused(tmp_path, columns, rows, fact):
-    path = write_table(tmp_path / "x.csv", columns, rows)
-    label = columns.split()[-1]
-    split = "test" if label.startswith("sentence") else "dev"
-    with one_line_error(str(path), fact):
-        load_data(path, split) if label == "sentence" else load_pairs(path, split, label)
 
 
 def test_load_multitask_data(tiny_data, monkeypatch):

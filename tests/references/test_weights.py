@@ -126,11 +126,10 @@ def test_tensors_that_do_not_fit(tmp_path, model, name, change, fact):
     refused(checkpoint(tmp_path, model, tensors, file=BIN), str(tmp_path), fact)
 
 
-@pytest.mark.parametrize("file", [SAFETENSORS, BIN])
-def test_a_truncated_file(tmp_path, model, file):
-    folder = checkpoint(tmp_path, model, file=file)
-    (folder / file).write_bytes((folder / file).read_bytes()[:-1])
-    refused(folder, str(folder / file))
+def test_a_truncated_file(tmp_path, model):
+    file = checkpoint(tmp_path, model, file=BIN) / BIN
+    file.write_bytes(file.read_bytes()[:-1])
+    refused(tmp_path, str(file))
 
 
 def test_a_malicious_pickle_is_not_executed(tmp_path, model):
