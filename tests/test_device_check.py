@@ -158,17 +158,6 @@ def rows(monkeypatch, tiny_model_folder) -> dict:
     return {"forward": SentenceClassificationDataset(texts, args)}
 
 
-def test_a_model_that_fails_on_the_cpu_is_said_to():
-    """As one whose code names the GPU: --trust_device trains it."""
-
-    def fail(*_):
-        raise RuntimeError("tensors on two devices\nand more")
-
-    with with_attention(fail)():
-        fault = fault_of(Classifier(random_bert()), samples(), device("fp32"))
-    assert fault == "the model fails on the CPU (tensors on two devices)"
-
-
 @pytest.mark.parametrize("trust", [False, True])
 def test_the_fault_of_one_process_ends_all_unless_it_is_trusted(monkeypatch, rows, trust):
     """Else the others would wait for it."""

@@ -16,7 +16,6 @@ from checks.findings import ROOT
 from checks.part1 import adamw_cases, adamw_checks
 from checks.part1.adamw_cases import CASES, Case, Group, run_case
 from optimizer import AdamW
-from training.fast.adamw import fused_step
 
 # The other order of decay, which is correct, too
 PATH = ROOT / "course" / "variants" / "optimizer.step" / "decay_before.py"
@@ -88,18 +87,6 @@ def test_equals_torch_with_decay_before_the_update():
     case = Case("torch", "", (Group(((2, 3),), {"lr": 0.05, "eps": 1e-30, "weight_decay": 0.5}),))
     torchs = run_case(torch.optim.AdamW, case)
     torch.testing.assert_close(run_case(Before, case), torchs, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("step", [AdamW.step, fused_step])
-def test_a_rate_that_is_a_tensor_stays_as_it_was(step):
-    rate = torch.tensor(0.05, dtype=torch.float64)
-    hyper = {"eps": 1e-3, "weight_decay": 0.5}
-    found, wanted = (
-        run_case(opt_class, Case("rate", "", (Group(((2, 3),), hyper | {"lr": lr}),)))
-        for opt_class, lr in ((type("Either", (AdamW,), {"step": step}), rate), (AdamW, 0.05))
-    )
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
-    assert rate == 0.05
 
 
 def test_a_closure_is_called_once_its_gradient_used_and_its_loss_returned():

@@ -143,15 +143,6 @@ def test_lists_and_tensors(tiny):
             tiny.ours(*arguments, **options)
 
 
-def test_attributes(both):
-    ours, hf = both.ours, both.hf
-    for name in ("pad", "cls", "sep", "unk", "mask"):
-        assert getattr(ours, f"{name}_token") == getattr(hf, f"{name}_token")
-        assert getattr(ours, f"{name}_token_id") == getattr(hf, f"{name}_token_id")
-    assert len(ours) == ours.vocab_size == len(hf)
-    assert ours.get_vocab() == hf.get_vocab()
-
-
 # ---------------------------------------------------------------------------------------------
 # Back to text
 
