@@ -126,18 +126,13 @@ def test_tensors_that_do_not_fit(tmp_path, model, name, change, fact):
     refused(checkpoint(tmp_path, model, tensors, file=BIN), str(tmp_path), fact)
 
 
-def test_a_truncated_file(tmp_path, model):
+def test_a_truncated_file_and_a_malicious_pickle_which_is_not_executed(tmp_path, model):
     file = checkpoint(tmp_path, model, file=BIN) / BIN
     file.write_bytes(file.read_bytes()[:-1])
     refused(tmp_path, str(file))
-
-
-def test_a_malicious_pickle_is_not_executed(tmp_path, model):
-    folder = checkpoint(tmp_path / "model", model, file=BIN)
     trace = tmp_path / "executed"
-    payload = model.to_hf_weights() | {"embeddings.position_ids": Malicious(trace)}
-    torch.save(payload, folder / BIN)
-    refused(folder, str(folder / BIN), "holds more than tensors")
+    torch.save(model.to_hf_weights() | {"embeddings.position_ids": Malicious(trace)}, file)
+    refused(tmp_path, str(file), "holds more than tensors")
     assert not trace.exists()
 
 
