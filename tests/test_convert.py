@@ -1,5 +1,6 @@
 """data/convert.py: classifier.py reads what it writes, and the split of IMDB is the one said."""
 
+import itertools
 import json
 
 import pandas as pd
@@ -21,17 +22,15 @@ SPLITS = {"train": 108, "dev": 12, "test": 40}
 
 def test_the_split_of_the_reviews(convert, tmp_path):
     """80 reviews a half; it does not depend on the order in which a system lists files."""
-    for i in range(80):
-        for half in ("train", "test"):
-            text = f'{half} {i},"quoted"<br />with\ta tab\x85and more' if i > 2 else f"twice {i}"
-            file = tmp_path / "aclImdb" / half / ("pos" if i % 2 else "neg") / f"{i}_7.txt"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
+    for i, half in itertools.product(range(80), ("train", "test")):
+        text = f'{half} {i},"quoted"<br />with\ta tab\x85and more' if i > 2 else f"twice {i}"
+        file = tmp_path / "aclImdb" / half / ("pos" if i % 2 else "neg") / f"{i}_7.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
     succeeded(convert("imdb", tmp_path / "aclImdb", "--out", tmp_path / "out", "--seed", 3))
     rows = {name: load_data(tmp_path / "out" / f"{name}.csv", "dev") for name in SPLITS}
     assert {name: len(found) for name, found in rows.items()} == SPLITS
-    ids = [key for found in rows.values() for *_, key in found]
-    assert len(set(ids)) == 160
+    assert len({key for found in rows.values() for *_, key in found}) == 160
     assert all(key.startswith("test/") for *_, key in rows["test"])
     assert sum(label for _, label, _ in rows["test"]) == 20  # half of them
     assert [key for *_, key in rows["test"]][:2] == ["test/neg/48", "test/neg/4"]
@@ -59,8 +58,7 @@ def test_few_labels_are_a_sample(convert, tmp_path):
     for count in (10, 30):
         succeeded(convert("few", whole, "--rows", count, "--out", tmp_path / "few"))
     few, more = (load_data(tmp_path / f"few/train-{count}.csv", "dev") for count in (10, 30))
-    assert (len(few), len(more)) == (10, 30)
-    assert few == more[:10]
+    assert (few, len(more)) == (more[:10], 30)
     assert set(more) < set(load_data(whole, "dev"))
     assert [key for *_, key in more] != [f"id-{i}" for i in range(30)]  # not the first ones
     first = (tmp_path / "few/train-10.csv").read_bytes()
@@ -106,8 +104,7 @@ def test_texts_alone(convert, tmp_path):
 def test_quora_is_cut_so_that_no_question_is_in_both(tmp_path, convert):
     chain = [(f"q{i}", f"Q{i + 1} " if i % 4 else f"other {i}") for i in range(200)]
     rows = pd.DataFrame(chain, columns=["sentence1", "sentence2"])
-    rows.insert(0, "id", [f"{i:025x}" for i in range(200)])
-    rows["is_duplicate"] = "1.0"
+    rows = rows.assign(id=[f"{i:025x}" for i in range(200)], is_duplicate="1.0")
     rows.to_csv(tmp_path / "quora-dev.csv", sep="\t")
     succeeded(convert("quora", tmp_path / "quora-dev.csv", "--out", tmp_path))
     parts = [

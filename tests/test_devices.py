@@ -31,31 +31,28 @@ def four_threads(monkeypatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("load", "threads"),
+    ("load", "chosen", "threads"),
     [
-        ("0.10 0.5 0.5 1/200 9", 4),
-        ("1.20 0.5 0.5 2/200 9", 3),
-        ("4.00 0.5 0.5 5/200 9", 1),
-        ("4.00 0.5 0.5 1/200 9", 4),  # what ran in the last minute has ended
-        ("0.00 0.5 0.5 5/200 9", 4),  # a moment's work
-        (None, 4),
+        ("0.10 0.5 0.5 1/200 9", None, 4),
+        ("1.20 0.5 0.5 2/200 9", None, 3),
+        ("4.00 0.5 0.5 5/200 9", None, 1),
+        ("4.00 0.5 0.5 5/200 9", "OMP_NUM_THREADS", 4),
+        ("4.00 0.5 0.5 5/200 9", "MKL_NUM_THREADS", 4),
+        ("4.00 0.5 0.5 1/200 9", None, 4),  # what ran in the last minute has ended
+        ("0.00 0.5 0.5 5/200 9", None, 4),  # a moment's work
+        (None, None, 4),
     ],
 )
-def test_as_many_threads_as_cores_are_idle(monkeypatch, tmp_path, four_threads, load, threads):
+def test_as_many_threads_as_cores_are_idle_unless_the_user_chooses(
+    monkeypatch, tmp_path, four_threads, load, chosen, threads
+):
     monkeypatch.setattr(devices, "LOAD", tmp_path / "loadavg")
     if load:
         devices.LOAD.write_text(load)
+    if chosen:
+        monkeypatch.setenv(chosen, "4")
     devices.pick_device(use_gpu=False)
     assert torch.get_num_threads() == threads
-
-
-@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "MKL_NUM_THREADS"])
-def test_the_user_chooses_the_threads(monkeypatch, tmp_path, four_threads, name):
-    monkeypatch.setattr(devices, "LOAD", tmp_path / "loadavg")
-    devices.LOAD.write_text("4.00 0.5 0.5 5/200 9")
-    monkeypatch.setenv(name, "4")
-    devices.pick_device(use_gpu=False)
-    assert torch.get_num_threads() == 4
 
 
 def test_a_resumed_run_has_the_threads_it_had(

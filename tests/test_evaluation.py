@@ -114,9 +114,9 @@ def test_the_order_of_the_results(capsys):
 
 def test_the_file_that_is_written(tmp_path):
     path = tmp_path / "new" / "folder" / "out.csv"
-    write_predictions(path, ["ab", "cd"], [4, 0], SENTIMENT)
-    assert path.read_bytes() == b"id,Predicted_Sentiment\nab,4\ncd,0\n"
-    assert read_predictions(path, SENTIMENT) == {"ab": 4, "cd": 0}
+    write_predictions(path, ["ab", "c\u2028d"], [4, 0], SENTIMENT)
+    assert path.read_text(encoding="utf-8") == "id,Predicted_Sentiment\nab,4\nc\u2028d,0\n"
+    assert read_predictions(path, SENTIMENT) == {"ab": 4, "c\u2028d": 0}
     assert [file.name for file in path.parent.iterdir()] == ["out.csv"]
     scores = [0.1 + 0.2, -1e-17, 5e300]  # read again to the last bit
     write_predictions(path, ["a", "b", "c"], scores, COLUMNS[2])
@@ -127,10 +127,9 @@ def test_the_file_that_is_written(tmp_path):
     ("text", "column"),
     [
         ("id \t Predicted_Sentiment \nab , 4 \ncd , 0 \n", COLUMNS[0]),
-        ("id, Predicted_Sentiment\r\nab, 4.0\r\ncd, 0.0\r\n", COLUMNS[0]),
         ("\ufeffid,Predicted_Sentiment\nAB,4\nCD,0\n\n", COLUMNS[0]),
         ("id \t Predicted_Similiary \nab , 4.0 \ncd , 0.0 \n", COLUMNS[2]),
-        ("id\tPredicted_Is_Paraphrase\nab\t4\ncd\t0\n", COLUMNS[1]),
+        ("id\tPredicted_Is_Paraphrase\t\nab\t4\t\ncd,0,\n", COLUMNS[1]),
     ],
 )
 def test_spellings_of_older_code(tmp_path, text, column):

@@ -3,10 +3,9 @@
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 from factories import ROOT, make_id
-from running import one_line_error, succeeded
+from running import succeeded
 
 import prepare_submit
 from evaluation import write_predictions
@@ -120,12 +119,9 @@ def test_a_good_part_2(submission, run):
     spoil(submission, SIX[4], (row(101, "3.5"), row(101, "-1e3")))  # any number will do
     result = succeeded(run("--part", "2"))
     assert_zipped(submission, [*SOURCES, CARD, *SIX])
-    # 5 of the 11 dev rows are duplicates; the Pearson is of labels 0, 2.6, 5, 3.25 … and
-    # predictions 2.5, -1000, 4.5, 2.5 …, by NumPy
+    # 5 of the 11 dev rows are duplicates
     assert "11 predictions from 1 to 1, accuracy 0.455" in result.out
-    gold, scores = [0.0, 2.6, 5.0, 3.25] * 3, [2.5, -1000, 4.5, *[2.5, 3.5, 4.5] * 2, 2.5, 3.5]
-    expected = np.corrcoef(gold[:11], scores)[0, 1]
-    assert f"   11 predictions from -1000 to 4.5, Pearson {expected:.3f}" in result.out
+    assert "   11 predictions from -1000 to 4.5, Pearson 0.011" in result.out
 
 
 def test_part_3_is_its_file_alone(submission, run):
@@ -157,32 +153,30 @@ def row(number: int, value: str = "1") -> str:
 
 FIRST = row(100)
 CFIMDB = "predictions/pretrain-cfimdb-dev-out.csv"
-SEVERAL = {  # of part 1: a file, what is done to it, and the fault
+PART_1 = {  # a file, what is done to it, and the fault
     "optimizer.py": (None, "optimizer.py is missing"),
     "bert.py": (b"x = 1\n# caf\xe9\n", "bert.py, line 2 is not UTF-8"),
     "classifier.py": (b"def f(:\n", "classifier.py does not parse"),
     SST[3]: (None, f"{SST[3]} is missing"),
     SST[0]: ((FIRST, ""), f"without a prediction: 1, such as {make_id(100)}"),
-    SST[1]: (("id,Predicted_Sentiment", "id,label"), "header is 'id,label'"),
     SST[2]: ((FIRST, row(100, "1.5")), "other than the classes 0 to 4: 1"),
     CFIMDB: (b"id,Predicted_Sentiment\n", "without a prediction: 11"),
 }
-ONE = {  # of part 2
-    SIX[2]: ((FIRST, row(100, "2")), "other than the classes 0 to 1: 1"),
+PART_2 = {
     SIX[1]: ((row(200), row(200) + f"{'f' * 25},1\n"), "does not have: 1"),
     CARD: (b"PK a text document", f"{CARD} is not a PDF"),
-    "another.PDF": (b"%PDF-1.7\n", "2 PDFs in this folder"),
     "extensions/more.py": (b"def f(:\n", "extensions/more.py does not parse"),
     "README.md": ((ROOT / "README.template.md").read_bytes(), "the template's first comment"),
 }
+TWO_CARDS = {"another.PDF": (b"%PDF-1.7\n", "2 PDFs in this folder")}
 
 
-@pytest.mark.parametrize("spoiled", [SEVERAL, *({name: ONE[name]} for name in ONE)])
-def test_faults_are_listed_and_an_older_zip_survives(submission, run, spoiled):
+@pytest.mark.parametrize(("part", "spoiled"), [("1", PART_1), ("2", PART_2), ("2", TWO_CARDS)])
+def test_faults_are_listed_and_an_older_zip_survives(submission, run, part, spoiled):
     (submission / DEFAULT).write_bytes(b"older")
     for name, (change, _) in spoiled.items():
         spoil(submission, name, change)
-    result = run("--part", "1" if spoiled is SEVERAL else "2")
+    result = run("--part", part)
     first, *listed = result.err.splitlines()
     assert first == f"error: no zip written; faults ({len(spoiled)}):"
     assert (len(listed), result.code > 0) == (len(spoiled), True)
@@ -190,12 +184,6 @@ def test_faults_are_listed_and_an_older_zip_survives(submission, run, spoiled):
         assert fault in result.err
     assert zips(submission) == [DEFAULT]
     assert (submission / DEFAULT).read_bytes() == b"older"
-
-
-@pytest.mark.parametrize("name", ["../evil", "", "ID_GROUP"])
-def test_a_name_that_is_no_groups(name):
-    with one_line_error("put your ID and group there"):
-        prepare_submit.zip_path(name, 1)
 
 
 # ---------------------------------------------------------------------------------------------

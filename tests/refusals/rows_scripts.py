@@ -1,16 +1,59 @@
 """What commands of every kind refuse: flags, data files, models, checkpoints."""
 
+import json
 import shutil
+from functools import partial
+from pathlib import Path
 
 from row import Row, cell, written
 
 FINETUNE = "classifier.py --option finetune --only sst --data_dir data --model model"
+TASKS = "multitask_classifier.py --option finetune --data_dir data --model model"
+STS = "id\tsentence1\tsentence2\tsimilarity"
+TABLE = "data/ids-sst-dev.csv"
+TOKENS = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
+
+
+def transformers_tokenizer(folder: Path, **model: object) -> None:
+    """A tokenizer.json, as transformers saves it, in place of the vocabulary."""
+    (folder / "model/vocab.txt").unlink()
+    (folder / "model/tokenizer.json").write_text(json.dumps({"model": model}))
+
+
+def longer_vocabulary(folder: Path) -> None:
+    with (folder / "model/vocab.txt").open("a") as file:
+        file.write("more\n")
+
 
 ROWS = [
     Row(f"{FINETUNE} --lr nan", "argument --lr: 'nan' is not"),
     Row(FINETUNE, "ids-sst-dev.csv, row 6", cell("ids-sst-dev.csv", 6, "sentence", "  ")),
     Row(FINETUNE, "model.safetensors", written("model/model.safetensors", b"truncated")),
     Row(FINETUNE, "model", lambda folder: shutil.rmtree(folder / "model")),
+    # tables
+    Row(FINETUNE, "line 1 is not UTF-8", written(TABLE, "a\n".encode("utf-16"))),
+    Row(FINETUNE, "line 2 is not UTF-8 text", written(TABLE, b"a\nb\0\n")),
+    Row(FINETUNE, "two columns 'label'", written(TABLE, "id\tsentence\tlabel\tLabel\n")),
+    Row(FINETUNE, "'١', not an integer", cell("ids-sst-dev.csv", 1, "sentiment", "١")),
+    Row(FINETUNE, "row 1 (id a,1) has a comma", cell("ids-sst-dev.csv", 1, "id", '"a,1"')),
+    Row(FINETUNE, "row 1 has a line break", written(TABLE, 'id\tsentence\na\t"good\nb\tbad\n')),
+    Row(FINETUNE, "opening quote", written(TABLE, 'id\n"' + 9999 * "bad film and very long\n")),
+    Row(TASKS, "row 1 (id", cell("quora-test-student.csv", 1, "sentence2", "")),  # not left out
+    Row(TASKS, "no row has two sentences", written("data/sts-dev.csv", f"{STS}\na\tx\t\t1\n")),
+    *(
+        Row(TASKS, f"{file}-dev.csv, row 2", cell(f"{file}-dev.csv", 2, column, value))
+        for file, column, values in (
+            ("sts", "similarity", "-0.1 nan much"),
+            ("quora", "is_duplicate", "2.0 0.5"),
+        )
+        for value in values.split()
+    ),
+    # a model's files
+    Row(FINETUNE, "is not valid JSON (maximum", written("model/config.json", "[" * 99_999)),
+    Row(FINETUNE, "is not a JSON object {…}", written("model/config.json", "[1]")),
+    Row(FINETUNE, "has 90 tokens, the model 89", longer_vocabulary),
+    Row(FINETUNE, "are damaged ('vocab' is missing)", transformers_tokenizer),
+    Row(FINETUNE, "not count from 0", partial(transformers_tokenizer, vocab=TOKENS | {"a": 9})),
     Row("classifier.py --predict 'a film' --checkpoint none.pt", "none.pt"),
     Row("multitask_classifier.py --tasks sst,sentiment", "no task 'sentiment'"),
     Row("extensions.multitask --rank 4", "--rank needs --adapt lora"),
