@@ -10,10 +10,15 @@ products, not pow(), and matrix products are sums, so every machine writes the s
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 
 from checks.part1.adamw_cases import CASES, ORDERS, REFERENCE, Case, gradient, start_value
+from training.cli.flags import OneLineParser
+from training.cli.scripts import run_script
+from training.files.writing import atomic_write
 
 DEFAULTS = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-6}
 DEFAULTS |= {"weight_decay": 0.0, "correct_bias": True}
@@ -83,9 +88,23 @@ def make_reference() -> np.ndarray:
         (name, [(order, "<f8", array.shape) for order, array in arrays.items()])
         for name, arrays in fields.items()
     ]
-    return np.array(tuple(tuple(arrays.values()) for arrays in fields.values()), dtype=layout)
+    reference = np.zeros((), dtype=layout)
+    for name, arrays in fields.items():
+        for order, array in arrays.items():
+            reference[name][order] = array
+    return reference
+
+
+def main() -> None:
+    """Write the file."""
+    parser = OneLineParser(description="Write the references of optimizer_test.py.")
+    parser.add_argument("--out", type=Path, default=REFERENCE, help="(default: %(default)s)")
+    args = parser.parse_args()
+    with atomic_write(args.out, "wb") as file:
+        np.save(file, make_reference(), allow_pickle=False)
+    print(f"{args.out}: {len(CASES)} cases and the published protocol")
+    print("next: python -m course.make_tables --task 1.5, if the cases have changed")
 
 
 if __name__ == "__main__":
-    np.save(REFERENCE, make_reference(), allow_pickle=False)
-    print("next: python -m course.make_tables --task 1.5, if the cases have changed")
+    run_script(main)

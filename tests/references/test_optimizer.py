@@ -2,6 +2,7 @@
 
 import dataclasses
 import runpy
+import sys
 
 import make_optimizer_test
 import numpy as np
@@ -14,8 +15,10 @@ import optimizer
 import optimizer_test
 from checks.findings import ROOT
 from checks.part1 import adamw_cases, adamw_checks
-from checks.part1.adamw_cases import CASES, Case, Group, run_case
+from checks.part1.adamw_cases import CASES, Case, Group, run_case, start_value
 from optimizer import AdamW
+from training.fast.adamw import fused_step
+from training.files.errors import InputError
 
 # The other order of decay, which is correct, too
 PATH = ROOT / "course" / "variants" / "optimizer.step" / "decay_before.py"
@@ -82,11 +85,41 @@ def test_equals_numpy_for_any_hyper_parameters(case):
         np.testing.assert_allclose(run_case(opt_class, case), wanted, rtol=0, atol=bound)
 
 
-def test_equals_torch_with_decay_before_the_update():
-    """As good as without ε, which torch adds after the correction."""
-    case = Case("torch", "", (Group(((2, 3),), {"lr": 0.05, "eps": 1e-30, "weight_decay": 0.5}),))
-    torchs = run_case(torch.optim.AdamW, case)
-    torch.testing.assert_close(run_case(Before, case), torchs, rtol=0, atol=1e-12)
+def steps(opt_class, start: torch.Tensor, **hyper) -> torch.Tensor:
+    """20 steps on random gradients, the same ones each time: (20, numbers)."""
+    generator = torch.Generator().manual_seed(1)
+    parameter = torch.nn.Parameter(start.clone())
+    optimizer = opt_class([parameter], **hyper)
+    history = []
+    for _ in range(20):
+        parameter.grad = torch.randn(start.shape, generator=generator, dtype=start.dtype)
+        optimizer.step()
+        history.append(parameter.detach().clone())
+    return torch.stack(history)
+
+
+START = torch.as_tensor(start_value(0, (6,)))
+
+
+def test_equals_torch_with_decay_up_to_its_order():
+    # torch decays before the update. With fixed gradients, decaying after it is the same as
+    # starting from θ₀ / (1 − αλ) and taking one more factor (1 − αλ) off every result.
+    hyper = {"lr": 0.05, "eps": 0.0, "weight_decay": 0.5}
+    torchs = steps(torch.optim.AdamW, START, **hyper)
+    torch.testing.assert_close(steps(Before, START, **hyper), torchs, rtol=0, atol=1e-12)
+    keep = 1 - hyper["lr"] * hyper["weight_decay"]
+    ours = steps(AdamW, START * keep, **hyper)
+    torch.testing.assert_close(ours, keep * torchs, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("step", [AdamW.step, fused_step])
+def test_a_rate_that_is_a_tensor_stays_as_it_was(step):
+    rate = torch.tensor(0.05, dtype=torch.float64)
+    either = type("Either", (AdamW,), {"step": step})
+    hyper = {"eps": 1e-3, "weight_decay": 0.5}
+    ours = steps(either, START, lr=rate, **hyper)
+    torch.testing.assert_close(ours, steps(AdamW, START, lr=0.05, **hyper), rtol=0, atol=1e-12)
+    assert rate == 0.05
 
 
 def test_a_closure_is_called_once_its_gradient_used_and_its_loss_returned():
@@ -123,10 +156,18 @@ def test_an_impossible_hyper_parameter_is_refused(name, value):
 
 
 # ---------------------------------------------------------------------------------------------
-# The file of references
+# The file of references and the script
 
 
-def test_reference_needs_no_pickle_and_is_made_again_to_the_byte(tmp_path):
+def test_reference_needs_no_pickle_and_is_made_again_to_the_byte(tmp_path, monkeypatch):
     assert not np.load(adamw_cases.REFERENCE, allow_pickle=False).dtype.hasobject
-    np.save(tmp_path / "new.npy", make_optimizer_test.make_reference(), allow_pickle=False)
+    monkeypatch.setattr(sys, "argv", ["make_optimizer_test", "--out", str(tmp_path / "new.npy")])
+    make_optimizer_test.main()
     assert (tmp_path / "new.npy").read_bytes() == adamw_cases.REFERENCE.read_bytes()
+
+
+def test_missing_reference_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(adamw_cases, "REFERENCE", tmp_path / "optimizer_test.npy")
+    adamw_cases.reference.cache_clear()
+    with pytest.raises(InputError, match=r"^cannot read optimizer_test\.npy .*git checkout$"):
+        adamw_cases.reference()
