@@ -18,4 +18,4 @@ RUN grep '^torch==' requirements.txt | xargs pip install --no-cache-dir \
     && pip install --no-cache-dir -r requirements.txt "$(grep '^ruff==' requirements-dev.txt)"
 COPY . .
 RUN chmod -R o= /opt/minbert
-ENTRYPOINT ["python", "course/grade.py"]
+ENTRYPOINT ["python", "-m", "course.grade"]

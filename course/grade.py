@@ -106,9 +106,8 @@ def grade_all(
                 print(clean(line, 400), flush=True)
 
 
-def report(out: Path, students: Sequence[str], part: int, settings: Mapping) -> int:
-    """Write all pages and tables from the results; how many staff errors there are."""
-    given = marks.read_marks(out, students, points.marked_rows(part, settings))
+def report(out: Path, students: Sequence[str], given: Mapping, settings: Mapping) -> int:
+    """Write all pages and tables from results and marks; how many staff errors there are."""
     read = filter(None, (read_result(out, student) for student in students))
     results = [points.with_marks(result, settings, given) for result in read]
     pages.write_all(out, results, settings)
@@ -142,6 +141,8 @@ def main() -> None:
     args, around = get_args(), isolation.Bubblewrap()
     found = intake.find(args.submissions, ours=[args.out, *args.gold])
     settings, gold = read_settings(ROOT), predictions.load_gold(*args.gold)
+    students = [one.student for one in found]
+    given = marks.read_marks(args.out, students, points.marked_rows(args.part, settings))
     batch.require_safe_machine(around, [*args.gold, args.submissions, args.out, ROOT])
     secret = batch.assignment(args.out, args.part)["secret"]
     with (
@@ -150,7 +151,7 @@ def main() -> None:
     ):
         canaries.check(context)
         grade_all(args, context, gold, found)
-    failed = report(args.out, [one.student for one in found], args.part, settings)
+    failed = report(args.out, students, given, settings)
     sys.exit(1 if failed else 0)
 
 

@@ -87,7 +87,8 @@ def main() -> None:
     """Make the questions of all groups and write their pages."""
     args, around = get_args(), isolation.Bubblewrap()
     found = intake.find(args.submissions, ours=[args.out])
-    limits = isolation.Limits(cpu_s=math.ceil(args.seconds), wall_s=CLOCK * args.seconds)
+    wall_s = CLOCK * args.seconds
+    limits = isolation.Limits(cpu_s=math.ceil(args.seconds), wall_s=wall_s, file_mib=64)
     with contextlib.ExitStack() as opened:
         opened.enter_context(batch.ended_by_signals())
         context = opened.enter_context(open_context(1, "", limits, limits.wall_s, around))
