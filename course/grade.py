@@ -145,7 +145,7 @@ def main() -> None:
     students = [one.student for one in found]
     marks.read_marks(
         args.out, students, points.marked_rows(args.part, settings)
-    )  # a fault ends here
+    )  # before all
     batch.require_safe_machine(around, [*args.gold, args.submissions, args.out, ROOT])
     secret = batch.assignment(args.out, args.part)["secret"]
     with (
