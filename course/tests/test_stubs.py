@@ -5,11 +5,12 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from answers import installed_source, put, read
+from answers import put, read
 from made import built, written
 from running import as_process, draw_nothing
 
 from checks.graded_tasks import GRADED_TASKS
+from checks.hunt.edits import installed_source
 from course.handout_repository import write_files
 from utils import seed_everything
 

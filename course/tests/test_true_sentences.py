@@ -5,11 +5,12 @@ must not.
 """
 
 import pytest
-from answers import installed_source, read, solution_with
+from answers import read, solution_with
 
 from checks import jobs
 from checks.findings import faulty
 from checks.graded_tasks import graded_task
+from checks.hunt.edits import installed_source
 
 ATTEND, ADD, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "bert.embed"
 STEP, INIT, CLASSIFY = "optimizer.step", "classifier.init", "classifier.forward"
