@@ -65,17 +65,15 @@ def _start(node: ast.FunctionDef | ast.ClassDef) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
-def put(answer: Answer, version: str = "", source: str = "") -> str:
-    """The task's file with the answer's methods in place of ours (or those of ``source``)."""
+def put(answer: Answer, version: str = "") -> str:
+    """The task's file with the answer's methods in place of ours."""
     methods = answer.versions[version or next(iter(answer.versions))]
-    return solution_with(answer.task, methods, answer.imports, source)
+    return solution_with(answer.task, methods, answer.imports)
 
 
-def solution_with(
-    task: GradedTask, methods: Methods, imports: tuple[str, ...] = (), source: str = ""
-) -> str:
+def solution_with(task: GradedTask, methods: Methods, imports: tuple[str, ...] = ()) -> str:
     """A task's file with some methods of the task's class, or functions, replaced or added."""
-    source = source or (ROOT / task.file).read_text(encoding="utf-8")
+    source = (ROOT / task.file).read_text(encoding="utf-8")
     lines, tree = source.splitlines(), ast.parse(source)
     body, indent, owner = tree, "", task.function.rpartition(".")[0]
     if owner:
