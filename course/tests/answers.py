@@ -4,27 +4,21 @@
 methods of its class take the place of those of the task's class, or of functions. The folder
 "multitask" holds answers to all tasks whose ids begin so.
 
-    with installed(answer): …      the module in sys.modules holds the answer
-    source = put(answer)           the file as a student would hand it in
+    with installed_source(answer.task.file, put(answer)): …   as a student would hand it in
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
-import re
 import textwrap
-import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from checks.graded_tasks import GRADED_TASKS, GradedTask
-from checks.hunt.edits import installed_source
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIANTS = ROOT / "course" / "variants"
-MARKER = re.compile(r"^ *### (BEGIN SOLUTION|END SOLUTION|STUB:).*\n", re.MULTILINE)
 Methods = Mapping[str, str]  # name → source, not indented
 
 
@@ -37,11 +31,6 @@ class Answer:
     name: str
     versions: Mapping[str, Methods]  # name of the class → methods
     imports: tuple[str, ...] = ()
-
-    @property
-    def first(self) -> str:
-        """The first version."""
-        return next(iter(self.versions))
 
 
 def read_all(task_id: str) -> list[Answer]:
@@ -71,26 +60,22 @@ def _functions(source: str, node: ast.ClassDef) -> Methods:
     }
 
 
-def _start(node: ast.FunctionDef) -> int:
-    """The number of a method's first line, which may be a decorator's."""
+def _start(node: ast.FunctionDef | ast.ClassDef) -> int:
+    """The number of its first line, which may be a decorator's."""
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
-def put(answer: Answer, version: str = "", source: str = "") -> str:
-    """The task's file with the answer's methods in place of ours (or those of ``source``)."""
-    source = source or (ROOT / answer.task.file).read_text(encoding="utf-8")
-    methods = answer.versions[version or answer.first]
-    return put_methods(source, owner_of(answer.task), methods, answer.imports)
+def put(answer: Answer, version: str = "") -> str:
+    """The task's file with the answer's methods in place of ours."""
+    methods = answer.versions[version or next(iter(answer.versions))]
+    return solution_with(answer.task, methods, answer.imports)
 
 
-def put_methods(source: str, owner: str, methods: Methods, imports: tuple[str, ...] = ()) -> str:
-    """A file with some methods of a class replaced, or added to it; markers are left out.
-
-    Without a class ("") the file's functions are replaced.
-    """
-    lines = MARKER.sub("", source).splitlines()
-    tree = ast.parse("\n".join(lines))
-    body, indent = tree, ""
+def solution_with(task: GradedTask, methods: Methods, imports: tuple[str, ...] = ()) -> str:
+    """A task's file with some methods of the task's class, or functions, replaced or added."""
+    source = (ROOT / task.file).read_text(encoding="utf-8")
+    lines, tree = source.splitlines(), ast.parse(source)
+    body, indent, owner = tree, "", task.function.rpartition(".")[0]
     if owner:
         body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == owner)
         indent = "    "
@@ -103,27 +88,8 @@ def put_methods(source: str, owner: str, methods: Methods, imports: tuple[str, .
             changes.append((_start(own[name]), own[name].end_lineno, new))
         else:
             changes.append((end + 1, end, ["", *new]))
+    first = next(n for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef))
+    changes.append((_start(first), _start(first) - 1, [*imports]))
     for start, last, new in sorted(changes, reverse=True):
         lines[start - 1 : last] = new
-    futures = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
-    last = (futures or ast.parse("\n".join(lines)).body)[-1 if futures else 0].end_lineno
-    lines[last:last] = ["", *imports] if imports else []
     return "\n".join(lines) + "\n"
-
-
-def solution_with(task: GradedTask, methods: Methods, imports: tuple[str, ...] = ()) -> str:
-    """Our file of a task with other methods in the task's class."""
-    source = (ROOT / task.file).read_text(encoding="utf-8")
-    return put_methods(source, owner_of(task), methods, imports)
-
-
-def owner_of(task: GradedTask) -> str:
-    """The class whose method a task's function is; "" where it is a function of the file."""
-    return task.function.rpartition(".")[0]
-
-
-@contextlib.contextmanager
-def installed(answer: Answer, version: str = "") -> Iterator[types.ModuleType]:
-    """While active, ``import bert`` (or the answer's file) gives a module with the answer."""
-    with installed_source(answer.task.file, put(answer, version)) as module:
-        yield module

@@ -1,16 +1,18 @@
 """The sandbox: attacks, one a claim of docs/threat-model.md, and the parts that hold them off."""
 
 import contextlib
-import json
 import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from factories import ROOT
 from made import needs_sandbox
 from safetensors.torch import save
 
+from course.grading import batch
 from course.grading.judging.submission import verdicts_on
 from course.grading.sandbox import isolation, protocol, worker
 from course.grading.sandbox.context import open_context
@@ -297,6 +300,8 @@ got, libc = [], ctypes.CDLL(None, use_errno=True)
 def call_home():
     home = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     home.connect(("192.0.2.1", 53))
+if [name for _, name in socket.if_nameindex() if name != "lo"]:
+    got.append("a device of the network")
 for what, call in {
     "setuid": lambda: os.setresuid(0, 0, 0),
     "groups": lambda: os.setgroups([0]),
@@ -377,30 +382,6 @@ def test_threat_model_names_every_attack():
 
 
 @needs_sandbox
-def test_what_a_program_sees(tmp_path):
-    """Its input and Python; no file, process or network of ours. What it prints is cut."""
-    shown = {path.parts[1] for path in (ROOT, *isolation.python_folders())}
-    folders = sorted(f"/{name}" for name in {"proc", "home", "var", "root", "srv"} - shown)
-    (tmp_path / "secret").write_text("gold")
-    status, answer, printed = run(
-        f"""
-        import json, os, socket, sys
-        from pathlib import Path
-        names = [{str(tmp_path / "secret")!r}, *{folders}]
-        seen = [name for name in names if Path(name).exists()]
-        network = [name for _, name in socket.if_nameindex() if name != "lo"]
-        print(json.dumps([sys.stdin.read(), os.getpid(), os.getuid(), seen + network]))
-        sys.stderr.write("x" * 5_000_000 + "end")
-        """
-    )
-    assert status == "ended", printed
-    asked, process, user, seen = json.loads(answer)
-    assert (asked, process, seen) == ("input", 1, [])
-    assert user not in (0, os.getuid())
-    assert len(printed) <= 64 * 1024
-
-
-@needs_sandbox
 def test_a_program_that_does_not_end_is_ended_with_all_it_has_started():
     mark, start = f"mark {random.random()}", time.monotonic()
     program = f"import os, time  # {mark}\nos.fork() or os.setsid() or os.fork()\ntime.sleep(60)"
@@ -426,6 +407,16 @@ def test_limits_of_a_process(program, error):
 
 # ---------------------------------------------------------------------------------------------
 # Leftovers and users
+
+
+@needs_sandbox
+def test_sigterm_ends_grading_and_what_runs_in_sandboxes():
+    threading.Timer(2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    with ThreadPoolExecutor() as pool, batch.ended_by_signals():
+        ran = pool.submit(run, "import time; time.sleep(60)", wall_s=20)
+        with pytest.raises(KeyboardInterrupt):
+            ran.result()
+        assert isinstance(ran.exception(timeout=10), KeyboardInterrupt)
 
 
 @needs_sandbox
@@ -480,27 +471,11 @@ def test_another_user_is_left_without_processes_and_files():
 
 
 def test_the_stage_holds_stubs_and_is_closed_to_others():
-    before = os.umask(0o077)
-    try:
-        with open_context(1, "0") as context:
-            assert context.stage.parent.stat().st_mode & 0o077 == 0
-            modes = {path.is_dir(): path.stat().st_mode for path in context.stage.rglob("*")}
-            texts = [path.read_text() for path in (context.stage / "handout").rglob("*.py")]
-            stub = (context.stage / "handout" / "optimizer.py").read_text()
-    finally:
-        os.umask(before)
-    assert [modes[kind] & 0o777 for kind in (True, False)] == [0o755, 0o644]
-    assert 'raise NotImplementedError("' in stub
+    with open_context(1, "0") as context:
+        assert context.stage.parent.stat().st_mode & 0o077 == 0
+        texts = [path.read_text() for path in (context.stage / "handout").rglob("*.py")]
+    assert [text for text in texts if 'raise NotImplementedError("' in text]
     assert not [text for text in texts if "### BEGIN SOLUTION" in text]
-
-
-@needs_sandbox
-def test_a_python_by_a_path_with_two_dots(monkeypatch, tmp_path):
-    """As ``../main/.venv/bin/python`` is; its links are not resolved, or its packages are lost."""
-    away = os.path.relpath(os.path.abspath(sys.executable), tmp_path)
-    monkeypatch.setattr(sys, "executable", f"{tmp_path}/{away}")
-    command = [isolation.python(), "-I", "-c", "import safetensors; print(1)"]
-    assert isolation.run(command, b"", [], Limits(), BUBBLEWRAP)[1] == b"1\n"
 
 
 def test_what_submitted_code_reaches(monkeypatch, tmp_path):
@@ -559,7 +534,6 @@ def test_encoded_and_decoded_outputs():
         "ones": torch.ones(2, requires_grad=True),
         "stretched": torch.zeros(1).expand(worker.MOST_NUMBERS + 1),
         "sparse": torch.ones(2).to_sparse(),
-        "complex": torch.zeros(1, dtype=torch.cfloat),
         "pair": (1, 2),
         "none": None,
         "text": "ü" * 30_000,
@@ -567,7 +541,7 @@ def test_encoded_and_decoded_outputs():
     }
     given = protocol.decode(0, worker.encode(outputs)).outputs
     assert given["ones"].tolist() == [1, 1]
-    others = {given[name] for name in ("stretched", "sparse", "complex", "pair")}
+    others = {given[name] for name in ("stretched", "sparse", "pair")}
     assert (others, given["none"]) == ({protocol.OTHER}, None)
     assert (given["text"], given["half"]) == ("ü" * 10_000, "half ?")
     assert {protocol.decode(n, b"").status for n in range(1, len(worker.ENDS))} < {*STATUSES}

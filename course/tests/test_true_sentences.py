@@ -5,11 +5,12 @@ must not.
 """
 
 import pytest
-from answers import installed_source, read, solution_with
+from answers import read, solution_with
 
 from checks import jobs
 from checks.findings import faulty
 from checks.graded_tasks import graded_task
+from checks.hunt.edits import installed_source
 
 ATTEND, ADD, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "bert.embed"
 STEP, INIT, CLASSIFY = "optimizer.step", "classifier.init", "classifier.forward"
@@ -57,8 +58,6 @@ TOLD = [  # task, what is replaced by what; words that must be said, words that 
     (ATTEND, SUM, "scores = scores + (1 - attention_mask) * -10000",
      "all of this is right in float64", "dropout"),
     (ATTEND, "@ value", "@ (value / 7**0.5)", "result is divided by √W", "weights sum"),
-    (ATTEND, "return context", "return context * 1.5", "all are 1.5 times what is expected",
-     "dropout"),
     (ADD, "= dropout(", "= self.out_dropout(", "The dropout is one of the layer's own",
      "There is no dropout"),
     (LAYER, FIRST_ADD_NORM, "self.attention_layer_norm(hidden_states + attended)",
@@ -88,7 +87,6 @@ def test_what_is_said_is_true(task_id, old, new, words, never):
 
 NO_DECAY = ("            p.sub_(decay * p)\n", "")
 EPS_INSIDE = [("v.sqrt()", "(v + eps).sqrt()"), ("root + eps", "root")]
-NEVER = ('if group["correct_bias"]:', "if False:")
 SWAPPED = ("beta1, beta2 =", "beta2, beta1 =")
 STEP_SOURCE = plain(STEP)[1]
 LINES = STEP_SOURCE[STEP_SOURCE.index("            state = ") : STEP_SOURCE.index("    return")]
@@ -98,15 +96,9 @@ LINES = STEP_SOURCE[STEP_SOURCE.index("            state = ") : STEP_SOURCE.inde
     ("names", "changes"),
     [
         ({"begins_with_parameter"}, [('state["m"] = torch.zeros_like(p)', 'state["m"] = p')]),
-        ({"exponent_is_decay"}, [("1 - beta1**t", "1 - beta1**weight_decay")]),
         ({"first_parameter_of_the_group"},
          [("p.sub_(update)", 'p = group["params"][0]; p.sub_(update)')]),
         ({"update_behind_the_loop"}, [(LINES, LINES.replace("\n    ", "\n")[4:])]),
-        ({"update_behind_both_loops"}, [(LINES, LINES.replace("\n        ", "\n")[8:])]),
-        ({"rate_zero_without_correction"},
-         [("decay = lr", 'alpha = alpha if group["correct_bias"] else 0\n            decay = lr')]),
-        ({"no_decay", "no_bias_correction"}, [NO_DECAY, NEVER]),
-        ({"no_decay", "eps_inside_root"}, [NO_DECAY, *EPS_INSIDE]),
         ({"no_decay", "eps_inside_root", "betas_swapped"}, [NO_DECAY, *EPS_INSIDE, SWAPPED]),
     ],
     ids=lambda value: "+".join(sorted(value)) if isinstance(value, set) else "",

@@ -113,12 +113,3 @@ def test_runs_on_other_data_are_not_compared(place, run_script_here, monkeypatch
     monkeypatch.setenv("MINBERT_DATA", str(ROOT / "data" / "practice"))
     done = run_script_here(report, "base", "other")
     assert_refused(done, "other-0 was measured on another sst dev file than")
-
-
-def test_scripts_of_one_task_have_intervals_over_seeds(place, run_script_here):
-    for name, scores in (("few", (0.5, 0.6)), ("more", (0.7, 0.9))):
-        for seed, score in enumerate(scores):
-            results.append_line(results.RESULTS, a_result(name, seed, {"dev_acc": score}))
-    lines = succeeded(run_script_here(report, "few", "more")).out.splitlines()
-    half = 12.706 * 0.05  # Student's t with one degree of freedom, times the standard error
-    assert f"| more | +0.250 [{0.25 - half:+.3f}, {0.25 + half:+.3f}], not resolved |" in lines
