@@ -87,10 +87,11 @@ def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
     if part == 2:
         return [Prediction(*row) for row in part_2().predictions(data_dir)]
     wanted = []
+    folder = data_folder(data_dir)
     for path, (name, split, classes) in PART_1_FILES.items():
         if name == "sst" or Path(path).is_file():
             ending = "test-student" if split == "test" else split
-            data = data_folder(data_dir) / f"ids-{name}-{ending}.csv"
+            data = folder / f"ids-{name}-{ending}.csv"
             row = (path, data, split, "Predicted_Sentiment", "sentiment", classes)
             wanted.append(Prediction(*row))
     return wanted

@@ -143,9 +143,7 @@ def main() -> None:
     found = intake.find(args.submissions, ours=[args.out, *args.gold])
     settings, gold = read_settings(ROOT), predictions.load_gold(*args.gold)
     students = [one.student for one in found]
-    marks.read_marks(
-        args.out, students, points.marked_rows(args.part, settings)
-    )  # before all
+    marks.read_marks(args.out, students, points.marked_rows(args.part, settings))  # before all
     batch.require_safe_machine(around, [*args.gold, args.submissions, args.out, ROOT])
     secret = batch.assignment(args.out, args.part)["secret"]
     with (

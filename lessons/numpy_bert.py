@@ -3,8 +3,8 @@
     python -m lessons.numpy_bert --model DIR --text "A film to see twice."
     python -m lessons.numpy_bert --model DIR --file reviews.csv --out predictions/numpy.csv
 
-DIR is a Hugging Face folder: config.json, vocab.txt, model.safetensors. lessons/export.py writes
-one from a trained classifier's checkpoint. --text prints every step's shape and role; --file
+DIR is a Hugging Face folder: config.json, vocab.txt, model.safetensors. `python -m lessons.export`
+writes one from a trained classifier's checkpoint. --text prints every step's shape and role; --file
 predicts a table (separated by commas or tabs), and scores it where it has labels.
 Shapes: B batch, L tokens, D hidden size, H heads, W = D / H, I intermediate size, V vocabulary.
 None of this needs torch.
@@ -180,7 +180,7 @@ def read_weights(folder: Path) -> dict[str, np.ndarray]:
         tensors = dict(deserialize(file.read_bytes()))
     except FileNotFoundError:
         raise InputError(
-            f"{folder} holds no model.safetensors; lessons/export.py writes such a folder"
+            f"{folder} holds no model.safetensors; python -m lessons.export writes such a folder"
         ) from None
     except (SafetensorError, OSError) as error:
         raise InputError(f"{file} cannot be read ({error}); write it again") from error
@@ -322,7 +322,7 @@ def main() -> None:
         return explain(model, args.text)
     if "classifier.weight" not in weights:
         raise InputError(
-            f"{folder} has no classifier; lessons/export.py writes one from a checkpoint"
+            f"{folder} has no classifier; python -m lessons.export writes one from a checkpoint"
         )
     ids, texts, labels = read_table(args.file)
     predicted = predict(weights, config, encode(texts, words, config)).argmax(axis=-1)

@@ -3,7 +3,7 @@
     python -m lessons.quantize --model DIR --out SMALL
     python -m lessons.quantize --model DIR --out SMALL --file reviews.csv
 
-DIR is a Hugging Face folder, as lessons/export.py writes it; SMALL gets its config.json and
+DIR is a Hugging Face folder, as lessons.export writes it; SMALL gets its config.json and
 vocabulary and a model.int8.safetensors. With --file (a table of texts and classes) accuracy is
 measured before and after, on the same NumPy forward pass (lessons/numpy_bert.py).
 """
@@ -123,7 +123,7 @@ def main() -> None:
     folder, config, weights, words = numpy_bert.load(args.model)
     needed = "classifier" if args.file else "pooler.dense"
     if f"{needed}.weight" not in weights:
-        raise InputError(f"{folder} has no {needed}; lessons/export.py writes one with all of them")
+        raise InputError(f"{folder} has no {needed}; python -m lessons.export writes one")
     texts, labels = SENTENCES, None
     if args.file:
         _, texts, labels = numpy_bert.read_table(args.file)

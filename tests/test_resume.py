@@ -7,6 +7,7 @@ import errno
 import itertools
 import os
 import shutil
+import signal
 
 import pytest
 from factories import make_rows, write_table
@@ -43,6 +44,26 @@ def at_call(monkeypatch, owner, name: str, number: int, act) -> None:
         return function(*args, **kwargs)
 
     monkeypatch.setattr(owner, name, watched)
+
+
+@pytest.mark.parametrize(
+    ("signals", "message"),
+    [
+        ([signal.SIGTERM], "stopped; --resume goes on from sst-classifier.resume\n"),
+        ([signal.SIGINT] * 2, "\ninterrupted\n"),
+    ],
+    ids=["SIGTERM", "Ctrl-C twice"],
+)
+def test_a_signal_stops_after_the_step_and_a_second_one_at_once(
+    interruptible, monkeypatch, tmp_path, signals, message
+):
+    handler = signal.getsignal(signals[0])
+    at_call(monkeypatch, Run, "gather_gradients", 10, lambda: [*map(signal.raise_signal, signals)])
+    result = interruptible()
+    assert (result.code, result.err) == (1, message)
+    assert signal.getsignal(signals[0]) is handler
+    saved = load_checkpoint(tmp_path / "sst-classifier.resume")
+    assert saved["position"]["step"] == 9 + (len(signals) == 1)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ class Function:
     def __init__(self, task: GradedTask, source: str):
         self.task, self.source, self.lines = task, source, source.split("\n")
         try:
-            node = ast.parse(source)
+            node = ast.parse(source, task.file)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise InputError(f"{task.file} is not Python: {error}") from error
         for name in task.function.split("."):  # the class, then the method: the last one counts

@@ -203,7 +203,8 @@ def fingerprints(files: Mapping[str, Path], tasks: Sequence[str]) -> dict[str, s
 def call(command: Sequence[str], folder: Path = ROOT) -> tuple[int, bool]:
     """Run a command in a folder: (exit status, whether Ctrl-C was pressed).
 
-    Ctrl-C reaches the command too, and until that has ended, we wait.
+    Ctrl-C reaches the command too, which stops at the end of its step and writes its resume file;
+    until it has, we wait.
     """
     places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}

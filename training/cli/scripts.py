@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from training.files.errors import InputError, reader_left
+from training.files.errors import InputError, Stopped, reader_left
 from training.loop.devices import device_fault
-from training.loop.processes import leave_processes
+from training.loop.processes import is_main_process, leave_processes
 
 ROOT = Path(__file__).resolve().parents[2]
 STUB = re.compile(r'raise NotImplementedError\("(Task [^"]+)"\)')
@@ -24,8 +24,7 @@ def run_script(main: Callable[[], Any]) -> None:
         sys.stdout.flush()
         leave_processes()
     except KeyboardInterrupt:
-        leave_processes("\ninterrupted")
-        sys.exit("\ninterrupted")
+        sys.exit("\ninterrupted" if is_main_process() else 1)
     except BrokenPipeError:
         if not reader_left():
             raise
@@ -43,7 +42,7 @@ def run_script(main: Callable[[], Any]) -> None:
 def one_line(error: Exception) -> str | None:
     """What is said of an error that a user can fix; None for any other."""
     if isinstance(error, InputError):
-        return f"error: {error}"
+        return str(error) if isinstance(error, Stopped) else f"error: {error}"
     if isinstance(error, NotImplementedError):
         if not str(error).startswith("Task "):
             return None

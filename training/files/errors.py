@@ -1,4 +1,4 @@
-"""The one kind of error that a user can fix. No torch."""
+"""The one kind of error that a user can fix, and a stop that a user asked for. No torch."""
 
 import os
 import sys
@@ -9,6 +9,10 @@ from contextlib import contextmanager
 
 class InputError(ValueError):
     """Bad input from outside (a file, a flag, a download): its text is one line with a remedy."""
+
+
+class Stopped(InputError):
+    """A run that was asked to stop, and has; its text says how to go on."""
 
 
 def first_line(error: Exception) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from training.files.errors import InputError, trouble_in_one_line
+from training.files.errors import InputError, Stopped, trouble_in_one_line
 from training.files.writing import write_whole
 from training.loop.checkpoints import ResumePoint, resume_path, run_settings
 from training.loop.devices import half_type, set_threads, widest
@@ -68,7 +69,7 @@ class Run:
         self.history, self.times, self.scores = [], [], []  # scores: what is_best was asked about
         self.rows = 0  # of the batch
         self.device = next(model.parameters()).device
-        self.progress = Progress(self)
+        self.progress, self.stop = Progress(self), StopRequest()
         is_fp16 = half_type(self.device, args.precision) is torch.float16
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=is_fp16)
         self.extra_state = {"scaler": self.scaler, **(extra_state or {})}
@@ -87,9 +88,11 @@ class Run:
             set_threads(saved["threads"])  # another number may round differently
         if self.report:
             self.report.print_table(self)
+        self.stop.__enter__()  # last: an error before this line leaves Ctrl-C as it was
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.stop.__exit__(*error)
         self.record.flush()
 
     def epochs(self) -> Iterator[int]:
@@ -129,14 +132,14 @@ class Run:
             unscale(self.scaler, self.optimizer)
 
     def end_step(self) -> None:
-        """Count the step; once a minute write the resume point."""
+        """Count the step; once a minute write the resume point, and stop if that was asked."""
         self.batch, self.step = self.batch + 1, self.step + 1
         rate = self.optimizer.param_groups[0]["lr"]
         self.record.end_step(self.step, self.epoch, self.batch, rate)
         is_reading = self.step % READ_EVERY == 0
         # several processes agree on it only where they exchange numbers anyway
         may_save = is_reading or world_size() == 1
-        if may_save and any(gather(self.point.due())):
+        if may_save and any(gather(self.stop.asked or self.point.due())):
             self.save()
         elif is_reading:
             self.record.read()
@@ -164,7 +167,7 @@ class Run:
         self.save()
 
     def save(self) -> None:
-        """Write the resume point and the page so far."""
+        """Write the resume point and the page so far; then leave if a stop was asked for."""
         self.record.read()
         self.record.flush()
         if self.report and is_main_process() and self.batch:
@@ -173,6 +176,8 @@ class Run:
         position |= {"seconds": self.progress.seconds(), "threads": torch.get_num_threads()}
         extra_state = {name: part.state_dict() for name, part in self.extra_state.items()}
         self.point.write(self.model, self.optimizer, position | {"extra_state": extra_state})
+        if any(gather(self.stop.asked)):
+            raise Stopped(f"stopped; --resume goes on from {self.point.path}")
 
     def _stops_early(self) -> bool:
         patience = self.args.patience or sys.maxsize
@@ -249,6 +254,27 @@ class Record:
                 with open(self.path, "a", encoding="utf-8", newline="") as file:
                     csv.writer(file, lineterminator="\n").writerows(self.lines)
         self.lines = []
+
+
+class StopRequest:
+    """Ctrl-C asks for a stop at the end of the current step; a second one stops at once."""
+
+    def __init__(self):
+        self.asked = False
+
+    def __enter__(self) -> StopRequest:
+        self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: object) -> None:
+        if self.asked and world_size() == 1:  # torchrun passes a signal on: all get it twice
+            raise KeyboardInterrupt
+        self.asked = True
+        print("\nstopping after this step (once more to stop at once)", flush=True)
 
 
 # ---------------------------------------------------------------------------------------------
