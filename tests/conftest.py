@@ -5,7 +5,6 @@ from fixtures import (  # noqa: F401
     browser,
     check_here,
     chromium,
-    model_without_dropout,
     offline_model,
     real_data,
     run_script_here,
