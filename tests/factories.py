@@ -60,6 +60,15 @@ def copy_tree(target: Path) -> Path:
     return Path(shutil.copytree(ROOT, target, ignore=left_out))
 
 
+def copy_part1(target: Path) -> Path:
+    """Copy what part 1 and its checks need."""
+    for name in ("training", "checks"):
+        shutil.copytree(ROOT / name, target / name)
+    for file in (*ROOT.glob("*.py"), ROOT / "sanity_check.data", ROOT / "optimizer_test.npy"):
+        shutil.copy(file, target)
+    return target
+
+
 def tiny_config(**values) -> BertConfig:
     """A BERT of a few thousand parameters."""
     small = {

@@ -48,19 +48,16 @@ def tiny_reference(seed: int) -> transformers.BertForSequenceClassification:
     return model
 
 
-class Capture:
-    """Keeps the last output of some modules, by name."""
+def capture(**modules: nn.Module) -> dict[str, Tensor]:
+    """The last output of some modules, by name; filled in whenever they run."""
+    outputs = {}
+    for name, module in modules.items():
 
-    def __init__(self, **modules: nn.Module):
-        self.outputs: dict[str, Tensor] = {}
-        for name, module in modules.items():
-            module.register_forward_hook(
-                lambda _module, _inputs, output, name=name: self.outputs.update({name: output})
-            )
+        def keep(_module, _inputs, output, name=name) -> None:
+            outputs[name] = output[0] if isinstance(output, tuple) else output
 
-    def __getitem__(self, name: str) -> Tensor:
-        output = self.outputs[name]
-        return output[0] if isinstance(output, tuple) else output
+        module.register_forward_hook(keep)
+    return outputs
 
 
 def heads(projected: Tensor) -> Tensor:
@@ -112,7 +109,7 @@ def tiny_tensors(seed: int) -> dict[str, Tensor]:
 def attention_tensors(model, hidden: Tensor, mask: Tensor, noise, put) -> None:
     """Task 1.1: BertSelfAttention from its projections on."""
     module = model.bert.encoder.layer[0].attention.self
-    linears = Capture(key=module.key, query=module.query, value=module.value)
+    linears = capture(key=module.key, query=module.query, value=module.value)
     context, _ = module(hidden, mask)
     cotangent = noise(*context.shape)
     inputs = {name: linears[name] for name in ("key", "query", "value")}
@@ -161,7 +158,7 @@ def layer_tensors(model, hidden: Tensor, mask: Tensor, noise, put) -> None:
     """Task 1.3: BertLayer, and what its parts are given, return and send backwards."""
     layer = model.bert.encoder.layer[0]
     attention = layer.attention.self
-    captured = Capture(
+    captured = capture(
         key=attention.key,
         query=attention.query,
         value=attention.value,
@@ -251,11 +248,10 @@ def model_tensors(model, ids: Tensor, real: Tensor, noise, put, names: dict[str,
 
 def classifier_tensors(model, ids: Tensor, real: Tensor, noise, put) -> None:
     """Task 1.7: BertForSequenceClassification behind an encoder in evaluation mode."""
-    captured = Capture(encoder=model.bert)
+    captured = capture(encoder=model.bert)
     logits = model(input_ids=ids, attention_mask=real.long()).logits
-    encoded = captured.outputs["encoder"]
     cotangent = noise(*logits.shape)
-    states, mask = encoded.last_hidden_state, real.long()
+    states, mask = captured["encoder"].last_hidden_state, real.long()
     given = {"input_ids": ids, "attention_mask": mask, "last_hidden_state": states}
     put("classifier.forward", "inputs", given | {"cotangent": cotangent})
     values = {

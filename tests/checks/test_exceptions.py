@@ -87,17 +87,6 @@ def test_an_exception_is_explained(function, name, body, raised):
     assert describe(error).text.endswith(find(error)[1])
 
 
-MESSAGES = {  # of other machines and files
-    "null_bytes": SyntaxError("source code string cannot contain null bytes"),
-    "no_gpu": AssertionError("Torch not compiled with CUDA enabled"),
-    "two_devices": RuntimeError("Expected all tensors to be on the same device, but found cpu"),
-}
-
-
-def test_a_message_of_another_machine_is_explained():
-    assert [find(error)[0] for error in MESSAGES.values()] == [*MESSAGES]
-
-
 @pytest.mark.parametrize(
     ("function", "body", "words"),
     [

@@ -1,23 +1,18 @@
 """sanity_check.py on code that hangs, crashes, prints, or cannot be imported; its report."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from unittest.mock import Mock
 
 import pytest
-from factories import ROOT
+from factories import ROOT, copy_part1
 from running import as_process
 
-import sanity_check
-from checks.child import Child
 from checks.findings import Finding, Outcome
 from checks.graded_tasks import graded_task
 from checks.report import Report
-from training.files.errors import InputError
 
 HANG = "while True: pass"
 
@@ -25,11 +20,7 @@ HANG = "while True: pass"
 @pytest.fixture
 def folder(tmp_path):
     """A copy of what part 1 needs, in a folder whose name is not ASCII."""
-    folder = tmp_path / "Prüfung"
-    for name in ("training", "checks"):
-        shutil.copytree(ROOT / name, folder / name)
-    for file in (*ROOT.glob("*.py"), ROOT / "sanity_check.data", ROOT / "optimizer_test.npy"):
-        shutil.copy(file, folder)
+    folder = copy_part1(tmp_path / "Prüfung")
     (folder / "multitask_classifier.py").unlink()
     return folder
 
@@ -136,12 +127,6 @@ def test_the_parent_imports_no_torch():
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-def test_checks_that_cannot_start_are_one_line():
-    with Child(5, "checks.no_such_module") as child:
-        with pytest.raises(InputError, match=r"^the checks cannot start: .*no_such_module"):
-            child.run("bert.embed", "a task")
-
-
 # ---------------------------------------------------------------------------------------------
 # The report
 
@@ -163,9 +148,3 @@ def test_without_all_the_rest_is_short_and_a_cause_is_said_once(monkeypatch, cap
         report.end(Outcome(title, "waits", "until", (Finding("error", "why"),)))
     said = ["  WRONG why", "  waits Task 0: until", "  waits Task 1: until"]
     assert capsys.readouterr().out.splitlines() == said
-
-
-def test_ctrl_c_in_the_hunt_is_no_traceback(monkeypatch):
-    monkeypatch.setattr(sanity_check, "hunt", Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(SystemExit, match=r"^\ninterrupted$"):
-        sanity_check.main(["--hunt", "--task", "1.2"])

@@ -98,18 +98,6 @@ def test_agrees_with_transformers(tmp_path, name, length, dtype):
     assert (own, wanted) == ({}, {})  # the table names every parameter of both
 
 
-def test_the_defaults_are_those_of_modernbert_base():
-    theirs, ours = transformers.ModernBertConfig(), ModernBertConfig()
-    names = "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size"
-    names += " max_position_embeddings norm_eps pad_token_id local_attention layer_types"
-    names += " attention_dropout embedding_dropout mlp_dropout"
-    assert [getattr(ours, name) for name in names.split()] == [
-        getattr(theirs, name) for name in names.split()
-    ]
-    thetas = [theirs.rope_parameters[kind]["rope_theta"] for kind in (LOCAL, GLOBAL)]
-    assert [ours.local_rope_theta, ours.global_rope_theta] == thetas
-
-
 def test_weights_of_another_shape_or_lacking():
     values = CONFIGURATIONS["a window smaller than the text"]
     right = dict(transformers_model(values).state_dict())
