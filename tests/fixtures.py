@@ -110,17 +110,13 @@ def check_here(monkeypatch, capsys) -> Iterator[Callable[..., tuple[int, list[st
         known.cache_clear()
 
 
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if path := shutil.which(name):
-            return path
-    pytest.skip("no chromium or google-chrome on PATH: the page is not looked at; install chromium")
-
-
 @pytest.fixture(scope="module")
-def browser(chromium, tmp_path_factory) -> Iterator[Browser]:
-    one = Browser(chromium, tmp_path_factory.mktemp("profile"))
+def browser(tmp_path_factory) -> Iterator[Browser]:
+    found = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+    path = next(filter(None, found), None)
+    if path is None:
+        pytest.skip("no chromium or google-chrome on PATH: no page is opened; install chromium")
+    one = Browser(path, tmp_path_factory.mktemp("profile"))
     yield one
     one.session = None
     one.close()

@@ -1,4 +1,4 @@
-"""What the lessons refuse: command lines, models without the head they need, files of texts."""
+"""What the lessons, the hunt and the quiz refuse: flags, models without their head, texts."""
 
 import json
 import math
@@ -112,4 +112,8 @@ ROWS = [
     Row(PIECES, "there are no words", written("f", "\n \n")),
     Row(f"{PIECES} --size 260", "too small for 256", written("f", "ab\n")),
     Row(f"{PIECES} --out f", "cannot write f", written("f", "ab\n")),
+    Row("sanity_check.py --seed 3", "--seed is for --hunt and --quiz"),
+    Row("sanity_check.py --quiz --hunt", "not allowed with"),
+    Row("sanity_check.py --quiz --task 2.1", "--quiz is for tasks 1.1 to 1.5 and 1.7"),
+    Row("sanity_check.py --hunt --task 1.6", "--hunt is for tasks 1.1 to 1.5"),
 ]
