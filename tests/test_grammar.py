@@ -81,12 +81,10 @@ def test_the_interval_is_wilson_s():
         assert grammar.wilson(right / count, count) == pytest.approx(expected, abs=1e-4)
 
 
-def test_unigrams_are_of_the_vocabulary_and_blind_to_order(books):
+def test_unigrams_are_of_the_vocabulary(books):
     counts = grammar.known_counts(OWN_MODEL, books[1])
     order = np.argsort(counts)[::-1][:4]
     assert set(books[1].convert_ids_to_tokens(order.tolist())) == {",", ".", "the", '"'}
     assert grammar.unigram_scores([3, 0, 1], [(0, 0, 2, 1)]) == {
         (0, 0, 2, 1): pytest.approx(np.log(4 / 7) + np.log(2 / 7))
     }
-    orders = [(0, *np.roll(range(2, 22), i).tolist(), 1) for i in range(20)]
-    assert len(set(grammar.unigram_scores(counts, orders).values())) == 1  # whatever is rounded

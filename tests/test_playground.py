@@ -107,13 +107,6 @@ FORWARD = """(() => {
 })()"""
 
 
-def packed(loaded):
-    """What bert.js is made from."""
-    content, table = playground.pack(loaded.tensors)
-    weights = base64.b64encode(content).decode()
-    return {"weights": weights, "table": table, "config": loaded.bert.config.to_dict()}
-
-
 def close(found, wanted):
     np.testing.assert_allclose(np.array(found).reshape(wanted.shape), wanted, atol=1e-4, rtol=0)
 
@@ -127,7 +120,10 @@ def test_the_forward_pass_is_torch_s(request, tmp_path, name, padding):
     assert len(ids) % 4  # rows left over by the blocks of four
     real = [1] * len(ids) + [0] * padding
     ids = ids + [0] * padding
-    given = packed(loaded) | {"ids": ids, "real": real, "words": name == "words"}
+    content, table = playground.pack(loaded.tensors)
+    given = {"weights": base64.b64encode(content).decode(), "table": table}
+    given |= {"config": loaded.bert.config.to_dict()}
+    given |= {"ids": ids, "real": real, "words": name == "words"}
     found = in_node(tmp_path, ["bert"], FORWARD, given)
     batch, mask = torch.tensor([ids]), torch.tensor([real])
     maps = attention_maps(small.bert, batch, mask)[:, 0]
@@ -137,9 +133,6 @@ def test_the_forward_pass_is_torch_s(request, tmp_path, name, padding):
     close(found[name], logits(small, batch, mask).numpy())
 
 
-UNICODE = {"letters": tokenizer.ADDED_LATER, "moved": tokenizer.MOVED}
-
-
 @needs_node
 @pytest.mark.parametrize("lower", [True, False])
 def test_the_tokenizer_s_ids_are_ours(tmp_path, lower):
@@ -147,7 +140,8 @@ def test_the_tokenizer_s_ids_are_ours(tmp_path, lower):
     pieces = list(dict.fromkeys([*SPECIAL_TOKENS, *words]))
     ours = BertTokenizer(pieces, lower)
     ids = "text => new Tokenizer(given.pieces, given.lower, given.unicode).ids(text)"
-    given = {"pieces": pieces, "lower": lower, "unicode": UNICODE, "texts": ODD_TEXTS}
+    unicode = {"letters": tokenizer.ADDED_LATER, "moved": tokenizer.MOVED}
+    given = {"pieces": pieces, "lower": lower, "unicode": unicode, "texts": ODD_TEXTS}
     found = in_node(tmp_path, ["tokenizer"], f"given.texts.map({ids})", given)
     assert found == [ours.text_to_ids(text) for text in ODD_TEXTS]
 
