@@ -70,10 +70,8 @@ def test_files_that_cannot_be_imported_and_a_model_that_cannot_be_made(folder):
     replace(folder / "classifier.py", "import torch\n", "import einops\n")
     replace(folder / "bert.py", "super().__init__(config)", "self.width = config.width")
     said = checked(folder, "--part", "1").out
-    assert (
-        "  WRONG optimizer.py cannot be imported: SyntaxError: '(' was never closed "
-        f"(optimizer.py:{before.count(chr(10)) + 1}): `def step((`"
-    ) in said.splitlines()
+    assert "  WRONG optimizer.py cannot be imported: SyntaxError: " in said
+    assert f" (optimizer.py:{before.count(chr(10)) + 1}): `def step((self" in said
     assert "WRONG classifier.py cannot be imported: ModuleNotFoundError: No module named" in said
     assert said.count("cannot be imported: ") == 2
     assert "waits Task 1.6 · BertSentimentClassifier.__init__: until classifier.py can be" in said
