@@ -4,8 +4,6 @@ import pytest
 from fixtures import (  # noqa: F401
     browser,
     check_here,
-    chromium,
-    model_without_dropout,
     offline_model,
     real_data,
     run_script_here,

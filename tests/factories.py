@@ -60,6 +60,15 @@ def copy_tree(target: Path) -> Path:
     return Path(shutil.copytree(ROOT, target, ignore=left_out))
 
 
+def copy_part1(target: Path) -> Path:
+    """Copy what part 1 and its checks need."""
+    for name in ("training", "checks"):
+        shutil.copytree(ROOT / name, target / name)
+    for file in (*ROOT.glob("*.py"), ROOT / "sanity_check.data", ROOT / "optimizer_test.npy"):
+        shutil.copy(file, target)
+    return target
+
+
 def tiny_config(**values) -> BertConfig:
     """A BERT of a few thousand parameters."""
     small = {
@@ -75,12 +84,7 @@ def tiny_config(**values) -> BertConfig:
 
 def random_bert(dtype=torch.float32, **values) -> BertModel:
     """A tiny BERT far from uniform attention, in evaluation mode."""
-    torch.manual_seed(3)
-    model = BertModel(tiny_config(**values)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.2)
-    return model.to(dtype)
+    return with_random_weights(BertModel(tiny_config(**values)), spread=0.2).to(dtype)
 
 
 def tiny_vocabulary() -> list[str]:
@@ -106,12 +110,12 @@ PAIRS = (
 )  # ids and masks
 
 
-def with_random_weights(model: nn.Module) -> nn.Module:
+def with_random_weights(model: nn.Module, spread: float = 0.15) -> nn.Module:
     """The model with random weights that make a difference, in evaluation mode."""
     torch.manual_seed(5)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.normal_(std=0.15)
+            parameter.normal_(std=spread)
     return model.eval()
 
 

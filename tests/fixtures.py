@@ -4,14 +4,14 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from browser import Browser
-from factories import NO_DROPOUT, make_rows, save_tiny_model, write_table
-from running import JobsHere
+from factories import make_rows, save_tiny_model, write_table
 
 import sanity_check
 from checks import jobs
@@ -42,11 +42,6 @@ def real_data() -> Path:
 @pytest.fixture(scope="session")
 def tiny_model_folder(tmp_path_factory) -> Path:
     return save_tiny_model(tmp_path_factory.mktemp("tiny-bert"))
-
-
-@pytest.fixture(scope="session")
-def model_without_dropout(tmp_path_factory) -> Path:
-    return save_tiny_model(tmp_path_factory.mktemp("no-dropout"), **NO_DROPOUT)
 
 
 @pytest.fixture(scope="session")
@@ -98,7 +93,8 @@ def run_script_here(tmp_path, monkeypatch, capsys):
 @pytest.fixture
 def check_here(monkeypatch, capsys) -> Iterator[Callable[..., tuple[int, list[str]]]]:
     """A function: run sanity_check.py in this process; its exit status and lines."""
-    monkeypatch.setattr(sanity_check, "Child", JobsHere)
+    child = SimpleNamespace(run=lambda job, title: jobs.run(job), printed=list)
+    monkeypatch.setattr(sanity_check, "Child", lambda limit: nullcontext(child))
     monkeypatch.setenv("COLUMNS", "1000")  # no line is broken
     for known in (jobs.fault_of_import, jobs.fault_of_model):  # of other files, perhaps
         known.cache_clear()
@@ -114,17 +110,13 @@ def check_here(monkeypatch, capsys) -> Iterator[Callable[..., tuple[int, list[st
         known.cache_clear()
 
 
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if path := shutil.which(name):
-            return path
-    pytest.skip("no chromium or google-chrome on PATH: the page is not looked at; install chromium")
-
-
 @pytest.fixture(scope="module")
-def browser(chromium, tmp_path_factory) -> Iterator[Browser]:
-    one = Browser(chromium, tmp_path_factory.mktemp("profile"))
+def browser(tmp_path_factory) -> Iterator[Browser]:
+    found = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+    path = next(filter(None, found), None)
+    if path is None:
+        pytest.skip("no chromium or google-chrome on PATH: no page is opened; install chromium")
+    one = Browser(path, tmp_path_factory.mktemp("profile"))
     yield one
     one.session = None
     one.close()

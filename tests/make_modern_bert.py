@@ -28,11 +28,11 @@ OUT = Path(runs.__file__).with_name("references.data")
 
 
 @contextlib.contextmanager
-def in_float64() -> Iterator[None]:
-    """Let transformers turn in float64 what else it turns in float32."""
+def exact(dtype: torch.dtype) -> Iterator[None]:
+    """Let transformers turn and normalise in a type, which else does so in float32."""
     with (
-        mock.patch.multiple(torch, float=torch.float64, float32=torch.float64),
-        mock.patch.object(torch.Tensor, "float", torch.Tensor.double),
+        mock.patch.multiple(torch, float=dtype, float32=dtype),
+        mock.patch.object(torch.Tensor, "float", lambda tensor: tensor.to(dtype)),
     ):
         yield
 
@@ -51,7 +51,7 @@ def rotary(noise) -> dict[str, Tensor]:
     batch, heads, length, width = runs.BATCH, runs.HEADS, runs.LENGTH, runs.WIDTH
     x, cotangent = noise(batch, heads, length, width), noise(batch, heads, length, width)
     source = x.clone().requires_grad_()
-    with in_float64():
+    with exact(torch.float64):
         made = config(
             hidden_size=heads * width, num_attention_heads=heads, local_rope_theta=runs.THETA
         )
@@ -112,10 +112,9 @@ def geglu(noise) -> dict[str, Tensor]:
     }
 
 
-def main() -> None:
-    """Write the file."""
-    args = make_sanity_check.arguments(OUT)
-    generator = torch.Generator().manual_seed(args.seed)
+def tensors(seed: int) -> dict[str, Tensor]:
+    """All that the file holds."""
+    generator = torch.Generator().manual_seed(seed)
 
     def noise(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
@@ -125,8 +124,13 @@ def main() -> None:
         "modern.local_mask": local_mask(),
         "modern.geglu": geglu(noise),
     }
-    tensors = {f"{task}/{name}": x for task, made in tasks.items() for name, x in made.items()}
-    make_sanity_check.write(tensors, args.out, args.seed)
+    return {f"{task}/{name}": x for task, made in tasks.items() for name, x in made.items()}
+
+
+def main() -> None:
+    """Write the file."""
+    args = make_sanity_check.arguments(OUT)
+    make_sanity_check.write(tensors(args.seed), args.out, args.seed)
 
 
 if __name__ == "__main__":

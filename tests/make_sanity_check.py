@@ -48,19 +48,16 @@ def tiny_reference(seed: int) -> transformers.BertForSequenceClassification:
     return model
 
 
-class Capture:
-    """Keeps the last output of some modules, by name."""
+def capture(**modules: nn.Module) -> dict[str, Tensor]:
+    """The last output of some modules, by name; filled in whenever they run."""
+    outputs = {}
+    for name, module in modules.items():
 
-    def __init__(self, **modules: nn.Module):
-        self.outputs: dict[str, Tensor] = {}
-        for name, module in modules.items():
-            module.register_forward_hook(
-                lambda _module, _inputs, output, name=name: self.outputs.update({name: output})
-            )
+        def keep(_module, _inputs, output, name=name) -> None:
+            outputs[name] = output[0] if isinstance(output, tuple) else output
 
-    def __getitem__(self, name: str) -> Tensor:
-        output = self.outputs[name]
-        return output[0] if isinstance(output, tuple) else output
+        module.register_forward_hook(keep)
+    return outputs
 
 
 def heads(projected: Tensor) -> Tensor:
@@ -101,18 +98,18 @@ def tiny_tensors(seed: int) -> dict[str, Tensor]:
         tensors.update({f"{task_id}/{kind}/{k}": v.detach().clone() for k, v in values.items()})
 
     with FixedDropout():
-        attention_tensors(model, noise(batch, length, width), mask, noise, put)
-        add_norm_tensors(model, noise, put, batch, length)
-        layer_tensors(model, noise(batch, length, width), mask, noise, put)
-        model_tensors(model, ids, real, noise, put, {v: k for k, v in names.items()})
-        classifier_tensors(model, ids, real, noise, put)
+        attention_tensors(model.eval(), noise(batch, length, width), mask, noise, put)
+        add_norm_tensors(model.eval(), noise, put, batch, length)
+        layer_tensors(model.eval(), noise(batch, length, width), mask, noise, put)
+        model_tensors(model.eval(), ids, real, noise, put, {v: k for k, v in names.items()})
+        classifier_tensors(model.eval(), ids, real, noise, put)
     return {name: tensor.detach().contiguous() for name, tensor in sorted(tensors.items())}
 
 
 def attention_tensors(model, hidden: Tensor, mask: Tensor, noise, put) -> None:
     """Task 1.1: BertSelfAttention from its projections on."""
     module = model.bert.encoder.layer[0].attention.self
-    linears = Capture(key=module.key, query=module.query, value=module.value)
+    linears = capture(key=module.key, query=module.query, value=module.value)
     context, _ = module(hidden, mask)
     cotangent = noise(*context.shape)
     inputs = {name: linears[name] for name in ("key", "query", "value")}
@@ -125,7 +122,6 @@ def attention_tensors(model, hidden: Tensor, mask: Tensor, noise, put) -> None:
     put("bert.attention", "dropout", {"context": module(hidden, mask)[0]})
     with FixedDropout(axis=-2):  # what dropping the last axis means to (B, H, keys, queries)
         put("bert.attention", "dropout", {"context (keys first)": module(hidden, mask)[0]})
-    module.eval()
 
 
 def add_norm_tensors(model, noise, put, batch: int, length: int) -> None:
@@ -154,14 +150,13 @@ def add_norm_tensors(model, noise, put, batch: int, length: int) -> None:
         put("bert.add_norm", "gradients", {f"{k} (after {place})": v for k, v in found.items()})
         module.train()
         put("bert.add_norm", "dropout", {f"result (after {place})": module(output, input)})
-        module.eval()
 
 
 def layer_tensors(model, hidden: Tensor, mask: Tensor, noise, put) -> None:
     """Task 1.3: BertLayer, and what its parts are given, return and send backwards."""
     layer = model.bert.encoder.layer[0]
     attention = layer.attention.self
-    captured = Capture(
+    captured = capture(
         key=attention.key,
         query=attention.query,
         value=attention.value,
@@ -213,7 +208,6 @@ def layer_tensors(model, hidden: Tensor, mask: Tensor, noise, put) -> None:
     put("bert.layer", "replay", replay)
     layer.train()
     run("dropout")
-    layer.eval()
 
 
 def model_tensors(model, ids: Tensor, real: Tensor, noise, put, names: dict[str, str]) -> None:
@@ -236,26 +230,21 @@ def model_tensors(model, ids: Tensor, real: Tensor, noise, put, names: dict[str,
     found = grads(result, cotangent, **{k: v for k, v in own.items() if "embed" in k})
     put("bert.embed", "gradients", found)
     results = bert(input_ids=ids, attention_mask=real.long())
-    values = {
-        "last_hidden_state": results.last_hidden_state * real[..., None],
-        "pooler_output": results.pooler_output,
-    }
-    put("whole model", "values", values)
-    put("whole model", "gradients", grads(results.pooler_output, pooler_cotangent, **own))
+    hidden, pooled = results.last_hidden_state * real[..., None], results.pooler_output
+    put("whole model", "values", {"last_hidden_state": hidden, "pooler_output": pooled})
+    put("whole model", "gradients", grads(pooled, pooler_cotangent, **own))
     bert.train()
     put("bert.embed", "dropout", {"embeddings": embeddings(input_ids=ids)})
     pooled = bert(input_ids=ids, attention_mask=real.long()).pooler_output
     put("whole model", "dropout", {"pooler_output": pooled})
-    bert.eval()
 
 
 def classifier_tensors(model, ids: Tensor, real: Tensor, noise, put) -> None:
     """Task 1.7: BertForSequenceClassification behind an encoder in evaluation mode."""
-    captured = Capture(encoder=model.bert)
+    captured = capture(encoder=model.bert)
     logits = model(input_ids=ids, attention_mask=real.long()).logits
-    encoded = captured.outputs["encoder"]
     cotangent = noise(*logits.shape)
-    states, mask = encoded.last_hidden_state, real.long()
+    states, mask = captured["encoder"].last_hidden_state, real.long()
     given = {"input_ids": ids, "attention_mask": mask, "last_hidden_state": states}
     put("classifier.forward", "inputs", given | {"cotangent": cotangent})
     values = {
@@ -274,7 +263,6 @@ def classifier_tensors(model, ids: Tensor, real: Tensor, noise, put) -> None:
     model.dropout.train()
     dropped = model(input_ids=ids, attention_mask=real.long()).logits
     put("classifier.forward", "dropout", {"logits": dropped})
-    model.dropout.eval()
 
 
 def write(tensors: dict[str, Tensor], path: Path, seed: int) -> None:

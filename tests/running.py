@@ -19,8 +19,6 @@ import torch
 from factories import PAIRS, ROOT
 from torch import nn
 
-from checks import jobs
-from checks.findings import Outcome
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.loop.checkpoints import ResumePoint, load_checkpoint
@@ -193,25 +191,6 @@ def versions(answers: Iterable) -> list:
     """Every version of every answer of course/, as parameters of a test."""
     pairs = [(answer, version) for answer in answers for version in answer.versions]
     return [pytest.param(a, v, id=f"{a.folder}/{a.name}, {v}") for a, v in pairs]
-
-
-class JobsHere:
-    """In place of checks.child.Child: jobs run in this process, where tests change functions."""
-
-    def __init__(self, limit: float):
-        self.limit = limit
-
-    def __enter__(self) -> "JobsHere":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def run(self, job: str, title: str) -> Outcome:
-        return jobs.run(job)
-
-    def printed(self) -> list[str]:
-        return []
 
 
 def succeeded(result: SimpleNamespace) -> SimpleNamespace:

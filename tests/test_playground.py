@@ -24,7 +24,7 @@ from factories import (
 from running import as_process, succeeded
 
 import tokenizer
-from lessons import grammar, playground
+from lessons import playground
 from lessons.attention_maps import attention_maps
 from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
@@ -107,13 +107,6 @@ FORWARD = """(() => {
 })()"""
 
 
-def packed(loaded):
-    """What bert.js is made from."""
-    content, table = playground.pack(loaded.tensors)
-    weights = base64.b64encode(content).decode()
-    return {"weights": weights, "table": table, "config": loaded.bert.config.to_dict()}
-
-
 def close(found, wanted):
     np.testing.assert_allclose(np.array(found).reshape(wanted.shape), wanted, atol=1e-4, rtol=0)
 
@@ -127,7 +120,10 @@ def test_the_forward_pass_is_torch_s(request, tmp_path, name, padding):
     assert len(ids) % 4  # rows left over by the blocks of four
     real = [1] * len(ids) + [0] * padding
     ids = ids + [0] * padding
-    given = packed(loaded) | {"ids": ids, "real": real, "words": name == "words"}
+    content, table = playground.pack(loaded.tensors)
+    given = {"weights": base64.b64encode(content).decode(), "table": table}
+    given |= {"config": loaded.bert.config.to_dict()}
+    given |= {"ids": ids, "real": real, "words": name == "words"}
     found = in_node(tmp_path, ["bert"], FORWARD, given)
     batch, mask = torch.tensor([ids]), torch.tensor([real])
     maps = attention_maps(small.bert, batch, mask)[:, 0]
@@ -137,9 +133,6 @@ def test_the_forward_pass_is_torch_s(request, tmp_path, name, padding):
     close(found[name], logits(small, batch, mask).numpy())
 
 
-UNICODE = {"letters": tokenizer.ADDED_LATER, "moved": tokenizer.MOVED}
-
-
 @needs_node
 @pytest.mark.parametrize("lower", [True, False])
 def test_the_tokenizer_s_ids_are_ours(tmp_path, lower):
@@ -147,7 +140,8 @@ def test_the_tokenizer_s_ids_are_ours(tmp_path, lower):
     pieces = list(dict.fromkeys([*SPECIAL_TOKENS, *words]))
     ours = BertTokenizer(pieces, lower)
     ids = "text => new Tokenizer(given.pieces, given.lower, given.unicode).ids(text)"
-    given = {"pieces": pieces, "lower": lower, "unicode": UNICODE, "texts": ODD_TEXTS}
+    unicode = {"letters": tokenizer.ADDED_LATER, "moved": tokenizer.MOVED}
+    given = {"pieces": pieces, "lower": lower, "unicode": unicode, "texts": ODD_TEXTS}
     found = in_node(tmp_path, ["tokenizer"], f"given.texts.map({ids})", given)
     assert found == [ours.text_to_ids(text) for text in ODD_TEXTS]
 
@@ -191,62 +185,29 @@ def test_a_student_s_page_marks_lines_of_what_is_right(tmp_path):
     assert "words = self.word_embedding(input_ids)  # (B, L, D)" in shown
 
 
-STILL = "shown && !busy"
+def test_one_can_hide_a_word_and_put_another_in(browser, words, tmp_path):
+    def texts_of(selector):
+        every = f"document.querySelectorAll('{selector}')"
+        return browser.eval(f"Array.from({every}, element => element.textContent)")
 
-
-@pytest.fixture
-def opened(browser, words, tmp_path):
-    """The page of a model with words."""
+    pieces, ready = "#pieces button", "shown && !busy"
     file = tmp_path / "page.html"
     file.write_text(playground.page(words, "a <b>model</b>"), encoding="utf-8")
     browser.open(file)
-    browser.wait(STILL)
-    yield browser
-    assert browser.complaints() == []
-
-
-def write(browser, text):
-    """Replace the sentence, as one types."""
+    browser.wait(ready)
     browser.click("document.getElementById('text')")
     browser.eval("document.getElementById('text').select()")
-    browser.type(text)
-    browser.wait(STILL)
-
-
-def texts_of(browser, selector):
-    return browser.eval(f"Array.from(document.querySelectorAll('{selector}'), e => e.textContent)")
-
-
-def test_one_can_hide_a_word_and_put_another_in(opened, words):
-    pieces = "#pieces button"
-    write(opened, "the old captain")
-    assert texts_of(opened, pieces) == ["[CLS]", "the", "old", "captain", "[SEP]"]
-    opened.click(f"document.querySelectorAll('{pieces}')[3]")
-    opened.wait(f"{STILL} && shown.words.length === 1")
-    assert texts_of(opened, pieces)[3] == "[MASK]"
+    browser.type("the old captain")
+    browser.wait(ready)
+    assert texts_of(pieces) == ["[CLS]", "the", "old", "captain", "[SEP]"]
+    browser.click(f"document.querySelectorAll('{pieces}')[3]")
+    browser.wait(f"{ready} && shown.words.length === 1")
+    assert texts_of(pieces)[3] == "[MASK]"
     ids = torch.tensor([words.tokenizer("the old [MASK]")["input_ids"]])
     best = word_logits(rounded(words), ids, torch.ones_like(ids))[3].topk(10).indices
     best = words.tokenizer.convert_ids_to_tokens(best.tolist())
-    assert texts_of(opened, "#places button.name") == best
-    opened.click("document.querySelectorAll('#places button.name')[0]")
-    opened.wait(f"{STILL} && shown.words.length === 0")
-    assert texts_of(opened, pieces)[3] == best[0]
-
-
-def test_two_sentences_are_compared_token_by_token(opened, words):
-    texts = ("the old captain smiled", "the captain and sea smiled")
-    write(opened, texts[0])
-    opened.click("document.getElementById('tab-grammar')")
-    opened.click("document.getElementById('partner')")
-    opened.type(texts[1])
-    opened.click("document.getElementById('compare')")
-    opened.wait("document.getElementById('winner')")
-    ids = [tuple(words.tokenizer(text)["input_ids"]) for text in texts]
-    mask = words.tokenizer.mask_token_id
-    scores = grammar.sentence_scores(rounded(words).masked, ids, mask)
-    totals = texts_of(opened, ".pair tr:last-child > *")
-    first, second = (float(totals[column].replace("−", "-")) for column in (1, 3))
-    assert [first, second] == pytest.approx([scores[sentence] for sentence in ids], abs=0.01)
-    assert texts_of(opened, ".differs td")[::2][:2] == ["old", "captain"]
-    preferred = "the sentence above" if first > second else "the other sentence"
-    assert preferred in texts_of(opened, "#winner")[0]
+    assert texts_of("#places button.name") == best
+    browser.click("document.querySelectorAll('#places button.name')[0]")
+    browser.wait(f"{ready} && shown.words.length === 0")
+    assert texts_of(pieces)[3] == best[0]
+    assert browser.complaints() == []

@@ -6,7 +6,6 @@ import pytest
 from fixtures import (  # noqa: F401
     browser,
     check_here,
-    chromium,
     run_script_here,
     tiny_data,
     tiny_model_folder,

@@ -1,10 +1,9 @@
 """The bug hunt: which edits count as bugs, what is said about tests, whose lines are edited."""
 
 import re
-import shutil
 
 import pytest
-from factories import ROOT
+from factories import ROOT, copy_part1
 
 from checks import child, findings
 from checks.graded_tasks import graded_task
@@ -42,10 +41,7 @@ def test_adamw(AdamW):
 @pytest.fixture
 def say(tmp_path, monkeypatch, capsys):
     """What the hunt says to a my_tests.py, and its exit status, in a copy of what part 1 needs."""
-    for file in (*ROOT.glob("*.py"), ROOT / "sanity_check.data", ROOT / "optimizer_test.npy"):
-        shutil.copy(file, tmp_path)
-    for name in ("training", "checks"):
-        shutil.copytree(ROOT / name, tmp_path / name)
+    copy_part1(tmp_path)
     for module in (hunt, child, findings):
         monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(hunt, "MOST", 4)

@@ -171,17 +171,14 @@ def test_an_unfinished_bert_is_no_fault_of_part_2(model, monkeypatch):
     assert checked(FORWARD)[0][FORWARD][0].text == "for bert.py (python sanity_check.py --part 1)"
 
 
-@pytest.fixture
-def status(request, monkeypatch):
-    """Let part 1's functions be right, and the whole model of this status, "ok" by default."""
-    outcome = Outcome("the whole BertModel", getattr(request, "param", "ok"))
+def finish_part_1(monkeypatch, status="ok"):
+    """Let part 1's functions be right, and the whole model of this status."""
     monkeypatch.setattr(part1_tasks, "check", lambda entry: [])
-    monkeypatch.setitem(jobs.OTHERS, "whole", lambda: outcome)
-    return outcome.status
+    monkeypatch.setitem(jobs.OTHERS, "whole", lambda: Outcome("the whole BertModel", status))
 
 
-@pytest.mark.usefixtures("status")
-def test_script_on_part_2(model, check_here):
+def test_script_on_part_2(model, check_here, monkeypatch):
+    finish_part_1(monkeypatch)
     code, lines = check_here()  # without a choice part 2 follows part 1
     count = len([entry for entry in GRADED_TASKS if entry.part < 3])
     assert (code, lines[-2:]) == (0, [f"{count} of {count} tasks right", sanity_check.MEET])
@@ -200,9 +197,11 @@ def test_script_on_part_2(model, check_here):
         ("ok", "  --    part 2 is not begun (python sanity_check.py --part 2)"),
         ("wrong", "  --    part 2 is checked once part 1 is right, or with --part 2"),
     ],
-    indirect=["status"],
 )
-def test_a_student_of_part_1_is_not_told_of_part_2s_tasks(status, line, model, check_here):
+def test_a_student_of_part_1_is_not_told_of_part_2s_tasks(
+    status, line, model, check_here, monkeypatch
+):
+    finish_part_1(monkeypatch, status)
     for task_id in IDS:
         written(model, task_id.split(".")[1], STUB)
     code, lines = check_here()

@@ -1,18 +1,14 @@
 """checks/part2/loop.py against our loop, the handout's, wrong ones and other right ones."""
 
-import os
 import re
 import runpy
-import sys
 import textwrap
 
 import pytest
 import torch
 from factories import ROOT
 from torch import nn
-from torch.optim.optimizer import _global_optimizer_post_hooks
 
-import bert
 import multitask_classifier
 from checks import jobs
 from checks.findings import Finding, faulty
@@ -110,19 +106,11 @@ def test_a_loop_that_cannot_be_checked(old, new, reason, findings_with):
     assert finding.text.startswith(reason)
 
 
-def test_nothing_stays(tmp_path, monkeypatch, capsys, findings_with):
+def test_no_file_and_no_print_stays(tmp_path, monkeypatch, capsys, findings_with):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-
-    def state():
-        hooks = len(_global_optimizer_post_hooks), torch.autograd.backward
-        cls = multitask_classifier.MultitaskBERT
-        return dict(os.environ), os.getcwd(), [*sys.path], hooks, cls.__init__, bert.BertModel.embed
-
-    before = state()
     assert findings_with(MIDDLE, f"{MIDDLE}    print(1)\n") == []
-    assert state() == before
     assert list(tmp_path.iterdir()) == []
     assert "".join(capsys.readouterr()) == ""
 

@@ -85,7 +85,7 @@ def test_a_step_is_one_on_the_weighted_losses(
     flags = "--epochs 1 --batch_size 25 --hidden_dropout_prob 0 --precision fp32 --data_dir"
     line = ["--teacher", teacher_file, *flags.split(), tiny_data, "--accumulate", 4]
     weights = 5.0, 2.0, 1.0
-    said = succeeded(run_script_here(distil, *line, "--weights", *weights)).out
+    succeeded(run_script_here(distil, *line, "--weights", *weights))
 
     seed_everything(11711)  # so that the student's head begins with the same numbers
     teacher = load_model(teacher_file, CPU)[0]
@@ -115,8 +115,3 @@ def test_a_step_is_one_on_the_weighted_losses(
     (found,) = gradients
     wanted = [parameter.grad for parameter in model.parameters()]
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-5)
-    rows = load_data(tiny_data / "ids-sst-dev.csv", "dev")
-    batch = SentenceClassificationDataset(rows, load_model(teacher_file, CPU)[1]).pad_data(rows)
-    classes = teacher(batch["token_ids"], batch["attention_mask"]).argmax(dim=-1)
-    right = (classes == batch["labels"]).sum() / len(rows)
-    assert f"teacher: dev accuracy {right:.3f}" in said

@@ -69,20 +69,3 @@ def test_a_classifier_goes_out_and_comes_back_bit_for_bit(checkpoint, run_script
     assert_same_tensors(again["model"], first["model"])
     assert torch.equal(our_logits(tmp_path / "again.pt"), our_logits(checkpoint))
     assert again["config"] == first["config"] | {"model": str(tmp_path / "out")}
-
-
-def test_a_classifier_that_transformers_saved_comes_in(
-    tiny_model_folder, run_script_here, tmp_path
-):
-    config = transformers.BertConfig.from_pretrained(tiny_model_folder, num_labels=4)
-    torch.manual_seed(2)
-    theirs = transformers.BertForSequenceClassification(config).eval()
-    theirs.save_pretrained(tmp_path / "theirs")
-    BertTokenizer(tiny_vocabulary()).save_pretrained(tmp_path / "theirs")
-    succeeded(run_script_here(export, "theirs", "--to", "ours.pt"))
-    batch = encoded(BertTokenizer(tiny_vocabulary()))
-    with torch.no_grad():
-        logits = theirs(batch["input_ids"], batch["attention_mask"]).logits
-    torch.testing.assert_close(our_logits(tmp_path / "ours.pt"), logits, atol=1e-6, rtol=0)
-    # no classifier_dropout there: BERT's own, as transformers takes it
-    assert load_checkpoint(tmp_path / "ours.pt")["config"]["hidden_dropout_prob"] == 0.1

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-import sys
 from pathlib import Path
-from unittest import mock
 
 import pytest
 import tokenizers
 import torch
 import transformers
-from factories import ROOT
+from make_modern_bert import exact, tensors
 from running import assert_refused, one_line_error, succeeded
 from safetensors.torch import load_file
 from torch import Tensor
@@ -40,17 +36,6 @@ CONFIGURATIONS = {
     },
 }  # fmt: skip
 TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-10}
-
-
-@contextlib.contextmanager
-def exact(dtype: torch.dtype):
-    """Let transformers turn and normalise in a type, which else does so in float32."""
-    double = mock.patch.object(torch.Tensor, "float", torch.Tensor.double)
-    with (
-        mock.patch.multiple(torch, float=dtype, float32=dtype),
-        double if dtype == torch.float64 else contextlib.nullcontext(),
-    ):
-        yield
 
 
 def transformers_model(values: dict, dtype: torch.dtype = torch.float32):
@@ -113,25 +98,13 @@ def test_agrees_with_transformers(tmp_path, name, length, dtype):
     assert (own, wanted) == ({}, {})  # the table names every parameter of both
 
 
-def test_the_defaults_are_those_of_modernbert_base():
-    theirs, ours = transformers.ModernBertConfig(), ModernBertConfig()
-    names = "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size"
-    names += " max_position_embeddings norm_eps pad_token_id local_attention layer_types"
-    names += " attention_dropout embedding_dropout mlp_dropout"
-    assert [getattr(ours, name) for name in names.split()] == [
-        getattr(theirs, name) for name in names.split()
-    ]
-    thetas = [theirs.rope_parameters[kind]["rope_theta"] for kind in (LOCAL, GLOBAL)]
-    assert [ours.local_rope_theta, ours.global_rope_theta] == thetas
-
-
 def test_weights_of_another_shape_or_lacking():
     values = CONFIGURATIONS["a window smaller than the text"]
-    tensors = dict(transformers_model(values).state_dict())
+    right = dict(transformers_model(values).state_dict())
     model = ModernBertModel(ModernBertConfig(**SPECIAL | values))
     name = "model.layers.1.attn.Wqkv.weight"
-    lacking = {k: t for k, t in tensors.items() if k != "head.norm.weight"}
-    for wrong in (lacking, tensors | {name: tensors[name][:, 1:]}):
+    lacking = {k: t for k, t in right.items() if k != "head.norm.weight"}
+    for wrong in (lacking, right | {name: right[name][:, 1:]}):
         with one_line_error("HERE is not a ModernBertForMaskedLM of its configuration's shape"):
             model.load_hf_weights(wrong, "HERE")
 
@@ -161,11 +134,8 @@ def test_the_command_shows_shapes_or_fills_masks(run_script_here, tmp_path):
     assert_refused(run_script_here(modern_bert, *line, "[MASK]"), "has 9 tokens, the model 8")
 
 
-def test_the_checks_references_are_those_of_transformers(tmp_path):
-    stored = load_file(DATA_FILES[-1])
-    command = [sys.executable, "-m", "tests.make_modern_bert", "--out", str(tmp_path / "data")]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    made = load_file(tmp_path / "data")
+def test_the_checks_references_are_those_of_transformers():
+    stored, made = load_file(DATA_FILES[-1]), tensors(11711)
     assert made.keys() == {name for name in stored if not name.startswith(TABLES)}
     for name, tensor in made.items():
         torch.testing.assert_close(stored[name], tensor, rtol=1e-12, atol=1e-12)

@@ -89,8 +89,12 @@ def test_what_was_learned_is_read_by_both_tokenizers(tmp_path):
 TEXTS = ("It's  GOOD—naïve, 漢字!\n", " we'll see 12½ films_x\t", "☃ 𝔘nicode é e\u0301 'S 's")
 
 
-def as_roberta(pieces, merges):
-    """The same vocabulary in the tokenizers library."""
+@pytest.fixture(scope="module")
+def both():
+    """A vocabulary of bytes of a licence, ours and the tokenizers library's."""
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    words = count_stretches([*text.splitlines(), *TEXTS])
+    pieces, merges = learn(words, 600, "bytes", least=2)
     ids = {piece: number for number, piece in enumerate(pieces)}
     pairs = [(merge.first, merge.second) for merge in merges]
     theirs = tokenizers.Tokenizer(tokenizers.models.BPE(ids, pairs))
@@ -99,18 +103,11 @@ def as_roberta(pieces, merges):
     return BytePairTokenizer(pieces, pairs), theirs
 
 
-@pytest.fixture(scope="module")
-def bytes_of_a_licence():
-    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
-    words = count_stretches([*text.splitlines(), *TEXTS])
-    return learn(words, 600, "bytes", least=2)
-
-
 @settings(deadline=None)
 @given(st.text(alphabet="ab eé'st1½_.\n 漢☃\u0301#", max_size=30))
 @pytest.mark.parametrize("more", ["", *TEXTS])
-def test_bytes_are_cut_as_the_tokenizers_library_cuts_them(bytes_of_a_licence, more, text):
-    ours, theirs = as_roberta(*bytes_of_a_licence)
+def test_bytes_are_cut_as_the_tokenizers_library_cuts_them(both, more, text):
+    ours, theirs = both
     pieces = ours.tokenize(text + more)
     assert pieces == theirs.encode(text + more).tokens
     assert (

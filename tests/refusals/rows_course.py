@@ -4,6 +4,7 @@ from row import Row, written
 
 HAND_IN = written("hand-ins/a.zip", "")
 FULL = written("full/of/others", "")
+EXPERIMENT = "research.experiments.run a.toml"
 RUN = '[run]\nname = "a"\nseeds = [1]\n'
 
 ROWS = [
@@ -13,21 +14,9 @@ ROWS = [
     Row("course.handout --out file/minbert", "file/minbert cannot be made", written("file", "")),
     Row("course.handout --out full", "is there and is not a git repository", FULL),
     Row("course.gradescope.build --gold model --out out", "no labelled file"),
-    Row("research.experiments.run a.toml", "is not a TOML", written("a.toml", "[run\n")),
-    Row(
-        "research.experiments.run a.toml",
-        "kind 'x' is not one of",
-        written("a.toml", f'{RUN}kind = "x"\n'),
-    ),
-    Row(
-        "research.experiments.run a.toml",
-        "unexpected keyword argument 'flag'",
-        written("a.toml", f"{RUN}[flag]\n"),
-    ),
-    Row(
-        "research.experiments.run a.toml --only fast",
-        "--only fast: there are a",
-        written("a.toml", RUN),
-    ),
+    Row(EXPERIMENT, "is not a TOML", written("a.toml", "[run\n")),
+    Row(EXPERIMENT, "kind 'x' is not one of", written("a.toml", f'{RUN}kind = "x"\n')),
+    Row(EXPERIMENT, "keyword argument 'flag'", written("a.toml", f"{RUN}[flag]\n")),
+    Row(f"{EXPERIMENT} --only fast", "--only fast: there are a", written("a.toml", RUN)),
     Row("research.experiments.report nothing", "no results of nothing in"),
 ]

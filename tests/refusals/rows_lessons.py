@@ -1,8 +1,7 @@
-"""What the lessons refuse: command lines, models without the head they need, files of texts."""
+"""What the lessons, the hunt and the quiz refuse: flags, models without their head, texts."""
 
 import json
 import math
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,6 @@ from torch import nn
 
 from bert import BertModel
 from lessons.modern_config import GLOBAL, LOCAL
-from training.files.hub import MODELS, OWN_MODEL
 
 
 def trained(folder: Path) -> None:
@@ -40,13 +38,6 @@ def without_a_layer(folder: Path) -> None:
     save_file(weights, folder / "model/model.safetensors")
 
 
-def with_a_count_too_few(folder: Path) -> None:
-    """Our own model, with counts for all but one of its tokens."""
-    shutil.copytree(MODELS / OWN_MODEL, folder / "mine")
-    counts = (folder / "mine/unigrams.txt").read_text().splitlines()
-    (folder / "mine/unigrams.txt").write_text("\n".join(counts[1:]))
-
-
 def asked(**values: object) -> str:
     """SQuAD's JSON with one question on "ab cd ef"."""
     question = {"id": "1", "question": "q?", "answers": [{"answer_start": 3, "text": "cd"}]}
@@ -61,10 +52,14 @@ def modern(**values: object) -> Callable[[Path], None]:
 
 TAG = "lessons.token_classifier --train f --dev f --model model"
 ANSWER = "lessons.question_answering --train f --dev f --model model"
+ASK = "lessons.question_answering --predict q --checkpoint model"
+DISTIL = "lessons.distil --teacher a.pt --data_dir data"
 GRAMMAR = "lessons.grammar --pairs f"
 NUMPY = "lessons.numpy_bert --model model"
 MODERN = "lessons.modern_bert --model model"
 QUANTIZE = "lessons.quantize --model model --file f"
+PIECES = "lessons.wordpiece_training --text f"
+WRONG_LABEL = "id,text,label\n1,a,1\n2,b,good\n"
 ELSEWHERE = [{"answer_start": 2, "text": "cd"}]
 
 ROWS = [
@@ -72,17 +67,9 @@ ROWS = [
     Row("lessons.export a.pt --to b.pt", "give a checkpoint (.pt) and a folder", trained),
     Row("lessons.export model --to x.pt", "a BERT without a classifier"),
     Row("lessons.export model --to x.pt", "is for regression", partial(with_head, 1)),
-    Row(
-        "lessons.export model --to x.pt",
-        "(3, 7) does not fit hidden size 32",
-        partial(with_head, 3, width=7),
-    ),
-    Row(
-        "lessons.distil --teacher a.pt --data_dir data --layers 3",
-        "the teacher has only 2",
-        trained,
-    ),
-    Row("lessons.distil --teacher a.pt --weights 1 -1 1", "must be at least 0", trained),
+    Row("lessons.export model --to x.pt", "(3, 7) does not fit", partial(with_head, 3, width=7)),
+    Row(f"{DISTIL} --layers 3", "the teacher has only 2", trained),
+    Row(f"{DISTIL} --weights 1 -1 1", "must be at least 0", trained),
     Row("lessons.fill_mask --text nothing", "has no [MASK]"),
     Row(f"lessons.fill_mask --text '{'. ' * 200}[MASK]'", "among its first 128 tokens"),
     Row("lessons.fill_mask --text [MASK] --model model", "no head for masked words"),
@@ -90,8 +77,6 @@ ROWS = [
     Row(GRAMMAR, "f: its last line is alone", written("f", "a\na film\ndull\n")),
     Row(GRAMMAR, "has 202 tokens, and the model reads 3 to 128", written("f", "a\n" + "a " * 200)),
     Row(GRAMMAR, "has no pairs", lambda folder: (folder / "f").mkdir()),
-    Row("lessons.grammar --model mine", "7999 counts for 8000 tokens", with_a_count_too_few),
-    Row("lessons.token_classifier --evaluate f", "need --checkpoint"),
     Row("lessons.token_classifier --train f", "give --train and --dev"),
     Row(TAG, "f, line 2: expected a word, a tab and O", written("f", "a\tO\nb\n")),
     Row(TAG, "f holds no sentences", written("f", "\n \n")),
@@ -100,11 +85,8 @@ ROWS = [
     Row(ANSWER, "'cd' is not at character 2", written("f", asked(answers=ELSEWHERE))),
     Row(ANSWER, "questions without an answer", written("f", asked(answers=[]))),
     Row(f"{ANSWER} --length 50 --stride 60", "no more than --stride 60", written("f", asked())),
-    Row(
-        "lessons.question_answering --predict q --context c --checkpoint model",
-        "holds no BertForQuestionAnswering",
-    ),
-    Row("lessons.question_answering --predict q --checkpoint model", "--predict needs --context"),
+    Row(f"{ASK} --context c", "holds no BertForQuestionAnswering"),
+    Row(ASK, "--predict needs --context"),
     Row(MODERN, "its model_type is 'bert', not 'modernbert'"),
     Row(MODERN, "is 5, an odd head width", modern(hidden_size=45, num_attention_heads=9)),
     Row(MODERN, "rope_type is 'yarn'", modern(rope_parameters={LOCAL: {"rope_type": "yarn"}})),
@@ -119,26 +101,16 @@ ROWS = [
         lambda folder: (folder / "model/model.safetensors").unlink(),
     ),
     Row(f"{NUMPY} --text a", "no BERT of the shape in config.json", without_a_layer),
-    Row(
-        f"{NUMPY} --text a",
-        "is for multi_label_classification",
-        partial(with_head, 3, problem_type="multi_label_classification"),
-    ),
+    Row(f"{NUMPY} --text a", "is for x", partial(with_head, 3, problem_type="x")),
     Row(f"{NUMPY} --file f", "has no classifier", written("f", "id,text\n1,a\n")),
-    Row(
-        QUANTIZE,
-        "f has no column text or sentence (it has: id, words)",
-        partial(with_head, 2, table="id,words\n1,a\n"),
-    ),
-    Row(
-        QUANTIZE,
-        "row 2 (id 2) has the label 'good', not an integer",
-        partial(with_head, 2, table="id,text,label\n1,a,1\n2,b,good\n"),
-    ),
+    Row(QUANTIZE, "no column text or sentence", partial(with_head, 2, table="id,words\n1,a\n")),
+    Row(QUANTIZE, "(id 2) has the label 'good'", partial(with_head, 2, table=WRONG_LABEL)),
     Row("lessons.playground --model none.pt", "no checkpoint at none.pt"),
-    Row("lessons.wordpiece_training --text f", "there are no words", written("f", "\n \n")),
-    Row(
-        "lessons.wordpiece_training --text f --size 260", "too small for 256", written("f", "ab\n")
-    ),
-    Row("lessons.wordpiece_training --text f --out f", "cannot write f", written("f", "ab\n")),
+    Row(PIECES, "there are no words", written("f", "\n \n")),
+    Row(f"{PIECES} --size 260", "too small for 256", written("f", "ab\n")),
+    Row(f"{PIECES} --out f", "cannot write f", written("f", "ab\n")),
+    Row("sanity_check.py --seed 3", "--seed is for --hunt and --quiz"),
+    Row("sanity_check.py --quiz --hunt", "not allowed with"),
+    Row("sanity_check.py --quiz --task 2.1", "--quiz is for tasks 1.1 to 1.5 and 1.7"),
+    Row("sanity_check.py --hunt --task 1.6", "--hunt is for tasks 1.1 to 1.5"),
 ]

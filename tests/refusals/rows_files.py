@@ -1,7 +1,6 @@
-"""What commands of every kind refuse: flags, data files, models, checkpoints."""
+"""What training refuses of tables and of a model's files."""
 
 import json
-import shutil
 from functools import partial
 from pathlib import Path
 
@@ -26,10 +25,6 @@ def longer_vocabulary(folder: Path) -> None:
 
 
 ROWS = [
-    Row(f"{FINETUNE} --lr nan", "argument --lr: 'nan' is not"),
-    Row(FINETUNE, "ids-sst-dev.csv, row 6", cell("ids-sst-dev.csv", 6, "sentence", "  ")),
-    Row(FINETUNE, "model.safetensors", written("model/model.safetensors", b"truncated")),
-    Row(FINETUNE, "model", lambda folder: shutil.rmtree(folder / "model")),
     # tables
     Row(FINETUNE, "line 1 is not UTF-8", written(TABLE, "a\n".encode("utf-16"))),
     Row(FINETUNE, "line 2 is not UTF-8 text", written(TABLE, b"a\nb\0\n")),
@@ -54,7 +49,4 @@ ROWS = [
     Row(FINETUNE, "has 90 tokens, the model 89", longer_vocabulary),
     Row(FINETUNE, "are damaged ('vocab' is missing)", transformers_tokenizer),
     Row(FINETUNE, "not count from 0", partial(transformers_tokenizer, vocab=TOKENS | {"a": 9})),
-    Row("classifier.py --predict 'a film' --checkpoint none.pt", "none.pt"),
-    Row("multitask_classifier.py --tasks sst,sentiment", "no task 'sentiment'"),
-    Row("extensions.multitask --rank 4", "--rank needs --adapt lora"),
 ]
