@@ -9,8 +9,6 @@ import sys
 import pytest
 from factories import ROOT
 
-from training.cli.scripts import run_script
-
 STUDENTS = ("classifier", "multitask_classifier", "prepare_submit", "sanity_check", "data/download")
 LESSONS = tuple(
     path.relative_to(ROOT).with_suffix("").as_posix()
@@ -74,11 +72,3 @@ def test_a_reader_that_has_left(line, unbuffered):
     )
     os.close(writing)
     assert (script.returncode, script.stderr) == (1, "")
-
-
-def test_a_broken_pipe_that_is_not_stdout():
-    def main():
-        raise BrokenPipeError("to a child")
-
-    with pytest.raises(BrokenPipeError, match="to a child"):
-        run_script(main)
