@@ -46,6 +46,7 @@ def test_pearson_without_variation_is_0_with_a_warning(y_true, y_pred, capsys, r
 def test_a_similarity_that_is_not_finite_is_refused():
     with one_line_error("nan or infinite"):
         pearson([1.0, 2.0], [1.0, math.inf])
+    assert pearson([1.0, 2.0], [5.0, 3.0]) == -1.0  # two rows are enough
 
 
 # ---------------------------------------------------------------------------------------------

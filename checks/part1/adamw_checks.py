@@ -88,6 +88,38 @@ def check_gradient_kept(opt_class: type) -> None:
         )
 
 
+def check_closure(opt_class: type) -> None:
+    """step(closure) calls it once, steps on the gradient it makes and returns its loss."""
+    parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    optimizer = opt_class([parameter], lr=0.1)
+    losses = []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = parameter.square().sum()
+        loss.backward()
+        losses.append(loss.item())
+        return loss
+
+    returned = optimizer.step(closure)
+    if len(losses) != 1:
+        raise CheckFailed(f"step(closure) called the closure {len(losses)} times, wanted once")
+    if returned is None or torch.as_tensor(returned).item() != losses[0]:
+        raise CheckFailed(f"step(closure) returned {returned}, wanted its loss, {losses[0]}")
+    if parameter[0].item() == 1.0:
+        raise CheckFailed("step(closure) did not use the gradient which the closure made")
+
+
+def check_sparse(opt_class: type) -> None:
+    """A sparse gradient is refused, by a RuntimeError of the optimizer's own."""
+    parameter = torch.nn.Parameter(torch.zeros(3))
+    parameter.grad = torch.tensor([0.0, 1.0, 0.0]).to_sparse()
+    error = attempt(opt_class([parameter]).step)
+    # NotImplementedError, which is a RuntimeError, is what torch's own operations raise
+    if not isinstance(error, RuntimeError) or isinstance(error, NotImplementedError):
+        raise CheckFailed("step() with a sparse gradient raised no RuntimeError")
+
+
 def check_case(opt_class: type, case: Case) -> None:
     """Every number of a trajectory is right, in one order of decay or the other."""
     got, first = run_case(opt_class, case), {}
@@ -109,7 +141,9 @@ def check_case(opt_class: type, case: Case) -> None:
 CHECKS = {
     **{f"trajectory ({case.about})": partial(check_case, case=case) for case in CASES},
     "published protocol": check_published,
+    "closure": check_closure,
     "gradient kept": check_gradient_kept,
+    "sparse gradients": check_sparse,
 }
 CHECKED = f"all of its {len(CHECKS)} checks"
 
