@@ -4,9 +4,9 @@
     python prepare_submit.py --part 2 --name 1234_groupname
     python prepare_submit.py --part 3 --name 1234_groupname    functions alone, no predictions
 
-All faults are listed at once, and with any fault no zip is written. The functions themselves are
-not checked here: run sanity_check.py first. This file imports no code of students, it only parses
-it.
+All faults are listed at once, and with any fault no zip is written. A function that fails its check
+is no such fault: sanity_check.py names it, once the zip is there. This file imports no code of
+students, it only parses it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import ast
 import importlib
 import io
 import re
+import subprocess
+import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -163,6 +165,17 @@ def zip_path(name: str | None, part: int) -> Path:
     return path if is_ours else Path(f"{front}part{part}_{ZIP_NAME}")
 
 
+def functions_are_right(part: int) -> bool:
+    """Whether the functions up to a part (of part 3 its own) pass the checks, if these are here."""
+    command = [sys.executable, "sanity_check.py", "--part"]
+    parts = [part] if part == 3 else range(1, part + 1)  # part 3 is handed in alone
+    if not Path("sanity_check.py").is_file():
+        return True
+    print("the checks of your functions, under a minute:", flush=True)
+    codes = [subprocess.run([*command, str(n)], check=False).returncode for n in parts]
+    return not any(codes)
+
+
 def get_args() -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(prog="prepare_submit.py", description="Check and zip a submission.")
@@ -197,6 +210,9 @@ def main() -> None:
     print(f"{target} ({target.stat().st_size:,} bytes), which the grader will see as:")
     for path in files:
         print(f"  {path.as_posix():45s} {summaries.get(path.as_posix(), '')}")
+    if not functions_are_right(args.part):
+        print("WRONG: some functions in this zip fail their checks, see above. Correct them and")
+        print("zip again; without time for it, hand it in: each function is graded alone.")
 
 
 if __name__ == "__main__":
