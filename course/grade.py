@@ -143,9 +143,9 @@ def main() -> None:
     found = intake.find(args.submissions, ours=[args.out, *args.gold])
     settings, gold = read_settings(ROOT), predictions.load_gold(*args.gold)
     students = [one.student for one in found]
-    marks.read_marks(args.out, students, points.marked_rows(args.part, settings))  # before all
     batch.require_safe_machine(around, [*args.gold, args.submissions, args.out, ROOT])
     secret = batch.assignment(args.out, args.part)["secret"]
+    marks.read_marks(args.out, students, points.marked_rows(args.part, settings))  # before all
     with (
         batch.ended_by_signals(),
         open_context(args.part, secret, seconds=args.seconds, isolation=around) as context,

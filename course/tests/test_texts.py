@@ -15,7 +15,12 @@ from course import handout
 from course.handout_repository import write_files
 
 MADE_LATER = {"my_tests.py", "my-train.csv", "my-dev.csv", "my-test.csv", "job.sh", "metrics.json"}
-MADE_LATER |= {"ai-usage-card.pdf", "sst-classifier.pt", "option-epochs-lr-multitask.pt"}
+MADE_LATER |= {
+    "ai-usage-card.pdf",
+    "sst-classifier.pt",
+    "my-train-classifier.pt",
+    "option-epochs-lr-multitask.pt",
+}
 FILE_NAME = re.compile(r"(?<![\w*}/.$-])[\w./*{},-]+\.(?:py|md|sh|toml|data|npy|csv|pdf|pt|json)\b")
 
 
