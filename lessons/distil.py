@@ -41,7 +41,7 @@ from training.files.course_files import data_folder
 from training.files.errors import InputError
 from training.loop import Run, autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
 from training.loop.batches import cpu_copy
-from training.loop.encoder_outputs import outputs_of
+from training.loop.module_outputs import outputs_of
 
 COLUMNS = {  # of the table: headings and keys
     "soft": "soft",

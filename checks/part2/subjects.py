@@ -141,7 +141,7 @@ def other_words(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 def wider(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """The same batch with three more columns of padding."""
-    return nn.functional.pad(ids, (0, 3)), nn.functional.pad(mask, (0, 3))
+    return F.pad(ids, (0, 3)), F.pad(mask, (0, 3))
 
 
 class Made:

@@ -17,6 +17,7 @@ import inspect
 import torch
 from torch import Tensor, nn
 
+from tokenizer import truncate_longest_first
 from training.files.errors import InputError
 from training.loop.batches import cpu_copy, to_device
 
@@ -40,8 +41,8 @@ def concat(
     """
     joined = []
     for first, second in zip(unpadded(ids_1, mask_1), unpadded(ids_2, mask_2), strict=True):
-        kept = cut_longest_first(len(first) - 2, len(second) - 2, max_length - 3)
-        joined.append((first[: kept[0] + 1] + first[-1:], second[1 : kept[1] + 1] + second[-1:]))
+        texts = truncate_longest_first(first[1:-1], second[1:-1], max_length - 3)
+        joined.append((first[:1] + texts[0] + first[-1:], texts[1] + second[-1:]))
     width = max(len(first) + len(second) for first, second in joined)  # L
     ids, mask, segments = [], [], []
     for first, second in joined:
@@ -56,13 +57,6 @@ def unpadded(ids: Tensor, mask: Tensor) -> list[list[int]]:
     """The ids of each row without its padding: (B, L) twice → B lists."""
     lengths = cpu_copy(mask).numpy().sum(axis=1)  # (B,)
     return [row[:n] for row, n in zip(cpu_copy(ids).numpy().tolist(), lengths, strict=True)]
-
-
-def cut_longest_first(tokens_1: int, tokens_2: int, limit: int) -> tuple[int, int]:
-    """How many tokens to keep of two texts, at most ``limit`` together."""
-    shorter = min(tokens_1, tokens_2, limit // 2)
-    longer = min(max(tokens_1, tokens_2), limit - shorter)
-    return (longer, shorter) if tokens_1 > tokens_2 else (shorter, longer)
 
 
 def check_segments(bert: nn.Module) -> None:
