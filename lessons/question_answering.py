@@ -7,7 +7,7 @@
 
 Files are SQuAD's (version 1.1) JSON. A context that is too long is read in windows that overlap.
 The best epoch on dev is kept in the folder --out, which ``transformers`` loads too. The idea, and
-what to try: docs/question-answering.md.
+what to try: docs/ner-and-qa.md#question-answering.
 
 squad.py reads the files, finds each token's characters in the text, makes windows and scores
 answers; heads.py has flags, folders and the head's weights.

@@ -7,7 +7,7 @@
 
 A line of a file is a word, a tab and its tag; an empty line ends a sentence. The best epoch on dev
 is kept in the folder --out, which ``transformers`` loads too. The idea, and what to try:
-docs/token-classification.md.
+docs/ner-and-qa.md.
 
 entities.py reads the files, gives each token its label and scores entities; heads.py has flags,
 folders and the head's weights.

@@ -28,7 +28,7 @@ for_each_part = pytest.mark.parametrize("part", LAST_PARTS)
 def test_only_what_students_need_ships(part):
     names, readme = set(built(part).files), built(part).text("README.md")
     assert not {name.split("/")[0] for name in names} & NOT_SHIPPED
-    wanted = {"README.md", "docs/handout.md", "docs/gpu.md", "docs/errata.md", "README.template.md"}
+    wanted = {"README.md", "docs/handout.md", "docs/running.md", "README.template.md"}
     assert names > wanted | {"sanity_check.data", "optimizer_test.npy", "data/download.py"}
     later = {"multitask_classifier.py": 2, "docs/part2.md": 2, "lessons/modern_bert.py": 3}
     for name, first in (later | {"docs/modern-bert.md": 3, "checks/part3/runs.py": 3}).items():
@@ -240,7 +240,7 @@ def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff):
     layer = "class BertLayer(nn.Module):"
     change(staff, "bert.py", f"{layer}\n", f"{layer}  # fixed\n")
     change(staff, "utils.py", TORCH, "import torch  # fixed, too\n")
-    change(staff, "course/parts.toml", '"docs/gpu.md", ', "")
+    change(staff, "course/parts.toml", '"docs/running.md", ', "")
     (out / "ours.md").write_text("Monday's lecture is on Tuesday.\n")
     run_git(out, "add", "ours.md")
     run_git(out, "commit", "--quiet", "--message", "The staff's own file")
@@ -252,7 +252,7 @@ def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff):
     assert "fixed, too" in (student / "utils.py").read_text(encoding="utf-8")
     assert (student / "multitask_classifier.py").is_file()
     assert (student / "ours.md").is_file()
-    assert not (student / "docs" / "gpu.md").exists()
+    assert not (student / "docs" / "running.md").exists()
     (out / "bert.py").write_text("x = 1\n", encoding="utf-8")
     with pytest.raises(InputError, match="not committed"):
         make(out)
