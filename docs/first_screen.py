@@ -7,6 +7,7 @@ Both runs are real: in a fresh handout, lines of a student take the place of a s
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -40,7 +41,11 @@ def says(files: dict[str, bytes], code: str) -> str:
         stub = place.read_text(encoding="utf-8")
         place.write_text(stub.replace(STUB, code.replace("\n", "\n" + 8 * " ")), encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, *CHECK], cwd=folder, capture_output=True, encoding="utf-8"
+            [sys.executable, *CHECK],
+            cwd=folder,
+            env=os.environ | {"COLUMNS": "88", "NO_COLOR": "1"},
+            capture_output=True,
+            encoding="utf-8",
         )
     return done.stdout.partition("\n0 of")[0].partition("\n1 of")[0]
 
