@@ -31,7 +31,7 @@ from training.files.writing import write_whole
 FOLDER = Path(__file__).resolve().parent
 WIDTH, PIXELS = 640, 720  # of a drawing, and of its picture where there is room
 STEPS_OF_TICKS = [1, 2, 5, 10]
-COLOURS = {  # light, dark; blue and orange are told apart by all eyes
+COLOURS = {  # light, dark; where models are compared, `books` is blue and MiniLM orange
     "ink": ("#1b2430", "#e8ecf2"),
     "quiet": ("#566273", "#a9b4c2"),
     "grid": ("#d3d8df", "#3a4552"),
@@ -100,11 +100,13 @@ def new_figure(height: float, rows: int = 1, columns: int = 1, **more: object) -
     return figure, figure.subplots(rows, columns, **more)
 
 
-def draw_line(axes: Axes, points: Mapping[float, np.ndarray], colour: str, label: str) -> None:
+def draw_line(
+    axes: Axes, points: Mapping[float, np.ndarray], colour: str, label: str, mark: str = "o"
+) -> None:
     """The means of the scores at each x, with their intervals; prints them, too."""
     middles = {x: mean_and_half(values) for x, values in points.items()}
     means, halves = zip(*middles.values(), strict=True)
-    axes.errorbar([*middles], means, halves, color=colour, marker="o", label=label)
+    axes.errorbar([*middles], means, halves, color=colour, marker=mark, label=label)
     print(f"{label}: " + ", ".join(f"{x:g} {m:.3f}±{half:.3f}" for x, (m, half) in middles.items()))
 
 
@@ -138,7 +140,9 @@ def signed(value: float, _: object) -> str:
 def legend_above(figure: Figure, colours: Mapping[str, str]) -> None:
     """The names of colours above all axes."""
     dots = [matplotlib.lines.Line2D([], [], color=c, marker="o") for c in colours.values()]
-    figure.legend(dots, [*colours], loc="outside upper left", ncols=2)
+    figure.legend(
+        dots, [*colours], loc="outside upper left", ncols=3, handlelength=1, columnspacing=1
+    )
 
 
 def tokens_axis(axes: Axes, first: float, zero: bool) -> None:
@@ -236,13 +240,13 @@ def steps(rows: Rows) -> None:
     """docs/steps.svg."""
     marks = []
     for (_, before), (title, end) in pairwise(STEPS.items()):
-        for run, colour in (("steps", BLUE), ("steps-512", ORANGE)):
+        for run, colour in (("steps", GREEN), ("steps-512", PURPLE)):
             differences = report.intervals_of(rows[run + end], rows[run + before])["metrics"]
             marks.append((title, colour, differences["mlm_loss"]))
     figure, axes = new_figure(400)
     draw_differences(axes, marks)
-    axes.set_xlabel("loss on held-out text against the step before, nats", fontsize=18)
-    legend_above(figure, {"rows of 128 tokens": BLUE, "rows of 512 tokens": ORANGE})
+    axes.set_xlabel("← better · change of held-out loss, nats · worse →", fontsize=18)
+    legend_above(figure, {"rows of 128 tokens": GREEN, "rows of 512 tokens": PURPLE})
     about = (
         "A row per step: the difference of its held-out loss to the step before. Left is better."
     )
@@ -252,73 +256,70 @@ def steps(rows: Rows) -> None:
 # ---------------------------------------------------------------------------------------------
 # Curves
 
-SST2 = {"200": "books-sst2-200", "2,000": "books-sst2-2000", "67,349 labels": "books-sst2-all"}
-IMDB = {"500": "books-imdb-500", "33,750 labels": "books-imdb-all"}
-FROZEN = {
-    "2,000": "books-probe-2000",
-    "67,349": "books-probe-all",
-    "2,000, mean": "books-probe-mean",
-}
-STS = {"no training": "books-sts-untrained", "6,040 pairs": "books-sts"}
-SCORE_PANELS = (
-    ("SST-2, accuracy", "dev_acc", SST2, (ORANGE, BLUE, GREEN)),
-    ("IMDB, first 128 tokens", "dev_acc", IMDB, (ORANGE, GREEN)),
-    ("SST-2, BERT frozen", "dev_acc", FROZEN, (BLUE, GREEN, ORANGE)),
-    ("Similarity, Pearson's r", "sts", STS, (ORANGE, GREEN)),
-    ("NER, F1 of entities", "dev_f1", {"5,000 sentences": "books-names"}, (GREEN,)),
-)
+FEW, SOME, ALL = (GREEN, "o"), (PURPLE, "o"), (INK, "o")  # labels: colour and mark, in all panels
+MEAN = (PURPLE, "s")
+SCORE_PANELS = (  # title, numbers of labels, score, runs
+    ("SST-2, accuracy", "200; 2,000; 67,349", "dev_acc",
+     {"books-sst2-200": FEW, "books-sst2-2000": SOME, "books-sst2-all": ALL}),
+    ("IMDB, accuracy", "500; 33,750", "dev_acc", {"books-imdb-500": FEW, "books-imdb-all": ALL}),
+    ("SST-2, BERT frozen", "2,000; 67,349; ■ mean", "dev_acc",
+     {"books-probe-2000": SOME, "books-probe-all": ALL, "books-probe-mean": MEAN}),
+    ("Similarity, Pearson's r", "none; 6,040 pairs", "sts",
+     {"books-sts-untrained": FEW, "books-sts": ALL}),
+    ("NER, F1 of entities", "5,000 sentences", "dev_f1", {"books-names": ALL}),
+)  # fmt: skip
 
 
 def books_scores(rows: Rows) -> None:
     """docs/books-scores.svg."""
-    figure, grid = new_figure(960, 3, 2)
-    for axes, (title, key, lines, colours) in zip(grid.flat, SCORE_PANELS, strict=False):
+    figure, grid = new_figure(1000, 3, 2)
+    for axes, (title, labels, key, runs) in zip(grid.flat, SCORE_PANELS, strict=False):
         print(title)
-        for (label, name), colour in zip(lines.items(), colours, strict=True):
-            draw_line(axes, by_tokens(rows, name, key), colour, label)
+        for name, (colour, mark) in runs.items():
+            draw_line(axes, by_tokens(rows, name, key), colour, name, mark)
             controls = [scores_of(rows, f"{name}-{end}", key) for end in ("control-cut", "control")]
             for value in np.concatenate(controls)[:1]:  # the one that reads what BERT reads
                 axes.axhline(value, color=colour, linestyle="--", linewidth=1.5)
         tokens_axis(axes, 1, zero=True)
         axes.grid(axis="x", visible=False)
         axes.yaxis.set_major_locator(MaxNLocator(4, steps=STEPS_OF_TICKS, min_n_ticks=3))
-        axes.set_title(title, pad=36)
-        legend = axes.legend(
-            loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderpad=0, columnspacing=0.6,
-            handlelength=0.3, handletextpad=0.3, labelcolor="linecolor",
-        )  # fmt: skip
-        legend.set_in_layout(False)
+        axes.set_title(f"{title}\n", pad=8)
+        axes.annotate(labels, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points")
     grid.flat[-1].axis("off")
-    figure.supxlabel("million tokens that BERT has read before (0: random weights)", fontsize=18)
+    legend_above(figure, {"few labels, or none": GREEN, "2,000 labels": PURPLE, "all labels": INK})
+    figure.supxlabel(
+        "million tokens read before (0: random weights); dashed: without BERT", fontsize=18
+    )
     about = "Scores after fine-tuning against the tokens read before; a line per number of labels."
     save(figure, "books-scores", "What pre-training buys", about)
 
 
 def books_loss(rows: Rows) -> None:
-    """docs/books-loss.svg."""
+    """docs/books-loss.svg; a repetition with the same seed has earlier checkpoints."""
     (run,) = rows["books"].by_seed.values()
-    tokens, losses = ([row[key] for row in run["held_out"]] for key in ("pieces", "mlm_loss"))
+    losses = {point["pieces"] / 1e6: point["mlm_loss"] for point in run["held_out"]}
+    again = by_tokens(rows, "grammar", "mlm_loss").items()
+    losses = {x: loss[0] for x, loss in again if 0 < x < min(losses)} | losses
     figure, axes = new_figure(400)
-    axes.plot(np.divide(tokens, 1e6), losses, color=BLUE, linewidth=4)
-    entropy = run["unigram_entropy"]
-    axes.axhline(entropy, color=ORANGE, linestyle="--")
-    axes.text(130, entropy + 0.1, f"unigram entropy {entropy:.2f}", ha="right", color=ORANGE)
-    axes.text(130, losses[-1] - 0.45, f"{losses[-1]:.2f}", ha="right", color=BLUE)
-    tokens_axis(axes, 1, zero=False)
-    axes.set_ylim(2, 7)
+    axes.plot([*losses], [*losses.values()], color=BLUE, linewidth=4)
+    entropy, last = run["unigram_entropy"], [*losses.values()][-1]
+    axes.axhline(entropy, color=QUIET, linestyle="--")
+    axes.text(130, entropy + 0.15, f"unigram entropy {entropy:.2f}", ha="right", color=QUIET)
+    axes.text(130, last - 0.65, f"{last:.2f}", ha="right", color=BLUE)
+    tokens_axis(axes, 0.1, zero=False)
+    axes.set_ylim(1.5, 9)
     axes.set_title("loss of masked words on held-out text, nats")
     axes.set_xlabel("million tokens read")
     about = "The held-out loss of masked words against the tokens read, and the unigram entropy."
     save(figure, "books-loss", "The long run's loss", about)
 
 
-PHENOMENA = {  # of the exam: colour and kind of line, name in the figure
-    "agreement_determiner_noun": (BLUE, "-", "determiner, noun"),
-    "agreement_subject_verb": (GREEN, "-", "subject, verb"),
-    "filler-gap": (PURPLE, "-", "filler, gap"),
-    "island-effects": (ORANGE, "-", "islands"),
-    "npi_licensing": (ORANGE, "--", "ever (NPI)"),
-    "all": (INK, "-", "all 13 phenomena"),
+PHENOMENA = {  # of the exam, and their names in the figure
+    "agreement_determiner_noun": "determiner and noun",
+    "agreement_subject_verb": "subject and verb",
+    "filler-gap": "filler-gap",
+    "island-effects": "island effects",
+    "npi_licensing": "“ever” (NPI)",
 }
 
 
@@ -326,20 +327,23 @@ def grammar_learned(rows: Rows) -> None:
     """docs/figures/grammar-learned.svg, which the playground shows, too."""
     tokens = [*by_tokens(rows, "grammar", "grammar")]
     runs = [rows[f"grammar-pieces-{round(count * 1e6)}"].by_seed[0] for count in tokens]
-    figure, (above, below) = new_figure(720, 2, height_ratios=(2, 1))
-    for name, (colour, kind, label) in PHENOMENA.items():
-        values = [(run["phenomena"] | {"all": run["metrics"]["grammar"]})[name] for run in runs]
-        width = 4 if name == "all" else 2
-        above.plot(tokens, values, kind, color=colour, linewidth=width, label=label)
-        print(f"{label}: " + ", ".join(f"{value:.3f}" for value in values))
-    above.axhline(0.5, color=QUIET, linestyle=":")
-    below.plot(tokens, [run["metrics"]["mlm_loss"] for run in runs], color=INK, linewidth=4)
-    for axes in (above, below):
+    everything = [run["metrics"]["grammar"] for run in runs]
+    figure, grid = new_figure(860, 3, 2)
+    for axes, (name, title) in zip(grid.flat, PHENOMENA.items(), strict=False):
+        values = [run["phenomena"][name] for run in runs]
+        axes.plot(tokens, everything, color=QUIET)
+        axes.plot(tokens, values, color=BLUE, linewidth=4)
+        axes.axhline(0.5, color=QUIET, linestyle=":")
+        axes.set_ylim(0.1, 1.05)
+        axes.set_title(title)
+        print(f"{title}: " + ", ".join(f"{value:.3f}" for value in values))
+    grid.flat[-1].plot(tokens, [run["metrics"]["mlm_loss"] for run in runs], color=INK, linewidth=4)
+    grid.flat[-1].set_title("loss, nats")
+    for axes in grid.flat:
         tokens_axis(axes, 0.1, zero=True)
-    above.set_title("grammatical sentence preferred, fraction of pairs")
-    below.set_title("loss of masked words on held-out text, nats")
-    below.set_xlabel("million tokens read (0: random weights)")
-    figure.legend(loc="outside upper left", ncols=2)
+        axes.grid(axis="x", visible=False)
+    legend_above(figure, {"fraction correct": BLUE, "all 13 phenomena": QUIET})
+    figure.supxlabel("million tokens read (0: random weights)", fontsize=18)
     about = "Accuracy on minimal pairs by phenomenon, and the held-out loss, against tokens read."
     save(figure, "figures/grammar-learned", "When grammar is learned", about)
 
@@ -380,8 +384,8 @@ def sst(rows: Rows) -> None:
 # Power
 
 COMPARISONS = (  # what is compared, its baseline and score, a colour
-    ("SST from books", "again-sst", "sst", ORANGE),
-    ("SST from MiniLM", "offline-sst", "sst", BLUE),
+    ("SST from books", "again-sst", "sst", BLUE),
+    ("SST from MiniLM", "offline-sst", "sst", ORANGE),
     ("three tasks, books", "again-three", "overall", GREEN),
 )
 SEEDS, TRIALS = range(2, 21), 40_000
@@ -422,6 +426,7 @@ def seeds(rows: Rows) -> None:
             print(", ".join(f"{n} seeds {found[n]:.2f}" for n in (3, 5, 10, 20)))
     axes.set_ylim(0, 1.02)
     axes.set_xticks([2, 3, 5, 7, 10, 15, 20])
+    axes.set_title("comparisons that resolve a difference of 0.01, fraction")
     axes.set_xlabel("seeds of each method (solid: this dev set; dashed: any)")
     legend_above(figure, {title: colour for title, _, _, colour in COMPARISONS})
     about = "Number of seeds against the fraction of comparisons whose 95 % interval excludes 0."

@@ -11,7 +11,7 @@ from factories import ROOT
 from checks.graded_tasks import GRADED_TASKS, PAGES
 
 TEMPLATE = ROOT / "README.template.md"
-STUDENTS_READ = ("handout", "part2", "running", "errata", "attention-maps")
+STUDENTS_READ = ("handout", "part2", "running", "pictures", "faq", "attention-maps")
 FOR_STUDENTS = (TEMPLATE, *(ROOT / "docs" / f"{name}.md" for name in STUDENTS_READ))
 DOCS = (*sorted((ROOT / "docs").rglob("*.md")), TEMPLATE, ROOT / "README.md")
 FENCE = re.compile(r"^ *```\w*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)

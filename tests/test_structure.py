@@ -31,7 +31,7 @@ MAY_IMPORT = {  # besides each other; nothing but research/ and docs/ needs what
     "notebooks": {*LAYERS, "training", "lessons"},
     "course": {*LAYERS, "training", "checks"},
     "research": {*LAYERS, "training", "checks", "pretraining", "extensions", "lessons", "course"},
-    "docs": {*LAYERS, "training", "checks", "pretraining", "extensions", "lessons", "research"},
+    "docs": {*LAYERS, "training", "pretraining", "lessons", "research", "course"},
 }
 OURS = {*LAYERS, *CHECKS, *MAY_IMPORT, "tests"}
 READ_BY_ALL = {  # besides what MAY_IMPORT says

@@ -166,7 +166,7 @@ FAULTS = {  # one change of a file, and what is then said of it
     "a line survives": ("utils.py", TORCH, f"{TORCH}# {NORM.strip()}\n", "survives"),
     "broken in two": (TEXT, TITLE, IN_TWO, "survives"),
     "half a passage": (TEXT, TITLE, f"{TITLE}<!-- staff -->\n", STRAY),
-    "a file is missing": ("course/parts.toml", "docs/errata.md", "docs/none.md", "is missing"),
+    "a file is missing": ("course/parts.toml", "docs/faq.md", "docs/none.md", "is missing"),
     "no points": ("docs/handout.md", "### Task 1.1 ·", "### Task 1.1:", "no place for the points"),
 }
 

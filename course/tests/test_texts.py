@@ -13,6 +13,7 @@ from factories import ROOT
 from checks.graded_tasks import GRADED_TASKS
 from course import handout
 from course.handout_repository import write_files
+from docs import first_screen
 
 MADE_LATER = {"my_tests.py", "my-train.csv", "my-dev.csv", "my-test.csv", "job.sh", "metrics.json"}
 MADE_LATER |= {
@@ -79,3 +80,7 @@ def test_a_push_of_a_student_shows_the_tasks_in_the_summary_of_the_run(tmp_path)
     for task in GRADED_TASKS:
         line = rf"^ +(not started|waits) +{re.escape(task.title)}"
         assert bool(re.search(line, shown, re.M)) == (task.part != 3)  # which it leaves out
+
+
+def test_the_front_page_shows_what_the_check_says():
+    assert first_screen.example() in (ROOT / "README.md").read_text(encoding="utf-8")

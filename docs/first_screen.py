@@ -1,0 +1,54 @@
+"""Write the example of README.md: what sanity_check.py says of a mistake and of its correction.
+
+    python -m docs.first_screen
+
+Both runs are real: in a fresh handout, lines of a student take the place of a stub.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from course import handout
+from course.handout_repository import write_files
+from training.files.writing import write_whole
+
+PLACE = re.compile(r"(?<=<!-- docs/first_screen.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
+CHECK = ("sanity_check.py", "--task", "1.2")
+STUB = 'raise NotImplementedError("Task 1.2 · BertLayer.add_norm")'
+WRITTEN = """change = dense_layer(output)
+change = dropout(change)
+change = ln_layer(change)
+return input + change"""
+CORRECTION = ("ln_layer(change)\nreturn input + change", "ln_layer(input + change)\nreturn change")
+
+
+def example() -> str:
+    """The passage of README.md, in which the correction itself is not shown."""
+    environment = os.environ | {"COLUMNS": "88", "NO_COLOR": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(Path(folder), handout.build(handout.ROOT, "1").files)
+        bert = Path(folder, "bert.py")
+        stub, outputs = bert.read_text(encoding="utf-8"), []
+        for code in (WRITTEN, WRITTEN.replace(*CORRECTION)):
+            code = code.replace("\n", "\n" + 8 * " ")
+            bert.write_text(stub.replace(STUB, code), encoding="utf-8")
+            command = [sys.executable, *CHECK]
+            done = subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, encoding="utf-8"
+            )
+            outputs.append(re.split(r"\n\d of", done.stdout)[0])  # without the count of tasks
+    command = " ".join(("$ python", *CHECK))
+    return (
+        f"```python\n{WRITTEN}\n```\n\n```text\n{command}\n{outputs[0]}\n"
+        f"$ # ln_layer gets the sum, and once more\n{command}\n{outputs[1]}\n```\n"
+    )
+
+
+if __name__ == "__main__":
+    readme = handout.ROOT / "README.md"
+    passage = example()
+    write_whole(readme, PLACE.sub(lambda _: passage, readme.read_text(encoding="utf-8")))
