@@ -100,13 +100,11 @@ def new_figure(height: float, rows: int = 1, columns: int = 1, **more: object) -
     return figure, figure.subplots(rows, columns, **more)
 
 
-def draw_line(
-    axes: Axes, points: Mapping[float, np.ndarray], colour: str, label: str, mark: str = "o"
-) -> None:
+def draw_line(axes: Axes, points: Mapping[float, np.ndarray], colour: str, label: str) -> None:
     """The means of the scores at each x, with their intervals; prints them, too."""
     middles = {x: mean_and_half(values) for x, values in points.items()}
     means, halves = zip(*middles.values(), strict=True)
-    axes.errorbar([*middles], means, halves, color=colour, marker=mark, label=label)
+    axes.errorbar([*middles], means, halves, color=colour, marker="o", label=label)
     print(f"{label}: " + ", ".join(f"{x:g} {m:.3f}±{half:.3f}" for x, (m, half) in middles.items()))
 
 
@@ -256,14 +254,11 @@ def steps(rows: Rows) -> None:
 # ---------------------------------------------------------------------------------------------
 # Curves
 
-FEW, SOME, ALL = (GREEN, "o"), (PURPLE, "o"), (INK, "o")  # labels: colour and mark, in all panels
-MEAN = (PURPLE, "s")
+FEW, SOME, ALL = GREEN, PURPLE, INK  # labels, in all panels
 SCORE_PANELS = (  # title, numbers of labels, score, runs
     ("SST-2, accuracy", "200; 2,000; 67,349", "dev_acc",
      {"books-sst2-200": FEW, "books-sst2-2000": SOME, "books-sst2-all": ALL}),
     ("IMDB, accuracy", "500; 33,750", "dev_acc", {"books-imdb-500": FEW, "books-imdb-all": ALL}),
-    ("SST-2, BERT frozen", "2,000; 67,349; ■ mean", "dev_acc",
-     {"books-probe-2000": SOME, "books-probe-all": ALL, "books-probe-mean": MEAN}),
     ("Similarity, Pearson's r", "none; 6,040 pairs", "sts",
      {"books-sts-untrained": FEW, "books-sts": ALL}),
     ("NER, F1 of entities", "5,000 sentences", "dev_f1", {"books-names": ALL}),
@@ -272,11 +267,11 @@ SCORE_PANELS = (  # title, numbers of labels, score, runs
 
 def books_scores(rows: Rows) -> None:
     """docs/books-scores.svg."""
-    figure, grid = new_figure(1000, 3, 2)
-    for axes, (title, labels, key, runs) in zip(grid.flat, SCORE_PANELS, strict=False):
+    figure, grid = new_figure(720, 2, 2)
+    for axes, (title, labels, key, runs) in zip(grid.flat, SCORE_PANELS, strict=True):
         print(title)
-        for name, (colour, mark) in runs.items():
-            draw_line(axes, by_tokens(rows, name, key), colour, name, mark)
+        for name, colour in runs.items():
+            draw_line(axes, by_tokens(rows, name, key), colour, name)
             controls = [scores_of(rows, f"{name}-{end}", key) for end in ("control-cut", "control")]
             for value in np.concatenate(controls)[:1]:  # the one that reads what BERT reads
                 axes.axhline(value, color=colour, linestyle="--", linewidth=1.5)
@@ -285,7 +280,6 @@ def books_scores(rows: Rows) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(4, steps=STEPS_OF_TICKS, min_n_ticks=3))
         axes.set_title(f"{title}\n", pad=8)
         axes.annotate(labels, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points")
-    grid.flat[-1].axis("off")
     legend_above(figure, {"few labels, or none": GREEN, "2,000 labels": PURPLE, "all labels": INK})
     figure.supxlabel(
         "million tokens read before (0: random weights); dashed: without BERT", fontsize=18
