@@ -1,10 +1,10 @@
 # %% [markdown]
 # # What the heads look at
 #
-# One sentence, and where each head of each layer looks, by the `attention` of `bert.py`. `docs/attention-maps.md`
-# tells what there is to see, and what attention does not explain.
+# This notebook takes one sentence and shows where each head of each layer looks, as the `attention` of your `bert.py`
+# computes it. `docs/attention-maps.md` explains what there is to see, and what attention does not explain.
 #
-# `part1.ipynb` says what to fill in below.
+# `part1.ipynb` explains what to fill in below.
 
 # %%
 # first_cell.py
@@ -24,7 +24,7 @@ source = html.escape(page.read_text(encoding="utf-8"))
 display(HTML(f'<div><iframe srcdoc="{source}" width="100%" height="600"></iframe></div>'))
 
 # %% [markdown]
-# Point at a token: the darker another token, the larger its attention weight for the chosen one.
+# Point at a token. The darker another token becomes, the more attention weight the chosen token gives to it.
 #
 # ## One head in numbers
 
@@ -44,7 +44,7 @@ for token, row in zip(tokens, maps[LAYER, HEAD], strict=True):
     print(f"{token:>12} looks at {tokens[row.argmax()]:12} {row.max():.2f}")
 
 # %% [markdown]
-# The mean weight that each head gives to the token before, to the one after, and to `[CLS]`:
+# Which head gives most weight, on average, to the token before, the token after, or `[CLS]`?
 
 # %%
 before, after = (maps.diagonal(offset, 2, 3).mean(-1) for offset in (-1, 1))  # (layers, H)

@@ -1,16 +1,16 @@
 # %% [markdown]
 # # Part 2: one model, three tasks
 #
-# For Colab, Kaggle or Jupyter, with part 1 done. You write in `multitask_classifier.py`; `docs/part2.md` says
-# what. On the real files you want a GPU: in Colab *Runtime*, *Change runtime type*.
+# This notebook is for Colab, Kaggle or Jupyter, and begins where part 1 ends. You write in `multitask_classifier.py`;
+# `docs/part2.md` says what. On the real files you need a GPU: in Colab choose *Runtime*, *Change runtime type*.
 #
-# `part1.ipynb` says what to fill in below.
+# `part1.ipynb` explains what to fill in below.
 
 # %%
 # first_cell.py
 
 # %% [markdown]
-# The data. Without a network this says so, and all runs on the practice set and a smaller model.
+# Download the data. Without a network, the script says so, and everything runs on the practice set and a smaller model.
 
 # %%
 # !python -m data.download
@@ -18,7 +18,7 @@
 # %% [markdown]
 # ## Write and check
 #
-# These checks compare with no reference: they test what all right ways have in common.
+# These checks have no reference to compare with. They test what all correct solutions have in common.
 
 # %%
 # !python sanity_check.py --part 2
@@ -26,7 +26,7 @@
 # %% [markdown]
 # ## The first run
 #
-# It learns SST alone, because the given `train_multitask` trains nothing else. A few steps show that all of it works:
+# The first run trains on SST alone, because `LOSSES` contains nothing else yet. A few steps show whether everything works:
 
 # %%
 # !python multitask_classifier.py --option pretrain --lr 1e-3 --epochs 1 --steps_per_epoch 20 {FLAGS}
@@ -34,8 +34,8 @@
 # %% [markdown]
 # ## All three tasks
 #
-# Now add to `LOSSES`, and train. With `--resume` the same command goes on after an interruption, as
-# long as the files are still there.
+# Now add the losses of the other tasks to `LOSSES`, and train. With `--resume`, the same command continues after an
+# interruption, as long as the files are still there.
 
 # %%
 # !python multitask_classifier.py --option finetune --lr 2e-5 --batch_size 16 {FLAGS}
@@ -48,12 +48,12 @@ else:
     print("no metrics yet: train first; python sanity_check.py --part 2 says what is missing")
 
 # %% [markdown]
-# `predictions/multitask-report.html` has all of it on one page.
+# `predictions/multitask-report.html` shows everything on one page.
 #
 # ## Hand in
 #
-# Part 2 also wants your `README.md`, which is your report, and the AI-usage card. What is missing
-# is listed. Fill in `NAME` here, too.
+# Part 2 also needs your `README.md`, which is your report, and the AI-usage card. The command lists what is missing. Fill in
+# `NAME` here, too.
 
 # %%
 NAME = "ID_GROUP"
