@@ -43,7 +43,7 @@ def example() -> str:
             outputs.append(re.split(r"\n\d of", done.stdout)[0])  # without the count of tasks
     command = " ".join(("$ python", *CHECK))
     return (
-        f"```python\n{WRITTEN}\n```\n\n```text\n{command}\n{outputs[0]}\n"
+        f"```python\n{WRITTEN}\n```\n\n```console\n{command}\n{outputs[0]}\n"
         f"$ # ln_layer gets the sum, and once more\n{command}\n{outputs[1]}\n```\n"
     )
 
