@@ -89,7 +89,7 @@ class Bert:  # Devlin et al. 2019: the encoder, and the word that it expects beh
         self.layers = [f"bert_layers.{number}." for number in range(layers)]
 
         def new(name, outputs, inputs=0):  # a linear layer; without inputs, a layer norm
-            rows = [[draw.gauss(0, 0.02) for _ in range(inputs)] for _ in range(outputs)]
+            rows = [[draw.gauss(0, 0.2) for _ in range(inputs)] for _ in range(outputs)]
             self.weights[name + ".weight"] = Matrix(rows if inputs else [[1.0] * outputs])
             self.weights[name + ".bias"] = Matrix([[0.0] * outputs])
 
@@ -154,32 +154,34 @@ def adamw(weights, state, t, lr=1e-3, b1=0.9, b2=0.999, eps=1e-6, decay=0.0):
 
 
 VERBS = {"dog": "bark", "cat": "purr", "bird": "sing", "bee": "hum"}
-EXAMPLES = "the old dogs near the bee [MASK] loudly", "the bee behind the dogs [MASK] today"
+EXAMPLES = "the dogs near the bee bark loudly", "the bee behind the dogs hums here"
 
 
-def sentence(draw):  # [CLS] the old dogs near the cat bark loudly: the verb is the first animal's
+def sentence(draw):  # the dogs near the bee bark loudly: the verb belongs to the first animal
     names, ends = draw.sample(list(VERBS), 2), draw.choices(["", "s"], k=2)
-    animals = [draw.choice(["the ", "the old ", "the small "]) + a + s for a, s in zip(names, ends)]
-    place = draw.choice(["", f" {draw.choice(['near', 'behind'])} {animals[1]}"])
+    place = draw.choice(
+        ["", f" {draw.choice(['near', 'behind', 'above'])} the {names[1]}{ends[1]}"]
+    )
     verb = VERBS[names[0]] + ("" if ends[0] else "s")
-    return f"[CLS] {animals[0]}{place} {verb} {draw.choice(['loudly', 'today'])}"
+    return f"the {names[0]}{ends[0]}{place} {verb} {draw.choice(['loudly', 'today', 'here'])}"
 
 
 def main():
-    """Learn from sentences in which no dog meets a bee, and be asked about two in which they do."""
-    draw, state, steps = random.Random(11711), {}, 600
-    texts = [sentence(draw) for _ in range(700)]
-    corpus = [text.split() for text in texts if not ("dog" in text and "bee" in text)]
+    """Train on 400 sentences, one word masked each; guess two verbs of others before and after."""
+    draw, state, steps = random.Random(11711), {}, 400
+    texts = [text for text in (sentence(draw) for _ in range(400)) if text not in EXAMPLES]
+    corpus = [["[CLS]", *text.split()] for text in texts]
     words = ["[MASK]", *sorted({word for line in corpus for word in line})]
     triples = Counter(triple for line in corpus for triple in zip(line, line[1:], line[2:]))
-    model = Bert(len(words), 10, 16, 2, 2, draw)
+    model = Bert(len(words), 8, 16, 2, 2, draw)
     for step in range(steps + 1):
         for text in EXAMPLES if step in (0, steps) else ():
-            line = ["[CLS]", *text.split()]
+            *start, left, _, right = ["[CLS]", *text.split()]
+            line = [*start, left, "[MASK]", right]
             p = model.expects([words.index(word) for word in line]).rows[0]
-            left, _, right = line[line.index("[MASK]") - 1 :][:3]
             counted = max(words, key=lambda word: triples[left, word, right])
-            print(f"{text}: {words[p.index(max(p))]} ({max(p):.2f}), by its neighbours {counted}")
+            guess = f"{words[p.index(max(p))]} ({max(p):.2f})"
+            print(f"{' '.join(line[1:])}: {guess}, by its neighbours {counted}", flush=True)
             TAPE.clear()
         losses = []
         for line in draw.sample(corpus, 8):
@@ -189,7 +191,7 @@ def main():
             loss = model.expects(ids).T.pick([word]).by_row(surprise)
             losses += loss.rows[0]
             loss.backward()
-        adamw(model.weights.values(), state, step + 1, lr=3e-3)
+        adamw(model.weights.values(), state, step + 1, lr=5e-3)
         if step % 50 == 0:
             print(f"step {step} of {steps}: loss {sum(losses) / 8:.2f}", flush=True)
 
