@@ -3,11 +3,12 @@
 import random
 
 import torch
+from torch.nn import functional as F
+
 from bert import BertModel
 from config import BertConfig
 from lessons import microbert
 from optimizer import AdamW
-from torch.nn import functional as F
 
 IDS, WORD = [3, 1, 0, 1, 5, 2], 6  # [MASK] is 0; a word that is there twice adds its gradients
 
