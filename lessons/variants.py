@@ -3,8 +3,7 @@
     python -m lessons.variants
 
 Each is a subclass that changes a few lines of BertModel, and reads and writes the checkpoints of
-Hugging Face's models of that name, whose outputs it repeats. docs/variants.md explains them;
-lessons/distil.py trains a DistilBERT.
+Hugging Face's models of that name, whose outputs it repeats. docs/variants.md explains them.
 """
 
 from __future__ import annotations

@@ -53,7 +53,6 @@ def modern(**values: object) -> Callable[[Path], None]:
 TAG = "lessons.token_classifier --train f --dev f --model model"
 ANSWER = "lessons.question_answering --train f --dev f --model model"
 ASK = "lessons.question_answering --predict q --checkpoint model"
-DISTIL = "lessons.distil --teacher a.pt --data_dir data"
 GRAMMAR = "lessons.grammar --pairs f"
 NUMPY = "lessons.numpy_bert --model model"
 MODERN = "lessons.modern_bert --model model"
@@ -68,8 +67,6 @@ ROWS = [
     Row("lessons.export model --to x.pt", "a BERT without a classifier"),
     Row("lessons.export model --to x.pt", "is for regression", partial(with_head, 1)),
     Row("lessons.export model --to x.pt", "(3, 7) does not fit", partial(with_head, 3, width=7)),
-    Row(f"{DISTIL} --layers 3", "the teacher has only 2", trained),
-    Row(f"{DISTIL} --weights 1 -1 1", "must be at least 0", trained),
     Row("lessons.fill_mask --text nothing", "has no [MASK]"),
     Row(f"lessons.fill_mask --text '{'. ' * 200}[MASK]'", "among its first 128 tokens"),
     Row("lessons.fill_mask --text [MASK] --model model", "no head for masked words"),

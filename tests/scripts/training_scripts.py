@@ -14,7 +14,6 @@ from factories import (
     NO_DROPOUT,
     WORDS,
     make_id,
-    save_sentiment_checkpoint,
     save_tiny_model,
     tiny_config,
     tiny_vocabulary,
@@ -148,18 +147,6 @@ SCRIPTS = (
         "--context 'b a 9 c'",
         answer=r"0\.\d{3}  9\n",
     ),
-    Script(
-        name="distil",
-        command="lessons.distil --teacher teacher.pt --train data/ids-sst-train.csv "
-        "--dev data/ids-sst-dev.csv --hidden_dropout_prob 0 --batch_size 8 --precision fp32 "
-        f"--out out {SCHEDULE}",
-        dropout="--hidden_dropout_prob 0.3",
-        model="out/model.safetensors",
-        learn="--train few/ids-sst-train.csv --dev few/ids-sst-dev.csv --weights 0 1 0 "
-        "--warmup 0 --no-decay --lr 5e-3 --epochs 40",
-        score=("out/metrics.json", "dev_acc", 1.0),
-        answer=r"teacher: dev accuracy 0\.\d{3}\nwrote out",
-    ),
 )
 
 
@@ -171,8 +158,6 @@ def make_files(folder: Path) -> None:
     spread = {"initializer_range": 0.15}  # BERT's own is meant for 768 numbers, not for 32
     save_tiny_model(folder / "model", **spread, **NO_DROPOUT)
     save_tiny_model(folder / "dropout", **spread)
-    save_tiny_model(folder / "teacher", num_hidden_layers=4, **NO_DROPOUT)
-    save_sentiment_checkpoint(folder / "teacher.pt", folder / "teacher", labels=5, dropout=0.0)
     for name, dropout in (("shape.json", NO_DROPOUT), ("dropout.json", {})):
         config = tiny_config(max_position_embeddings=48, **spread, **dropout).to_dict()
         (folder / name).write_text(json.dumps(config | {"name_or_path": ""}))
