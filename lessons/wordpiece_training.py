@@ -6,8 +6,7 @@ r"""How a vocabulary of word pieces is learned: join the pair with the best scor
 
 A pair's score is count(pair) / (count(first) · count(second)), as WordPiece has it (Schuster &
 Nakajima 2012), compared with count(pair) alone, as byte-pair encoding has it (Sennrich et al.
-2016), of characters or, as for GPT-2 and RoBERTa, of bytes. With --out the vocabulary is written
-for BertTokenizer, that of bytes for RoBERTa's tokenizer. docs/wordpiece.md explains it.
+2016). With --out the vocabulary is written for BertTokenizer. docs/wordpiece.md explains it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from typing import NamedTuple
 import numpy as np
 
 from datasets import load_data, load_pairs
-from lessons import byte_pairs
-from lessons.byte_pairs import BYTES, BytePairTokenizer, count_stretches, join, spell_bytes
 from pretraining.corpus import text_files
 from tokenizer import (
     MAX_WORD_LENGTH,
@@ -39,8 +36,7 @@ from training.files.texts import read_text
 from training.files.writing import check_writable
 
 Pair = tuple[str, str]
-Tokenizer = BertTokenizer | BytePairTokenizer
-METHODS = ("wordpiece", "bpe", "bytes")
+METHODS = ("wordpiece", "bpe")
 HELD_OUT = 10  # every tenth text is held out
 
 
@@ -78,6 +74,17 @@ def count_words(texts: Iterable[str]) -> Counter[str]:
 def spell(word: str) -> list[str]:
     """A word as single characters: 'film' → f, ##i, ##l, ##m."""
     return [word[0], *("##" + character for character in word[1:])]
+
+
+def join(spelled: Sequence[str], first: str, second: str, piece: str) -> list[str]:
+    """The spelling with every ``first second`` replaced by ``piece``, from the left."""
+    joined: list[str] = []
+    for symbol in spelled:
+        if symbol == second and joined and joined[-1] == first:
+            joined[-1] = piece
+        else:
+            joined.append(symbol)
+    return joined
 
 
 class PairTable:
@@ -135,12 +142,12 @@ def learn(
 ) -> tuple[list[str], list[Merge]]:
     """Learn a vocabulary: its pieces in the order of their ids, and the merges that made them.
 
-    It begins with the special tokens and all characters (or bytes).
+    It begins with the special tokens and all characters.
 
     Args:
         words: how often each occurs.
         size: of the vocabulary; it may end smaller, when nothing is left to join.
-        method: 'wordpiece' or 'bpe', which is how pairs are scored; 'bytes' is bpe of bytes.
+        method: 'wordpiece' or 'bpe', which is how pairs are scored.
         least: how often a pair has to occur.
 
     Raises:
@@ -148,14 +155,9 @@ def learn(
     """
     if not words:
         raise InputError("there are no words to learn from; give other --text")
-    if method == "bytes":
-        spellings = {word: spell_bytes(word) for word in words}
-        special, alphabet, inside = byte_pairs.SPECIAL_TOKENS, sorted(BYTES), ""
-    else:
-        spellings = {word: spell(word) for word in words}
-        special, inside = SPECIAL_TOKENS, "##"
-        alphabet = sorted({piece for spelled in spellings.values() for piece in spelled})
-    pieces = dict.fromkeys([*special, *alphabet])  # a set that keeps the order
+    spellings = {word: spell(word) for word in words}
+    alphabet = sorted({piece for spelled in spellings.values() for piece in spelled})
+    pieces = dict.fromkeys([*SPECIAL_TOKENS, *alphabet])  # a set that keeps the order
     if size < len(pieces):
         raise InputError(
             f"--size {size} is too small for {len(alphabet)} characters (those inside of words "
@@ -170,7 +172,7 @@ def learn(
     merges = []
     while len(pieces) < size and (best := table.best(method, least)):
         (first, second), count, score = best
-        piece = first + second.removeprefix(inside)
+        piece = first + second.removeprefix("##")
         merges.append(Merge(first, second, piece, count, score))
         for word in holders.pop((first, second)):
             table.add(spellings[word], -words[word])
@@ -193,7 +195,7 @@ def show_merges(merges: Mapping[str, Sequence[Merge]], shown: int) -> None:
         print(line)
 
 
-def quality(tokenizer: Tokenizer, words: Mapping[str, int]) -> tuple[float, float, float]:
+def quality(tokenizer: BertTokenizer, words: Mapping[str, int]) -> tuple[float, float, float]:
     """Pieces per word of held-out words, and the fractions that are one piece or unknown."""
     cuts = [(tokenizer.tokenize(word), count) for word, count in words.items()]
     pieces = sum(len(cut) * count for cut, count in cuts)
@@ -224,25 +226,20 @@ def main() -> None:
     texts = [text.lower() for text in texts]
     held_out = texts[HELD_OUT - 1 :: HELD_OUT]
     del texts[HELD_OUT - 1 :: HELD_OUT]
-    words, other_words = (
-        {"wordpiece": plain, "bpe": plain, "bytes": count_stretches(part)}
-        for part, plain in ((part, count_words(part)) for part in (texts, held_out))
-    )
-    plain = words["wordpiece"]
-    print(f"{sum(plain.values()):,} words, {len(plain):,} different ones, in {len(texts):,} texts")
-    tokenizers: dict[str, Tokenizer] = {}
+    words, other_words = count_words(texts), count_words(held_out)
+    total = f"{sum(words.values()):,} words, {len(words):,} different ones"
+    print(f"{total}, in {len(texts):,} texts")
+    tokenizers: dict[str, BertTokenizer] = {}
     merges = {}
     for method in METHODS:
-        pieces, merges[method] = learn(words[method], args.size, method, args.least)
-        pairs = [merge[:2] for merge in merges[method]]
-        is_bytes = method == "bytes"
-        tokenizers[method] = BytePairTokenizer(pieces, pairs) if is_bytes else BertTokenizer(pieces)
+        pieces, merges[method] = learn(words, args.size, method, args.least)
+        tokenizers[method] = BertTokenizer(pieces)
     show_merges(merges, args.show)
-    if count := sum(other_words["wordpiece"].values()):
+    if count := sum(other_words.values()):
         print(f"\non {count:,} words of other texts")
         print("vocabulary        size   pieces/word     whole words   [UNK]")
         for name, tokenizer in tokenizers.items():
-            pieces, whole, unknown = quality(tokenizer, other_words[name])
+            pieces, whole, unknown = quality(tokenizer, other_words)
             size = f"{len(tokenizer):10,d}"
             print(f"{name:12s}{size}{pieces:16.3f}{whole:14.1%}{unknown:8.2%}")
     if args.encode is not None:

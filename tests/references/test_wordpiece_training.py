@@ -5,16 +5,13 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-import tokenizers
 import transformers
 from factories import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import succeeded
 
-from lessons import byte_pairs
 from lessons import wordpiece_training as lesson
-from lessons.byte_pairs import BytePairTokenizer, count_stretches
 from lessons.wordpiece_training import count_words, learn, quality, spell
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 
@@ -86,40 +83,10 @@ def test_what_was_learned_is_read_by_both_tokenizers(tmp_path):
     assert quality(ours, {"a": 3, "aaaa": 2, "☃": 5}) == ((3 + 2 * cut + 5) / 10, 0.3, 0.5)
 
 
-TEXTS = ("It's  GOOD—naïve, 漢字!\n", " we'll see 12½ films_x\t", "☃ 𝔘nicode é e\u0301 'S 's")
-
-
-@pytest.fixture(scope="module")
-def both():
-    """A vocabulary of bytes of a licence, ours and the tokenizers library's."""
-    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
-    words = count_stretches([*text.splitlines(), *TEXTS])
-    pieces, merges = learn(words, 600, "bytes", least=2)
-    ids = {piece: number for number, piece in enumerate(pieces)}
-    pairs = [(merge.first, merge.second) for merge in merges]
-    theirs = tokenizers.Tokenizer(tokenizers.models.BPE(ids, pairs))
-    theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    theirs.decoder = tokenizers.decoders.ByteLevel()
-    return BytePairTokenizer(pieces, pairs), theirs
-
-
-@settings(deadline=None)
-@given(st.text(alphabet="ab eé'st1½_.\n 漢☃\u0301#", max_size=30))
-@pytest.mark.parametrize("more", ["", *TEXTS])
-def test_bytes_are_cut_as_the_tokenizers_library_cuts_them(both, more, text):
-    ours, theirs = both
-    pieces = ours.tokenize(text + more)
-    assert pieces == theirs.encode(text + more).tokens
-    assert (
-        ours.decode(pieces) == text + more == theirs.decode([ours.pieces.index(p) for p in pieces])
-    )
-
-
-def test_the_script_writes_bytes_that_roberta_reads(run_script_here, tmp_path):
-    line = ["--size", "300", "--method", "bytes", "--encode", "A warm ☃", "--out", "v"]
+def test_the_script_writes_a_vocabulary_that_transformers_reads(run_script_here, tmp_path):
+    line = ["--size", "300", "--encode", "A warm ☃", "--out", "v"]
     result = succeeded(run_script_here(lesson, *line))
-    theirs = transformers.RobertaTokenizer.from_pretrained(tmp_path / "v")
+    theirs = transformers.BertTokenizer.from_pretrained(tmp_path / "v")
     assert len(theirs) == 300
-    assert theirs.mask_token_id == byte_pairs.SPECIAL_TOKENS.index("<mask>")
-    assert f"bytes      {' '.join(theirs.tokenize('a warm ☃'))}" in result.out
+    assert f"wordpiece  {' '.join(theirs.tokenize('a warm ☃'))}" in result.out
     assert "55,064 words, 6,722 different ones" in result.out
