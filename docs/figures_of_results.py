@@ -181,48 +181,6 @@ def save(figure: Figure, name: str, title: str, about: str) -> None:
 # ---------------------------------------------------------------------------------------------
 # Differences
 
-TITLES = {  # of techniques, by what follows the baseline in the names of runs
-    "half": "half of the epochs", "double": "twice the epochs", "tapt": "more pre-training",
-    "simcse": "SimCSE", "smart": "SMART", "r-drop": "R-Drop", "shapes": "shapes of words",
-    "lora": "LoRA", "ranking": "ranking", "cosent": "CoSENT", "nli-before": "SNLI before",
-    "linear": "linear head, no cosine", "annealed": "annealed sampling", "pals": "PALs",
-    "separate-layers": "a top layer for each task", "sum": "sum of gradients",
-    "pcgrad": "PCGrad", "ner": "NER as a further task",
-}  # fmt: skip
-TECHNIQUES = (  # title, score, the baseline's name after that of the model, techniques
-    ("Sentiment, accuracy", "sst", "sst", "double tapt simcse smart r-drop shapes ner lora"),
-    ("Similarity, Pearson's r", "sts", "sts",
-     "double tapt simcse ranking cosent nli-before smart linear"),
-    ("Three tasks, round-robin, overall score", "overall", "three",
-     "half double annealed pals separate-layers sum"),
-    ("Three tasks, gradients summed, overall score", "overall", "three-sum", "pcgrad ner"),
-)  # fmt: skip
-MODELS = {"again": BLUE, "offline": ORANGE}  # how a model's runs begin
-
-
-def techniques(rows: Rows) -> None:
-    """docs/techniques.svg."""
-    heights = [len(variants.split()) + 1.5 for *_, variants in TECHNIQUES]
-    figure, panels = new_figure(1280, len(heights), height_ratios=heights)
-    for axes, (title, score, baseline, variants) in zip(panels, TECHNIQUES, strict=True):
-        marks = []
-        for variant in variants.split():
-            for model, colour in MODELS.items():
-                base = rows[f"{model}-{baseline}"]
-                if row := rows.get(f"{model}-{baseline.removesuffix('-sum')}-{variant}"):
-                    difference = report.intervals_of(row, base)["last"][score]
-                    marks.append((TITLES[variant], colour, difference))
-        print(title)
-        draw_differences(axes, marks)
-        axes.set_title(" ")  # its place; the title begins left of the axes
-        place = {"xycoords": ("figure fraction", "axes fraction"), "textcoords": "offset points"}
-        words = axes.annotate(title, (0.02, 1), (0, 8), weight="bold", **place)
-        words.set_in_layout(False)
-    legend_above(figure, {"from books": BLUE, "from all-MiniLM-L6-v2": ORANGE})
-    about = "A row per technique: its difference to the same training without it, with intervals."
-    save(figure, "techniques", "What the techniques of part 2 bring", about)
-
-
 STEPS = {  # by title, what follows in the name of a run
     "BERT": "",
     "+ pre-norm": "-pre-norm",
@@ -427,7 +385,7 @@ def seeds(rows: Rows) -> None:
     save(figure, "figures/seeds", "How often a true difference of 0.01 is resolved", about)
 
 
-FIGURES = (techniques, steps, books_scores, books_loss, grammar_learned, sst, seeds)
+FIGURES = (steps, books_scores, books_loss, grammar_learned, sst, seeds)
 
 
 def main() -> None:
