@@ -168,6 +168,18 @@ def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Ver
             "        self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(768, 5))\n",
             "        return self.head(pooled)",
         ),
+        (LAYERS.replace("config.hidden_size", "config.hidden_dim"), LOGITS),
+        (LAYERS.split("\n")[1] + "\n", LOGITS),
+        (
+            LAYERS.replace(
+                "nn.Linear(", "nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear("
+            ).replace("num_labels)", "num_labels))"),
+            LOGITS,
+        ),
+        (
+            '        raise NotImplementedError("Task 1.6 · BertSentimentClassifier.__init__")\n',
+            LOGITS,
+        ),
     ],
 )
 def test_forward_is_judged_with_our_init_where_the_student_s_does_not_fit(layers, logits):
