@@ -32,6 +32,7 @@ from course.grading.sandbox.isolation import ChangeOfUser
 from course.grading.types import GRADED, REFUSED, Result, Score, Submission
 from course.settings import read_settings
 from prepare_submit import CODE, ZIP_NAME
+from training.files.errors import InputError
 
 STEM = ZIP_NAME.removesuffix(".zip")
 SST, SIX = "predictions/finetune-sst-dev-out.csv", "predictions/sst-dev-output.csv"
@@ -301,20 +302,37 @@ def test_trouble_of_this_machine_is_not_the_student_s_fault(tmp_path, monkeypatc
         (["Group.zip", "group.zip"], {"Group-?": 0, "group-?": 1}),
         (["J\u00f6rg.zip", "Jo\u0308rg.rar"], {"Jörg": 1}),
         # what is left out
-        (["7.zip", "._7.zip", ".8.zip", "marks.csv", ".git/x", "__MACOSX/x", "out/x"], {"7": 0}),
+        (["7.zip", "._7.zip", ".8.zip", "marks.csv", ".git/x", "__MACOSX/x"], {"7": 0}),
     ],
 )
 def test_each_owner_s_newest_submission_is_found(tmp_path, names, found):
     for number, name in enumerate(names):
         path = tmp_path / write(tmp_path, {name: b""}).joinpath(name).relative_to(tmp_path).parts[0]
         os.utime(path, (number, number))
-    made = {entry.student: entry.path.name for entry in find(tmp_path, ours=[tmp_path / "out"])}
+    made = {entry.student: entry.path.name for entry in find(tmp_path)}
     digest = re.compile(r"-[0-9a-f]{6}$")
     assert {path: digest.sub("-?", student) for student, path in made.items()} == {
         Path(names[number]).parts[0]: student.strip() for student, number in found.items()
     }
     assert len(made) == len(found)
     assert all(student_id(student) == student for student in made)
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "fault"),
+    [
+        ("a.zip", (), "is not a folder"),
+        ("empty", (), "has no submission in it"),
+        ("one", (), "is one submission, with bert.py; name the folder around it"),
+        (".", ("one/out",), "holds one/out, which would be taken for a submission"),
+        ("one", ("one",), "holds one, which"),
+    ],
+)
+def test_what_is_not_a_folder_of_submissions(tmp_path, monkeypatch, name, ours, fault):
+    write(tmp_path, {"a.zip": GOOD, "empty/x.txt": b"", "one/bert.py": b""})
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=fault):
+        find(name, map(Path, ours))
 
 
 @given(st.text())

@@ -8,7 +8,7 @@ EXPERIMENT = "research.experiments.run a.toml"
 RUN = '[run]\nname = "a"\nseeds = [1]\n'
 
 ROWS = [
-    Row("course.grade nobody --gold data --out out", "nobody has no submission in it"),
+    Row("course.grade nobody --gold data --out out", "nobody is not a folder; name the one"),
     Row("course.grade hand-ins --gold model --out out", "no labelled file", HAND_IN),
     Row("course.viva hand-ins --seed 7 --out full", "full is there already: name a new", FULL),
     Row("course.handout --out file/minbert", "file/minbert cannot be made", written("file", "")),
