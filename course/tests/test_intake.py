@@ -177,7 +177,8 @@ def test_a_further_file_is_left_out_and_told(taken, part, name):
 def test_a_file_that_cannot_be_taken(taken, content):
     others = {key: data for key, data in PART_2.items() if key != "bert.py"}
     submission = taken(others, ("bert.py", content), part=2)
-    assert (submission.files, submission.notes) == (others, ("left out: bert.py",))
+    about = "left out: bert.py (no text in UTF-8 of at most 20 MB)"
+    assert (submission.files, submission.notes) == (others, (about,))
 
 
 # ---------------------------------------------------------------------------------------------

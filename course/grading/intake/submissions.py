@@ -199,10 +199,12 @@ def choose(files: list[File], part: int) -> tuple[dict[str, bytes], str]:
         own = name.removeprefix(f"{top}/") if is_code else name.rpartition("/")[2]
         target = wanted.get(base_of(name), own)
         text = None if target in taken else _plain(target, content, part)
-        if text is None:
+        if text is not None:
+            taken[target] = text
+        elif target in taken or target not in WANTED[part]:
             left.append(name)
         else:
-            taken[target] = text
+            left.append(f"{name} (no text in UTF-8 of at most {FILE // MB} MB)")
     if taken.keys().isdisjoint(WANTED[part]):
         raise Refused(f"none of the files that part {part} asks for is in it")
     if sum(len(text) for name, text in taken.items() if name.endswith(".py")) > SOURCES:
