@@ -25,7 +25,7 @@ from course.grading.types import NOT_COUNTED, RIGHT, STATUSES, WRONG, Verdict
 
 PUBLIC, HIDDEN = "public", "hidden"  # sets of inputs
 INIT, OPTIMIZER = "classifier.init", "optimizer.step"
-DECAY = "weight decay"
+DECAY, KNOWN = "weight decay", "known"
 MOST_MESSAGES = 3  # of differences; then what known mistakes leave unexplained
 # The optimizer's rows: what each is about, and the outputs that show it; those of DECAY are decay/…
 OPTIMIZER_ROWS = {
@@ -56,8 +56,21 @@ def rows_of(entry: GradedTask) -> tuple[str, ...]:
 
 @functools.cache
 def costs() -> dict[str, dict[str, float]]:
-    """What a known mistake that makes results wrong costs, by task and by the mistake's name."""
+    """What known mistakes cost, by task and by the mistake's name; KNOWN are all others."""
     return tomllib.loads((ROOT / "course" / "costs.toml").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def cost_of(task_id: str, mistake: str) -> float | None:
+    """What a known mistake costs; None for one that leaves the task's first row right."""
+    for table in (known.load_table(task_id), known.load_table(f"{task_id}, whole")):
+        rows = [row for row, names in enumerate(table.names) if names == (mistake,)]
+        first = OPTIMIZER_ROWS["the update"] if task_id == OPTIMIZER else "values/"
+        columns = [i for i, name in enumerate(table.outputs) if name.startswith(first)]
+        wrong, right = table.rows[rows], table.rows[table.base[rows]]
+        if not known.alike(wrong[:, columns], right[:, columns]).all():
+            return costs()[task_id].get(mistake, costs()[task_id][KNOWN])
+    return None
 
 
 def verdict_of(
@@ -74,8 +87,7 @@ def verdict_of(
         status, cost = "right" if all(is_right.values()) else status, None
     else:
         rows = {first: WRONG} | dict.fromkeys(rest, NOT_COUNTED)
-        known = costs().get(entry.id, {})
-        cost = known.get(mistakes[0].name) if len(mistakes) == 1 else None
+        cost = cost_of(entry.id, mistakes[0].name) if len(mistakes) == 1 else None
     return Verdict(status, rows, tuple(messages), tuple(mistakes), cost)
 
 
