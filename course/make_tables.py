@@ -206,8 +206,8 @@ def main() -> None:
     """Make the tables and write them into the files of references."""
     parser = OneLineParser(description="Store what known mistakes compute.")
     of_function = {name: graded_task(name.partition(",")[0]) for name in functions()}
-    numbers = dict.fromkeys(task.number for task in of_function.values())
-    parser.add_argument("--task", choices=[*numbers], help="one task; the other tables stay")
+    numbers = sorted({task.number for task in of_function.values()})
+    parser.add_argument("--task", choices=numbers, help="one task; the other tables stay")
     args = parser.parse_args()
     torch.set_num_threads(1)
     part_1, part_3 = references.DATA_FILES
