@@ -32,7 +32,6 @@ from course.grading.sandbox.isolation import ChangeOfUser
 from course.grading.types import GRADED, REFUSED, Result, Score, Submission
 from course.settings import read_settings
 from prepare_submit import CODE, ZIP_NAME
-from training.files.errors import InputError
 
 STEM = ZIP_NAME.removesuffix(".zip")
 SST, SIX = "predictions/finetune-sst-dev-out.csv", "predictions/sst-dev-output.csv"
@@ -317,23 +316,6 @@ def test_each_owner_s_newest_submission_is_found(tmp_path, names, found):
     }
     assert len(made) == len(found)
     assert all(student_id(student) == student for student in made)
-
-
-@pytest.mark.parametrize(
-    ("name", "ours", "fault"),
-    [
-        ("a.zip", (), "is not a folder"),
-        ("empty", (), "has no submission in it"),
-        ("one", (), "is one submission, with bert.py; name the folder around it"),
-        (".", ("one/out",), "holds one/out, which would be taken for a submission"),
-        ("one", ("one",), "holds one, which"),
-    ],
-)
-def test_what_is_not_a_folder_of_submissions(tmp_path, monkeypatch, name, ours, fault):
-    write(tmp_path, {"a.zip": GOOD, "empty/x.txt": b"", "one/bert.py": b""})
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=fault):
-        find(name, map(Path, ours))
 
 
 @given(st.text())
