@@ -173,6 +173,10 @@ def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Ver
         (LAYERS.replace("config.hidden_size", "config.hidden_dim"), LOGITS),
         (LAYERS.split("\n")[1] + "\n", LOGITS),
         (
+            LAYERS.replace("nn.Linear(", "[nn.Linear(").replace("labels)", "labels)]"),
+            LOGITS.replace("classifier(", "classifier[0]("),
+        ),
+        (
             LAYERS.replace(
                 "nn.Linear(", "nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear("
             ).replace("num_labels)", "num_labels))"),

@@ -82,15 +82,20 @@ def solved_init() -> Iterator[None]:
     forward looks for in vain means BERT, the dropout or the Linear.
     """
     classifier = importlib.import_module("classifier").BertSentimentClassifier
-    begin = classifier.__init__
+    begin, begin_module = classifier.__init__, nn.Module.__init__
 
     def init(model: nn.Module, config: Any) -> None:
-        nn.Module.__init__(model)
-        with contextlib.suppress(Exception):  # it may be unwritten, or fail
-            begin(model, config)
+        made: list[nn.Module] = []
+
+        def note(module: nn.Module, *args: Any, **kwargs: Any) -> None:
+            begin_module(module, *args, **kwargs)
+            made.append(module)
+
+        begin_module(model)
+        with contextlib.suppress(Exception), mock.patch.object(nn.Module, "__init__", note):
+            begin(model, config)  # it may be unwritten, or fail
         encoder = importlib.import_module("bert").BertModel.from_pretrained("")  # the runner's
-        parts = {*model.modules()} - {*encoder.modules(), model}
-        own = [part for part in model.modules() if part in parts and not [*part.children()]]
+        own = [part for part in made if part is not model and not [*part.children()]]
         head = ([part for part in own if isinstance(part, nn.Linear)] or [nn.Linear(1, 1)])[-1]
         dropouts = [part for part in own if isinstance(part, nn.Dropout)] or [nn.Dropout()]
         for part in {*own} - {head, *dropouts}:
