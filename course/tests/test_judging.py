@@ -208,6 +208,27 @@ def test_what_a_right_init_makes_besides_is_a_mistake_of_forward():
     assert wrong_tasks(classifier_with(layers)) == ["classifier.forward"]
 
 
+@pytest.mark.parametrize(("ends", "status"), [(1, "right"), (0, "timeout")])
+def test_a_loop_in_another_function_does_not_cost_the_layer(ends, status):
+    """Of its two ways of running, the second calls the student's own add_norm."""
+
+    def ask(context, jobs, tensors):
+        ran = ask_here(context, jobs[:ends], tensors)
+        return {job["name"]: protocol.Reply("timeout") for job in jobs} | ran
+
+    with mock.patch.object(protocol, "ask", ask):
+        verdicts = verdicts_on(context_of("bert.layer"), submission(solution()))
+    assert verdicts["bert.layer"].status == status
+
+
+def test_what_was_never_computed_is_wrong_and_said_to_be():
+    verdict = verdict_on(
+        solution()["bert.py"] + "\nBertLayer.forward = lambda self, x, mask: x\n", "bert.layer"
+    )
+    assert verdict.rows["values"] == WRONG
+    assert "forget `return`" not in " ".join(verdict.messages)
+
+
 # ---------------------------------------------------------------------------------------------
 # Tricks
 
