@@ -164,14 +164,16 @@ def make(args: argparse.Namespace, root: Path = ROOT) -> None:
     there = max((task.part for task in GRADED_TASKS if (out / task.file).is_file()), default=0)
     part = args.part or next((p for p, last in LAST_PARTS.items() if last == there), "all")
     if LAST_PARTS[part] < there:
-        raise InputError(f"{out} holds part {there}, which students would lose; choose another")
+        lost = f"{out} holds part {there}, which students would lose"
+        raise InputError(f"{lost}; choose another --part or --out")
     handout = build(root, part)
     files, course = handout.files, handout.settings["course"]
     done = "one commit" if commit(out, files, course) else "no commit: nothing is new"
-    print(f"{args.out}: part {part}, {len(files)} files, {done}")
-    top = f"{course['folder']}-{part if part == 'all' else f'part{part}'}/"
+    name = "all" if part == "all" else f"part{part}"
+    print(f"{args.out}: {name}, {len(files)} files, {done}")
     target = out.with_name(f"{out.name}.zip")
-    git(out, "archive", "--format=zip", f"--prefix={top}", f"--output={target}", "HEAD")
+    top = f"--prefix={course['folder']}-{name}/"
+    git(out, "archive", "--format=zip", top, f"--output={target}", "HEAD")
     print(f"{target.name}: {target.stat().st_size:,} bytes")
 
 
