@@ -144,7 +144,7 @@ def main() -> None:
     settings, gold = read_settings(ROOT), predictions.load_gold(*args.gold)
     students = [one.student for one in found]
     batch.require_safe_machine(around, [*args.gold, args.submissions, args.out, ROOT])
-    secret = batch.assignment(args.out, args.part)["secret"]
+    secret = batch.secret_of(args.out, args.part)
     marks.read_marks(args.out, students, points.marked_rows(args.part, settings))  # before all
     with (
         batch.ended_by_signals(),

@@ -1,12 +1,12 @@
 """Make the students' repository from this one: every marked region becomes its stub.
 
-    python -m course.handout --out ../minbert-students
     python -m course.handout --out ../minbert-students --part 1
+    python -m course.handout --out ../minbert-students             the same part again
 
-Writes a git repository with one commit and, next to it, a zip that is the same bytes each time.
-Where the repository is there already, it gets one more commit, so that a student's ``git pull``
-brings the changes and keeps filled stubs. What ships is in parts.toml, what a course may change in
-settings.toml. With any fault nothing is written.
+Writes a git repository with one commit, and a zip of it next to it. Where the repository is there
+already, it gets one more commit, so that a student's ``git pull`` brings the changes and keeps
+filled stubs. What ships is in parts.toml, what a course may change in settings.toml. With any fault
+nothing is written.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from typing import Any
 from checks.graded_tasks import GRADED_TASKS
 from checks.hunt.hunt import TESTS
 from course import regions
-from course.handout_repository import commit, zipped
+from course.handout_repository import commit, git
 from course.settings import course_tasks, read_settings, read_toml
 from course.templates import templates_of
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
-from training.files.writing import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -152,21 +151,29 @@ def get_args(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = OneLineParser(description="Make the students' repository.")
     add = parser.add_argument
     add("--out", type=Path, required=True, help="the students' repository, made or updated")
-    add("--part", choices=tuple(LAST_PARTS), default="all", help="2: part 1 comes, too")
+    which = "2: part 1 comes, too; by default the part that --out holds, or all of them"
+    add("--part", choices=tuple(LAST_PARTS), help=which)
     return parser.parse_args(arguments)
 
 
 def make(args: argparse.Namespace, root: Path = ROOT) -> None:
     """Build, check and write a handout."""
-    out, handout = args.out.absolute(), build(root, args.part)
-    files, course = handout.files, handout.settings["course"]
+    out = args.out.absolute()
     if out.resolve().is_relative_to(root.resolve()):
         raise InputError(f"{out} is inside the staff's repository; choose a place outside")
+    there = max((task.part for task in GRADED_TASKS if (out / task.file).is_file()), default=0)
+    part = args.part or next((p for p, last in LAST_PARTS.items() if last == there), "all")
+    if LAST_PARTS[part] < there:
+        lost = f"{out} holds part {there}, which students would lose"
+        raise InputError(f"{lost}; choose another --part or --out")
+    handout = build(root, part)
+    files, course = handout.files, handout.settings["course"]
     done = "one commit" if commit(out, files, course) else "no commit: nothing is new"
-    print(f"{args.out}: {len(files)} files, {done}")
-    top = f"{course['folder']}-{args.part if args.part == 'all' else f'part{args.part}'}"
+    name = "all" if part == "all" else f"part{part}"
+    print(f"{args.out}: {name}, {len(files)} files, {done}")
     target = out.with_name(f"{out.name}.zip")
-    write_whole(target, zipped({f"{top}/{name}": data for name, data in files.items()}))
+    top = f"--prefix={course['folder']}-{name}/"
+    git(out, "archive", "--format=zip", top, f"--output={target}", "HEAD")
     print(f"{target.name}: {target.stat().st_size:,} bytes")
 
 

@@ -1,16 +1,13 @@
-"""A git repository of given files, made or updated by one commit, and a zip of them."""
+"""A git repository of given files, made or updated by one commit."""
 
 from __future__ import annotations
 
-import io
 import subprocess
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from training.files.errors import InputError
 
-DATE = (2020, 1, 1, 0, 0, 0)  # of all files in a zip
 BROUGHT = "Handout: "  # begins the message of each commit that a handout made
 
 
@@ -19,17 +16,6 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-
-
-def zipped(files: Mapping[str, bytes]) -> bytes:
-    """A zip, the same bytes each time; compressed ones would depend on the version of zlib."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        for name, data in files.items():
-            info = zipfile.ZipInfo(name, DATE)
-            info.create_system, info.external_attr = 3, 0o644 << 16
-            archive.writestr(info, data)
-    return content.getvalue()
 
 
 def git(folder: Path, *arguments: str) -> str:

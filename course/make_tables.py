@@ -205,19 +205,21 @@ def data_with(tables: dict[str, Table], path: Path) -> bytes:
 def main() -> None:
     """Make the tables and write them into the files of references."""
     parser = OneLineParser(description="Store what known mistakes compute.")
-    parser.add_argument("--task", help="number or id of one task")
+    of_function = {name: graded_task(name.partition(",")[0]) for name in functions()}
+    numbers = sorted({task.number for task in of_function.values()})
+    parser.add_argument("--task", choices=numbers, help="one task; the other tables stay")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    wanted = graded_task(args.task).id if args.task else ""
     part_1, part_3 = references.DATA_FILES
     made: dict[Path, dict[str, Table]] = {part_1: {}, part_3: {}}
     for task_id, function in functions().items():
-        entry = graded_task(task_id.partition(",")[0])
-        if wanted in ("", entry.id):
+        entry = of_function[task_id]
+        if args.task in (None, entry.number):
             path = part_1 if entry.part == 1 else part_3
             made[path][task_id] = table_of(function, sentences()[entry.id])
     for path, tables in made.items():
-        write_whole(path, data_with(tables, path))
+        if tables:
+            write_whole(path, data_with(tables, path))
 
 
 if __name__ == "__main__":

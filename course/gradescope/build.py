@@ -4,22 +4,22 @@
 
 OUT/autograder.zip is what to upload. OUT may be the folder of course/grade.py's results: both then
 share the assignment's secret, and with it the hidden inputs. The zip holds the labels and the
-solution, so keep it private. The same source and secret give the same bytes.
+solution, so keep it private.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import zipfile
 from pathlib import Path
 
 from course.grading import batch
 from course.grading.judging import predictions
 from course.handout import files_of
-from course.handout_repository import zipped
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.writing import write_whole
+from training.files.writing import atomic_write
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -39,7 +39,8 @@ def all_files(args: argparse.Namespace) -> dict[str, bytes]:
     for gold in predictions.load_gold(*args.gold).values():
         path = next(path for folder in args.gold if (path := folder / gold.file).is_file())
         files[f"gold/{gold.file}"] = path.read_bytes()
-    files["assignment.json"] = json.dumps(batch.assignment(args.out, args.part)).encode()
+    assignment = {"part": args.part, "secret": batch.secret_of(args.out, args.part)}
+    files["assignment.json"] = json.dumps(assignment).encode()
     return dict(sorted(files.items()))
 
 
@@ -52,7 +53,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the zip and the secret")
     args = parser.parse_args()
     files, target = all_files(args), args.out / "autograder.zip"
-    write_whole(target, zipped(files))
+    with atomic_write(target, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
     print(f"{target}: {len(files)} files, {target.stat().st_size / 1e6:.1f} MB; keep it private")
 
 

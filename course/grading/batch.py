@@ -13,7 +13,6 @@ import shutil
 import signal
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from course.grading import points
 from course.grading.intake.submissions import WANTED
@@ -23,7 +22,7 @@ from course.grading.sandbox import isolation
 from course.grading.sandbox.context import GradingContext
 from course.grading.types import GRADED, REFUSED, Result, Submission
 from training.cli.flags import positive_float, positive_int
-from training.files.errors import InputError
+from training.files.errors import InputError, values_of
 from training.files.writing import write_json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,18 +34,20 @@ OF_TORCH = re.compile(  # what torch has of what students write
 )
 
 
-def assignment(out: Path, part: int) -> dict[str, Any]:
-    """The assignment's part and secret, made once and kept in OUT."""
+def secret_of(out: Path, part: int) -> str:
+    """The assignment's secret, made once and kept in OUT with its part."""
     path = out / "assignment.json"
     if not path.is_file():
         out.mkdir(parents=True, exist_ok=True)
         out.chmod(0o700)
         write_json(path, {"part": part, "secret": secrets.token_hex(16)})
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if content["part"] != part:
-        other = f"grade part {part} into another --out"
-        raise InputError(f"{out} holds part {content['part']}; {other}")
-    return content
+    with values_of(f"{path} is damaged", "restore it from a backup, or choose another --out"):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        made_for, secret = int(content["part"]), content["secret"]
+        bytes.fromhex(secret)
+    if made_for != part:
+        raise InputError(f"{out} holds part {made_for}; grade part {part} into another --out")
+    return secret
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from course.grading.points import Given
@@ -32,24 +32,35 @@ def read_marks(out: Path, students: Collection[str], rows: Mapping[str, float]) 
     except (ValueError, csv.Error) as error:
         raise InputError(f"{path} cannot be read ({error}); save it as CSV in UTF-8") from None
     if header != COLUMNS:
-        raise InputError(f"{path}, row 1 is not {','.join(COLUMNS)}; write this header there")
+        header = ",".join(COLUMNS)
+        raise InputError(f"{path}, row 1 is not {header}; write it there, and commas between cells")
     marks: dict[tuple[str, str], tuple[float | None, str]] = {}
     for number, cells in enumerate(lines, start=2):
         if not any(cells):
             continue
-        try:
-            student, row, points, comment = cells
-            value = float(points) if points else None
-            fits = 0 <= (value or 0) <= rows[row]
-        except (KeyError, ValueError):
-            fits = False
-        if not fits or student not in students or (student, row) in marks:
-            raise InputError(
-                f"{path}, row {number} is {','.join(cells)!r}; write a submission's name, one of "
-                f"its rows ({', '.join(rows)}) once, points from 0 to the row's most, a comment"
-            )
-        marks[student, row] = value, comment
+        if fault := fault_of(cells, students, rows):
+            raise InputError(f"{path}, row {number}: {fault}")
+        student, row, points, comment = cells
+        if (student, row) in marks:
+            raise InputError(f"{path}, row {number}: {student} has {row} already; keep one of both")
+        marks[student, row] = float(points) if points.strip() else None, comment
     return marks
+
+
+def fault_of(cells: Sequence[str], students: Collection[str], rows: Mapping[str, float]) -> str:
+    """What is wrong with one line of the marks, and a remedy; "" if nothing is."""
+    if len(cells) != len(COLUMNS):
+        return f"{len(cells)} cells instead of {len(COLUMNS)}; put a comment with commas in quotes"
+    student, row, points, _ = cells
+    if student not in students:
+        return f"{student!r} is not a submission here; correct the name, or delete the line"
+    if row not in rows:
+        return f"{row!r} is not a row; write one of {', '.join(rows)}"
+    try:
+        fits = 0 <= float(points or 0) <= rows[row]
+    except ValueError:
+        fits = not points.strip()
+    return "" if fits else f"{points!r} points for {row}; write a number from 0 to {rows[row]:g}"
 
 
 def add_rows(out: Path, given: Given, open_rows: Iterable[tuple[str, str]]) -> None:

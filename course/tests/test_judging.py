@@ -119,6 +119,7 @@ SOME = [  # task, mistake, and the rows that it costs, where not the first is wr
     ("bert.attention", "no_dropout", ("dropout",)),
     ("bert.add_norm", "residual_twice", ()),
     ("classifier.init", "keep_probability", ()),
+    ("bert.attention", "values_alone", ()),
     ("classifier.forward", "softmax_returned", ()),
     ("optimizer.step", "no_bias_correction", ()),
     ("optimizer.step", "coupled_decay", ("weight decay",)),
@@ -138,7 +139,8 @@ def test_a_known_mistake_costs_what_the_table_says_or_the_rows_it_changes(task_i
         first, *rest = verdict.rows
         wanted = {first: WRONG} | dict.fromkeys(rest, NOT_COUNTED)
     assert verdict.rows == wanted
-    assert verdict.cost == (None if lost else judge.costs().get(task_id, {}).get(switch))
+    costs = judge.costs()[task_id]
+    assert verdict.cost == (None if lost else costs.get(switch, costs["known"]))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -168,6 +170,22 @@ def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Ver
             "        self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(768, 5))\n",
             "        return self.head(pooled)",
         ),
+        (LAYERS.replace("config.hidden_size", "config.hidden_dim"), LOGITS),
+        (LAYERS.split("\n")[1] + "\n", LOGITS),
+        (
+            LAYERS.replace("nn.Linear(", "[nn.Linear(").replace("labels)", "labels)]"),
+            LOGITS.replace("classifier(", "classifier[0]("),
+        ),
+        (
+            LAYERS.replace(
+                "nn.Linear(", "nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear("
+            ).replace("num_labels)", "num_labels))"),
+            LOGITS,
+        ),
+        (
+            f'        raise NotImplementedError("{graded_task("1.6").title}")\n',
+            LOGITS,
+        ),
     ],
 )
 def test_forward_is_judged_with_our_init_where_the_student_s_does_not_fit(layers, logits):
@@ -179,7 +197,7 @@ def test_a_mistake_in_forward_is_named_next_to_one_in_init():
     verdicts = classifier_with(wrong, LOGITS + ".softmax(-1)")
     forward = verdicts["classifier.forward"]
     assert [m.name for m in forward.mistakes] == ["softmax_returned"]
-    assert forward.cost == judge.costs()["classifier.forward"]["softmax_returned"]
+    assert forward.cost == judge.costs()["classifier.forward"]["known"]
 
 
 def test_what_a_right_init_makes_besides_is_a_mistake_of_forward():
@@ -188,6 +206,27 @@ def test_what_a_right_init_makes_besides_is_a_mistake_of_forward():
         "nn.Sequential(nn.ReLU(), nn.Dropout(config.hidden_dropout_prob))",
     )
     assert wrong_tasks(classifier_with(layers)) == ["classifier.forward"]
+
+
+@pytest.mark.parametrize(("ends", "status"), [(1, "right"), (0, "timeout")])
+def test_a_loop_in_another_function_does_not_cost_the_layer(ends, status):
+    """Of its two ways of running, the second calls the student's own add_norm."""
+
+    def ask(context, jobs, tensors):
+        ran = ask_here(context, jobs[:ends], tensors)
+        return {job["name"]: protocol.Reply("timeout") for job in jobs} | ran
+
+    with mock.patch.object(protocol, "ask", ask):
+        verdicts = verdicts_on(context_of("bert.layer"), submission(solution()))
+    assert verdicts["bert.layer"].status == status
+
+
+def test_what_was_never_computed_is_wrong_and_said_to_be():
+    verdict = verdict_on(
+        solution()["bert.py"] + "\nBertLayer.forward = lambda self, x, mask: x\n", "bert.layer"
+    )
+    assert verdict.rows["values"] == WRONG
+    assert "forget `return`" not in " ".join(verdict.messages)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -210,7 +249,8 @@ SUM = "s = self.state[p]; s['m'] = s.get('m', 0) + p.grad; p.data.sub_(group['lr
 )
 def test_an_optimizer_that_is_not_adamw_gets_nothing(line):
     verdict = verdict_on(solution()["optimizer.py"] + STEP.format(line), "optimizer.step")
-    assert (RIGHT in verdict.rows.values(), verdict.cost) == (False, None)
+    assert RIGHT not in verdict.rows.values()
+    assert verdict.cost in (None, 1)
 
 
 def test_an_unknown_mistake_in_the_update_gets_nothing_one_in_the_decay_the_rest():
@@ -266,7 +306,7 @@ def test_outputs_of_any_kind_crash_nothing(entry):
     context, asked, wrong = context_of(entry.id), [], 0
     with mock.patch.object(protocol, "ask", lambda *given: asked.append(ask_here(*given)) or {}):
         verdicts_on(context, submission(solution(entry.part), entry.part))
-    outputs = asked[0][entry.id].outputs
+    outputs = {k: v for reply in asked[0].values() for k, v in reply.outputs.items()}
     made = hidden.make(context.seed("1_a", "0"), entry.part)
     for name in (name for name in outputs if " float64|" in name):
         for odd in ODD:

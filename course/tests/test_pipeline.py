@@ -253,6 +253,13 @@ def test_marks_are_filled_in_and_grade_nothing_again(quick, tmp_path):
     assert_refused(quick(*arguments[:2]), "holds part 2; grade part 1 into another --out")
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '{"part": 1}', '{"part": 1, "secret": 5}', "\xff"])
+def test_a_damaged_assignment_is_one_line(tmp_path, text):
+    (tmp_path / "assignment.json").write_bytes(text.encode("latin-1"))
+    with one_line_error(f"{tmp_path / 'assignment.json'} is damaged", "another --out"):
+        batch.secret_of(tmp_path, 1)
+
+
 HEADER = "student,row,points,comment"
 
 
@@ -261,12 +268,12 @@ HEADER = "student,row,points,comment"
     [
         ("group,row,points,comment", f"row 1 is not {HEADER}"),
         ("", "cannot be read"),
-        (f"{HEADER}\n1_a,2.1,3", "row 2 is '1_a,2.1,3'"),
-        (f"{HEADER}\n\n1_a,1.1,3,", "row 3 is '1_a,1.1,3,'; write a submission's name, one of"),
-        (f"{HEADER}\n1_a,2.1,11,", "points from 0 to the row's most"),
-        (f"{HEADER}\n1_a,2.1,nan,", "row 2"),
-        (f"{HEADER}\n1_a,2.1,-1,", "row 2"),
-        (f"{HEADER}\n1_a,2.1,1,\n1_a,2.1,2,", "row 3"),
+        (f"{HEADER}\n1_a,2.1,3", "row 2: 3 cells instead of 4"),
+        (f"{HEADER}\n2_b,2.1,3,", "'2_b' is not a submission here"),
+        (f"{HEADER}\n\n1_a,1.1,3,", "row 3: '1.1' is not a row; write one of 2.1, 2.2"),
+        (f"{HEADER}\n1_a,2.1,11,", "'11' points for 2.1; write a number from 0 to 10"),
+        (f"{HEADER}\n1_a,2.1,nan,", "'nan' points"),
+        (f"{HEADER}\n1_a,2.1,1,\n1_a,2.1,2,", "row 3: 1_a has 2.1 already"),
     ],
 )
 def test_a_fault_in_the_marks_is_one_line(tmp_path, lines, fact):

@@ -8,7 +8,11 @@ EXPERIMENT = "research.experiments.run a.toml"
 RUN = '[run]\nname = "a"\nseeds = [1]\n'
 
 ROWS = [
-    Row("course.grade nobody --gold data --out out", "nobody has no submission in it"),
+    Row("course.grade nobody --gold data --out out", "nobody is not a folder; name the one"),
+    Row("course.grade hand-ins/a.zip --gold data --out out", "is not a folder", HAND_IN),
+    Row("course.grade hand-ins --gold data --out hand-ins/x", "holds hand-ins/x, which", HAND_IN),
+    Row("course.grade one --gold data --out out", "is one submission", written("one/bert.py", "")),
+    Row("course.grade data --gold model --out out", "has no submission in it"),
     Row("course.grade hand-ins --gold model --out out", "no labelled file", HAND_IN),
     Row("course.viva hand-ins --seed 7 --out full", "full is there already: name a new", FULL),
     Row("course.handout --out file/minbert", "file/minbert cannot be made", written("file", "")),

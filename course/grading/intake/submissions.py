@@ -26,7 +26,7 @@ from training.files.errors import InputError, first_line
 WANTED = {1: (*CODE, *PART_1_FILES), 2: (*CODE, *CODE_PART_2, *PART_2_FILES), 3: PART_3_CODE}
 MODULE = re.compile(r"(?:[a-z_]\w*/)*[a-z_]\w*\.py", re.IGNORECASE | re.ASCII)
 OURS = {Path(name).stem.lower() for name in (*GIVEN, *WANTED[2], "data", "course")}
-JUNK = ("__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini")
+JUNK = ("__MACOSX", "__pycache__", "site-packages", "Thumbs.db", "desktop.ini")
 MB = 1 << 20
 READ = (".zip", ".py", ".csv", ".md", ".sh", ".pdf")  # endings of the files that are read
 FILE, TOTAL, SOURCES = 20 * MB, 64 * MB, MB  # most bytes of a file, of all, of all Python files
@@ -70,14 +70,27 @@ def student_id(name: str) -> str:
 
 
 def find(folder: str | Path, ours: Iterable[Path] = ()) -> list[Found]:
-    """Each owner's newest submission in a folder but ``ours``; InputError where there is none."""
-    folder = Path(folder)
-    staffs, owners = {path.resolve() for path in ours}, defaultdict(list)
-    for path in folder.iterdir() if folder.is_dir() else ():
-        is_one = (path.is_dir() or ARCHIVE.search(path.name)) and plain_name(path.name)
-        if is_one and TEXT not in path.name and path.resolve() not in staffs:
+    """Each owner's newest submission in a folder, and a line about what else is in it.
+
+    Args:
+        ours: files and folders of staff, which must not be in it.
+
+    Raises:
+        InputError: it is not a folder of submissions.
+    """
+    folder, others, owners = Path(folder), [], defaultdict(list)
+    if fault := fault_of(folder, ours):
+        raise InputError(f"{folder} {fault}")
+    for path in sorted(folder.iterdir()):
+        if TEXT in path.name or not plain_name(path.name):
+            continue
+        if path.is_dir() or ARCHIVE.search(path.name):
             owner, number = _owner(path.name)
             owners[owner].append((number, path.lstat().st_mtime, path))
+        else:
+            others.append(path.name)
+    if others:
+        print(f"left out, neither zip nor folder: {', '.join(others)[:300]!r}")
     if not owners:
         raise InputError(f"{folder} has no submission in it: no zip and no folder")
     ids, found = [student_id(owner).casefold() for owner in owners], []
@@ -87,6 +100,17 @@ def find(folder: str | Path, ours: Iterable[Path] = ()) -> list[Found]:
             student = f"{student[:40]}-{hashlib.sha256(owner.encode()).hexdigest()[:6]}"
         found.append(Found(student, max(paths)[-1]))
     return found
+
+
+def fault_of(folder: Path, ours: Iterable[Path]) -> str:
+    """Why a folder is not one of submissions, and a remedy; "" if it may be one."""
+    if not folder.is_dir():
+        return "is not a folder; name the one that the submissions are in"
+    for path in ours:
+        if path.resolve().is_relative_to(folder.resolve()):
+            return f"holds {path}, which would be taken for a submission; name a place outside"
+    code = [name for name in WANTED[2] if name.endswith(".py") and (folder / name).is_file()]
+    return f"is one submission, with {code[0]}; name the folder around it" if code else ""
 
 
 def take(student: str, path: str | Path, part: int) -> Submission:
@@ -175,10 +199,12 @@ def choose(files: list[File], part: int) -> tuple[dict[str, bytes], str]:
         own = name.removeprefix(f"{top}/") if is_code else name.rpartition("/")[2]
         target = wanted.get(base_of(name), own)
         text = None if target in taken else _plain(target, content, part)
-        if text is None:
+        if text is not None:
+            taken[target] = text
+        elif target in taken or target not in WANTED[part]:
             left.append(name)
         else:
-            taken[target] = text
+            left.append(f"{name} (no text in UTF-8 of at most {FILE // MB} MB)")
     if taken.keys().isdisjoint(WANTED[part]):
         raise Refused(f"none of the files that part {part} asks for is in it")
     if sum(len(text) for name, text in taken.items() if name.endswith(".py")) > SOURCES:

@@ -44,7 +44,7 @@ def judge_optimizer(
     if error := judge.error_in(got):
         return judge.stopped(entry, error) or judge.without_results(entry, "wrong", error.text)
     right = expected["after"]  # without decay both orders are the same
-    about = {case.output: case.about for case in make_cases(seed)} | {KEPT: "p.grad is changed"}
+    about = {case.output: case.about for case in make_cases(seed)} | {KEPT: "p.grad afterwards"}
     decays = {name for name in about if name.startswith("decay/")}
     wrong = {name for name in about if not is_close(got.get(name), right[name], TOLERANCE)} - decays
     shows = [name for name in about if name in decays and wrong.isdisjoint(NEEDS.get(name, ()))]
@@ -57,9 +57,8 @@ def judge_optimizer(
     )
     is_right = {row: wrong.isdisjoint(names) for row, names in OPTIMIZER_ROWS.items()}
     is_right[DECAY] = not off
-    messages = [f"wrong: {text}" for name, text in about.items() if name in wrong]
-    messages += [f"wrong weight decay: {about[name]}" for name in off]
+    messages = [f"trajectory ({about[name]}): wrong" for name in about if name in {*wrong, *off}]
     shown = under(f"{PUBLIC}|", outputs)
     shown = {name: shown.get(name) for name in about}
     mistakes = known.find(entry.id, shown)[0] if messages else []
-    return judge.verdict_of(entry, is_right, messages, mistakes)
+    return judge.verdict_of(entry, is_right, messages[:4], mistakes)

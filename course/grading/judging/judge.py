@@ -16,6 +16,7 @@ from typing import Any
 from checks import compare, known
 from checks.findings import ROOT, Finding, Mistake
 from checks.graded_tasks import GRADED_TASKS, GradedTask
+from checks.part1.tasks import unexplained
 from checks.references import under
 from checks.task import ERROR, KINDS
 from course.grading.judging.hidden import SOLVED, Hidden, runs_of
@@ -24,7 +25,8 @@ from course.grading.types import NOT_COUNTED, RIGHT, STATUSES, WRONG, Verdict
 
 PUBLIC, HIDDEN = "public", "hidden"  # sets of inputs
 INIT, OPTIMIZER = "classifier.init", "optimizer.step"
-DECAY = "weight decay"
+DECAY, KNOWN = "weight decay", "known"
+MOST_MESSAGES = 3  # of differences; then what known mistakes leave unexplained
 # The optimizer's rows: what each is about, and the outputs that show it; those of DECAY are decay/…
 OPTIMIZER_ROWS = {
     "the update": ("values/plain", "values/large_eps", "values/tiny_gradients", "values/long"),
@@ -54,8 +56,21 @@ def rows_of(entry: GradedTask) -> tuple[str, ...]:
 
 @functools.cache
 def costs() -> dict[str, dict[str, float]]:
-    """What a known mistake that makes results wrong costs, by task and by the mistake's name."""
+    """What known mistakes cost, by task and by the mistake's name; KNOWN are all others."""
     return tomllib.loads((ROOT / "course" / "costs.toml").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def cost_of(task_id: str, mistake: str) -> float | None:
+    """What a known mistake costs; None for one that leaves the task's first row right."""
+    for table in (known.load_table(task_id), known.load_table(f"{task_id}, whole")):
+        rows = [row for row, names in enumerate(table.names) if names == (mistake,)]
+        first = OPTIMIZER_ROWS["the update"] if task_id == OPTIMIZER else "values/"
+        columns = [i for i, name in enumerate(table.outputs) if name.startswith(first)]
+        wrong, right = table.rows[rows], table.rows[table.base[rows]]
+        if not known.alike(wrong[:, columns], right[:, columns]).all():
+            return costs()[task_id].get(mistake, costs()[task_id][KNOWN])
+    return None
 
 
 def verdict_of(
@@ -72,9 +87,8 @@ def verdict_of(
         status, cost = "right" if all(is_right.values()) else status, None
     else:
         rows = {first: WRONG} | dict.fromkeys(rest, NOT_COUNTED)
-        known = costs().get(entry.id, {})
-        cost = known.get(mistakes[0].name) if len(mistakes) == 1 else None
-    return Verdict(status, rows, tuple(messages[:4]), tuple(mistakes), cost)
+        cost = cost_of(entry.id, mistakes[0].name) if len(mistakes) == 1 else None
+    return Verdict(status, rows, tuple(messages), tuple(mistakes), cost)
 
 
 def without_results(entry: GradedTask, status: str, message: str = "") -> Verdict:
@@ -97,10 +111,10 @@ def stopped(entry: GradedTask, error: Finding) -> Verdict | None:
     """The verdict on what could not be run: an unwritten task, or a file that is not imported."""
     titles = {task.title: task.number for task in GRADED_TASKS if task != entry}
     if error.kind == "not started" and error.text in titles:
-        return without_results(entry, "waits", f"waits for Task {titles[error.text]}")
-    if error.kind in ("not started", "crashed"):
-        return without_results(entry, error.kind, error.text * (error.kind == "crashed"))
-    return None
+        return without_results(entry, "waits", f"it waits for Task {titles[error.text]}")
+    if error.kind == "crashed":
+        return without_results(entry, "crashed", f"{entry.file} cannot be imported: {error.text}")
+    return without_results(entry, error.kind) if error.kind == "not started" else None
 
 
 def judge_part_1(
@@ -131,8 +145,9 @@ def judge_part_1(
     kinds = {finding.kind for finding in findings}
     is_right = {row: row not in kinds for row in rows_of(entry)}
     is_right["values"] = kinds <= {*KINDS[1:]}
-    mistakes = mistakes_in(entry, outputs, [SOLVED] if SOLVED in by_run else [*by_run])
-    return verdict_of(entry, is_right, [finding.text for finding in findings], mistakes)
+    mistakes, facts = mistakes_in(entry, outputs, [SOLVED] if SOLVED in by_run else [*by_run])
+    messages = [finding.text for finding in findings[:MOST_MESSAGES]]
+    return verdict_of(entry, is_right, [*messages, *facts], mistakes)
 
 
 def findings_of(task_id: str, outputs: Mapping[str, Any], hidden: Hidden) -> list[Finding]:
@@ -142,14 +157,17 @@ def findings_of(task_id: str, outputs: Mapping[str, Any], hidden: Hidden) -> lis
     findings: list[Finding] = []
     for dtype in DTYPES:
         got = under(f"{dtype}|", outputs)
-        wanted = {n: got.get(n) for n in names if n in got or known.OPTIONAL not in n}
+        missing = [n for n in names if n not in got and known.OPTIONAL not in n]
+        wanted = {n: got[n] for n in names if n in got}
         if error := error_in(got):
-            wanted = {ERROR: error}
+            wanted, missing = {ERROR: error}, []
         try:
             references = hidden.inputs | hidden.expected
             findings = compare.compare(task_id, wanted, DTYPES[dtype], references, reveal=False)
-        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError):
             return [Finding("values", STATUSES["invalid answer"])]
+        for kind, _, what in (name.partition("/") for name in missing):
+            findings.append(Finding(kind, f"{kind} of {what}: never computed"))
         if any(not finding.slight for finding in findings):
             return findings
     return findings
@@ -157,8 +175,8 @@ def findings_of(task_id: str, outputs: Mapping[str, Any], hidden: Hidden) -> lis
 
 def mistakes_in(
     entry: GradedTask, outputs: Mapping[str, Any], runs: Sequence[str]
-) -> list[Mistake]:
-    """The known mistakes, by what the function makes of the published inputs.
+) -> tuple[list[Mistake], list[str]]:
+    """The known mistakes, by what the function makes of the published inputs; what else is off.
 
     Args:
         runs: the names of the runs to look at, one after the other.
@@ -169,4 +187,5 @@ def mistakes_in(
         made = {n: output for n, output in got.items() if "error" not in n}
         error = error_in(got)
         shown[runs_of(entry)[name]] = made | ({ERROR: error} if error else {})
-    return known.find_in_runs(shown)[1]
+    run, mistakes, left = known.find_in_runs(shown)
+    return mistakes, unexplained(shown[run], left) if mistakes else []

@@ -6,7 +6,6 @@ Part 2 is judged by people, who see what its checks print.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 from checks.graded_tasks import GradedTask
 from checks.inputs import is_given
@@ -39,22 +38,22 @@ def checks_text(context: GradingContext, submission: Submission) -> str:
     return "".join(dict.fromkeys(lines))  # a cause that several share is said once
 
 
-def job_for(entry: GradedTask, submission: Submission, optimizer_seed: int) -> protocol.Job:
-    """What the sandbox has to run for a task whose file was handed in."""
+def jobs_for(entry: GradedTask, submission: Submission, optimizer_seed: int) -> list[protocol.Job]:
+    """What the sandbox has to run for a task whose file was handed in.
+
+    Each way of running it is a job of its own: one that does not end costs the others nothing.
+    """
     # it may import the student's own modules; all else is ours
     files = submission.sources(CODE) | {entry.file: submission.files[entry.file].decode()}
     if entry.id == OPTIMIZER:
-        return protocol.job(entry.id, "optimizer", {"seed": optimizer_seed}, files)
-    runs = list(runs_for(entry))
-    return protocol.job(entry.id, "part_1", {"task_id": entry.id, "runs": runs}, files)
-
-
-def runs_for(entry: GradedTask) -> Iterator[list]:
-    """The runs of a task, see runs.part_1: on hidden inputs, and on the published ones."""
-    for name, task_id in hidden.runs_of(entry).items():
-        for dtype in DTYPES:
-            yield [f"{name} {dtype}", HIDDEN, dtype, task_id, name == SOLVED]
-        yield [f"{PUBLIC} {name}", PUBLIC, "float64", task_id, name == SOLVED]
+        return [protocol.job(entry.id, "optimizer", {"seed": optimizer_seed}, files)]
+    jobs = []
+    for name, task_id in hidden.runs_of(entry).items():  # see runs.part_1
+        runs = [[f"{name} {dtype}", HIDDEN, dtype, task_id, name == SOLVED] for dtype in DTYPES]
+        runs.append([f"{PUBLIC} {name}", PUBLIC, "float64", task_id, name == SOLVED])
+        arguments = {"task_id": entry.id, "runs": runs}
+        jobs.append(protocol.job(f"{entry.id} {name}", "part_1", arguments, files))
+    return jobs
 
 
 def verdicts_on(context: GradingContext, submission: Submission) -> dict[str, Verdict]:
@@ -73,17 +72,20 @@ def verdicts_on(context: GradingContext, submission: Submission) -> dict[str, Ve
             # of the references, what functions are run on, without the right results
             tensors = {f"{PUBLIC}/{k}": t for k, t in load_references().items() if is_given(k)}
             tensors |= {f"{HIDDEN}/{k}": t for k, t in made.inputs.items()}
-    jobs = [job_for(entry, submission, optimizer_seed) for entry in entries]
-    replies = protocol.ask(context, jobs, tensors)
+    jobs = {entry.id: jobs_for(entry, submission, optimizer_seed) for entry in entries}
+    replies = protocol.ask(context, [job for of_task in jobs.values() for job in of_task], tensors)
     verdicts: dict[str, Verdict] = {}
     for entry in context.tasks:
-        reply = replies.get(entry.id, Reply("missing"))
-        if reply.status != "ran":
-            verdicts[entry.id] = judge.without_results(entry, reply.status)
+        own = [replies.get(job["name"], Reply("missing")) for job in jobs.get(entry.id, ())]
+        outputs = {name: output for reply in own for name, output in reply.outputs.items()}
+        if not outputs:
+            verdict = judge.without_results(entry, own[0].status if own else "missing")
         elif entry.id == OPTIMIZER:
-            verdict = adamw.judge_optimizer(entry, reply.outputs, expected, optimizer_seed)
-            verdicts[entry.id] = verdict
+            verdict = adamw.judge_optimizer(entry, outputs, expected, optimizer_seed)
         else:
             init_is_right = INIT not in verdicts or verdicts[INIT].status == "right"
-            verdicts[entry.id] = judge.judge_part_1(entry, reply.outputs, made, init_is_right)
+            verdict = judge.judge_part_1(entry, outputs, made, init_is_right)
+            if own[0].status != "ran" and verdict.status != "right":
+                verdict = judge.without_results(entry, own[0].status)
+        verdicts[entry.id] = verdict
     return verdicts

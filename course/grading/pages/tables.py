@@ -86,10 +86,11 @@ def sentences(
     yield from (note for note in result.notes if note.startswith(NOT_HANDED_IN))
     yield from (f"{task.number} crashed" for task in result.tasks if task.status == "crashed")
     yield from result.named
+    files = defaultdict(list)  # by the others whose predictions are the same
     for score in result.scores:
         yield from score.faults
         if score.split == "test" and (score.value or 0) > highest[score.data]:
             yield f"{score.file}: {score.value:.3f} is implausible, were test labels used?"
-        others = owners[score.contents] - {result.student} if score.contents else ()
-        if others:
-            yield f"{score.file}: the same predictions as {', '.join(sorted(others))}"
+        if others := owners[score.contents] - {result.student} if score.contents else ():
+            files[", ".join(sorted(others))].append(score.file)
+    yield from (f"{', '.join(own)}: the same predictions as {who}" for who, own in files.items())
