@@ -81,6 +81,11 @@ class PretrainingFlags(TrainingFlags):
         None, may_change=True, type=positive_int, help="processes for batches (with a GPU 2)"
     )
 
+    @property
+    def filepath(self) -> Path:
+        """What the name of the resume point begins with."""
+        return self.out / "pretrain"
+
 
 def faults(args: PretrainingFlags) -> Iterator[str]:
     """Why these flags make no sense together, a sentence each."""

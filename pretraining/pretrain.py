@@ -37,8 +37,6 @@ from tokenizer import BertTokenizer
 from training import loop
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.writing import check_writable
-from training.loop.checkpoints import ResumePoint, run_settings
 from training.loop.devices import half_type
 from training.loop.processes import gather
 from training.loop.progress import minutes
@@ -139,16 +137,14 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))
     loop.check_device(args, model, {"forward": examples})
     report = Report(args, tokenizer, held_out)
-    report.print_plan(len(loader))
-    settings = run_settings(args) | {"text": corpus.checksum()}
 
     with loop.Run(
         args,
         model,
         optimizer,
         loader,
-        point=ResumePoint(loop.resume_path(args.out / "pretrain"), settings),
-        steps_file=args.out / "steps.csv",
+        report,
+        settings={"text": corpus.checksum()},
         steps=args.steps or sys.maxsize,
         extra_state={"report": report},
     ) as run:
@@ -180,8 +176,6 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     print(
         f"took {minutes(run.progress.seconds())}; wrote {args.out} (best) and {args.out / 'last'}"
     )
-    if loop.is_main_process():
-        run.point.path.unlink(missing_ok=True)
 
 
 def done_and_total(args: PretrainingFlags, run: loop.Run) -> tuple[float, float]:
@@ -198,11 +192,10 @@ def main() -> None:
     """Build the corpus, train on it."""
     args = get_args()
     loop.join_processes(args.use_gpu)
-    loop.refuse_ended(args, [args.out / "last"], [loop.resume_path(args.out / "pretrain")])
-    check_writable(args.out)
-    seed_everything(args.seed)
-    tokenizer = find_tokenizer(args)
-    train(args, tokenizer, build(args.text, tokenizer, args.corpus))
+    with loop.sole_run(args, [args.filepath], result=args.out / "last"):
+        seed_everything(args.seed)
+        tokenizer = find_tokenizer(args)
+        train(args, tokenizer, build(args.text, tokenizer, args.corpus))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from training.files.course_files import SPLITS, data_folder
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import check_writable
-from training.loop import on_main_process, refuse_ended, resume_path
+from training.loop.processes import on_main_process
 from training.reports.report import Report
 
 # The course's two data sets: number of classes, and a batch size where it is fixed
@@ -98,6 +98,4 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
                 raise InputError(f"{file} is data that the run reads: name another --dev_out")
             check_writable(Path(file).parent)
         runs.append(run)
-    results = [run.filepath for run in runs]
-    refuse_ended(args, results, [resume_path(result) for result in results])
     return runs
