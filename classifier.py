@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import training.loop as loop
 from bert import BertModel
 from datasets import SentenceClassificationDataset, SentenceClassificationTestDataset, load_data
 from evaluation import classify, metrics_of, say_classes, write_in_order
 from optimizer import AdamW
-from training import loop
 from training.cli.flags import hint_at_rate, standard_input, with_defaults
 from training.cli.scripts import run_script
 from training.cli.sentiment_flags import ClassifierFlags, get_args, plan

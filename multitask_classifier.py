@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import training.loop as loop
 from bert import BertModel
 from datasets import (
     SentenceClassificationDataset,
@@ -36,7 +37,6 @@ from evaluation import (
     write_in_order,
 )
 from optimizer import AdamW
-from training import loop
 from training.cli.flags import given_lines, hint_at_rate, with_defaults
 from training.cli.scripts import run_script
 from training.cli.task_flags import TaskFlags, find_files, parse_task_flags
