@@ -219,7 +219,7 @@ def main() -> None:
     """Train and test on every planned data set, or predict."""
     args = get_args()
     if args.predict is not None:
-        texts = standard_input() if args.predict == "-" else [args.predict]
+        texts = standard_input() if args.predict in ([], ["-"]) else args.predict
         predict(texts, args.checkpoint, args.use_gpu)
         return
     loop.join_processes(args.use_gpu)

@@ -12,8 +12,8 @@ from functools import partial
 from extensions.features import pooling
 from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
-from training.cli.flags import flag, positive_float, positive_int, probability
-from training.cli.task_flags import OUT_HELP, TaskFlags, data_file, parse_task_flags, task_names
+from training.cli.flags import flag, positive_float, positive_int, probability, read_flags
+from training.cli.task_flags import ABOUT, OUT_HELP, TaskFlags, data_file, task_names
 
 EXTRA_HELP = "further loss on vectors"
 RANKING = ("ranking", "ranking_symmetric")
@@ -78,6 +78,11 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     teachers: list[str] | None = flag(None, nargs="+", help="checkpoints to learn from")
     teacher_share: float = flag(0.5, type=probability, help="weight of the teachers' loss")
 
+    def faults(self) -> Iterator[str]:
+        """Why these flags make no sense together, a sentence each."""
+        yield from super().faults()
+        yield from faults_of_techniques(self)
+
 
 # ---------------------------------------------------------------------------------------------
 # What is refused. A condition is "flag" (it is given) or "flag=value".
@@ -131,7 +136,7 @@ def spelled(condition: str) -> str:
     return "--" + condition.replace("=", " ")
 
 
-def faults(args: TechniqueFlags) -> Iterator[str]:
+def faults_of_techniques(args: TechniqueFlags) -> Iterator[str]:
     """Why these flags make no sense together, a sentence each."""
     for first, others, why in NOT_TOGETHER:
         for other in others:
@@ -150,4 +155,4 @@ def faults(args: TechniqueFlags) -> Iterator[str]:
 
 def get_args(arguments: Sequence[str] | None = None) -> TechniqueFlags:
     """The flags of a command line, checked."""
-    return parse_task_flags(TechniqueFlags(), arguments, TASKS, faults)
+    return read_flags(TechniqueFlags(), arguments, ABOUT)

@@ -12,13 +12,12 @@ from pretraining.model import OBJECTIVES
 from pretraining.presets import PRESETS
 from pretraining.steps import SWITCHES, architecture
 from training.cli.flags import (
-    OneLineParser,
     TrainingFlags,
-    add_fields,
     flag,
     positive_float,
     positive_int,
     probability,
+    read_flags,
 )
 
 
@@ -86,32 +85,31 @@ class PretrainingFlags(TrainingFlags):
         """What the name of the resume point begins with."""
         return self.out / "pretrain"
 
-
-def faults(args: PretrainingFlags) -> Iterator[str]:
-    """Why these flags make no sense together, a sentence each."""
-    for names in (("preset", "config", "model"), ("vocab", "train_vocab"), ("minutes", "steps")):
-        if len(given := [f"--{name}" for name in names if getattr(args, name)]) > 1:
-            yield f"{' and '.join(given)} exclude each other: give one of them"
-    if args.full_sentences and args.objective != "none":
-        yield "--full_sentences has no second segment: give --objective none with it"
-    if args.model and (args.vocab or args.train_vocab or args.architecture != "bert"):
-        yield "--model keeps its vocabulary and architecture: leave --vocab and the like out"
-    if args.length < 8:
-        yield "--length must be at least 8"
-    if not args.mask:
-        yield "--mask 0 leaves nothing to predict"
-    for text in args.text:
-        if args.out.resolve().is_relative_to(text.resolve()):
-            yield f"--out {args.out} is inside --text {text} and would be read as text"
+    def faults(self) -> Iterator[str]:
+        """Why these flags make no sense together, a sentence each."""
+        for names in (
+            ("preset", "config", "model"),
+            ("vocab", "train_vocab"),
+            ("minutes", "steps"),
+        ):
+            if len(given := [f"--{name}" for name in names if getattr(self, name)]) > 1:
+                yield f"{' and '.join(given)} exclude each other: give one of them"
+        if self.full_sentences and self.objective != "none":
+            yield "--full_sentences has no second segment: give --objective none with it"
+        if self.model and (self.vocab or self.train_vocab or self.architecture != "bert"):
+            yield "--model keeps its vocabulary and architecture: leave --vocab and the like out"
+        if self.length < 8:
+            yield "--length must be at least 8"
+        if not self.mask:
+            yield "--mask 0 leaves nothing to predict"
+        for text in self.text:
+            if self.out.resolve().is_relative_to(text.resolve()):
+                yield f"--out {self.out} is inside --text {text} and would be read as text"
 
 
 def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
     """Read and check the command line."""
-    parser = OneLineParser(description="Pre-train a BERT on raw text.")
-    add_fields(parser, PretrainingFlags)
-    args = parser.parse_args(arguments, namespace=PretrainingFlags())
-    for fault in faults(args):
-        parser.error(fault)
+    args = read_flags(PretrainingFlags(), arguments, "Pre-train a BERT on raw text.")
     if not (args.preset or args.config or args.model):
         args.preset = "heartbert"
     args.lr = args.lr or (5e-5 if args.model else 5e-4)
