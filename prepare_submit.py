@@ -230,9 +230,7 @@ def main() -> None:
     for path in files:
         print(f"  {path.as_posix():45s} {summaries.get(path.as_posix(), '')}")
     if args.code_only:
-        print(
-            "no predictions are in this zip: they are graded, too, so hand in a complete one later"
-        )
+        print("without predictions, which are graded, too: hand in a complete zip later")
     if not functions_are_right(args.part):
         print("WRONG: some functions in this zip fail their checks, see above. Correct them and")
         print("zip again; without time for it, hand it in: each function is graded alone.")

@@ -1,13 +1,12 @@
 """What is read is what runs; what --fast puts in its place computes the same."""
 
 import functools
-import sys
 from collections import Counter
 
 import pytest
 import torch
 from factories import tiny_config
-from running import assert_refused, draw_nothing
+from running import draw_nothing
 from torch import nn
 
 import classifier
@@ -73,14 +72,6 @@ def test_what_is_read_is_what_runs(is_fast, line, calls, tmp_path, monkeypatch, 
     assert (calls["forward", False] >= 7 * passes) != is_fast  # BERT's, without the heads'
     said = [text for text in capsys.readouterr().out.splitlines() if text.startswith("--fast: ")]
     assert len(said) == (2 if is_fast else 0)
-
-
-def test_a_copy_without_training_fast_says_that_there_is_no_fast(
-    line, run_script_here, monkeypatch
-):
-    """As a student's, where both attention and AdamW are the student's."""
-    monkeypatch.setitem(sys.modules, "training.fast", None)
-    assert_refused(run_script_here(classifier, *line, "--fast"), "training/fast is not in")
 
 
 # ---------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 The command is ``python -m training.reports.compare RUN RUN``; ``--help`` says what a RUN is.
 """
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -70,7 +69,7 @@ def is_score(key: str) -> bool:
 
 def score_rows(runs: Runs) -> Table:
     """Scores of the best epochs, with a star at the best on dev; then time and memory."""
-    rows = {"best epoch": [f"{run['best'].get('epoch', math.nan):g}" for run in runs]}
+    rows = {"best epoch": [f"{run['best'].get('epoch', 0):g}" for run in runs]}
     for key in dict.fromkeys(key for run in runs for key in run["best"] if key != "epoch"):
         values = [run["best"].get(key) for run in runs]
         best = max(value for value in values if value is not None) if is_score(key) else None
