@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pretraining.masking import MASKED
 from pretraining.model import OBJECTIVES
-from pretraining.presets import PRESETS
 from pretraining.steps import SWITCHES, architecture
 from training.cli.flags import (
     TrainingFlags,
@@ -19,6 +18,23 @@ from training.cli.flags import (
     probability,
     read_flags,
 )
+
+SHAPE = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+)
+PRESETS = {  # Devlin et al. 2019, section 3; Turc et al. 2019, table 1
+    "heartbert": (256, 4, 4, 1024, 128),  # ours
+    "tiny": (128, 2, 2, 512, 512),
+    "mini": (256, 4, 4, 1024, 512),
+    "small": (512, 4, 8, 2048, 512),
+    "medium": (512, 8, 8, 2048, 512),
+    "base": (768, 12, 12, 3072, 512),
+    "large": (1024, 24, 16, 4096, 512),
+}
 
 
 @dataclass
@@ -36,9 +52,6 @@ class PretrainingFlags(TrainingFlags):
     model: str | None = flag(None, help="or continue from a pretrained model, name or folder")
     architecture: str = flag(
         "bert", type=architecture, help=f"bert, modern, or some of {','.join(SWITCHES)}"
-    )
-    optimizer: str = flag(
-        "adamw", choices=("adamw", "muon"), help="muon: for the layers' matrices alone"
     )
     objective: str = flag("nsp", choices=OBJECTIVES, help="second task: next sentences, or none")
     whole_word: bool = flag(False, action="store_true", help="mask all tokens of a word or none")

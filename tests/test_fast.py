@@ -12,7 +12,6 @@ from torch import nn
 import classifier
 from bert import BertModel, BertSelfAttention
 from optimizer import AdamW
-from pretraining.muon import Muon
 from training.fast.adamw import use_fused_step
 from training.fast.attention import use_attention_kernel
 from training.fast.dropout import VALUES, use_short_draws
@@ -132,12 +131,6 @@ def test_the_fused_step_agrees_with_the_plain_one(correct_bias, weight_decay):
     onwards, _ = parameters_after(range(21, 25), saved_plain, **options)
     expected, _ = parameters_after(range(21, 25), saved, is_fast=False, **options)
     torch.testing.assert_close(onwards, expected, rtol=0, atol=1e-6)
-
-
-def test_another_optimizer_keeps_its_step():
-    optimizer = Muon([nn.Parameter(torch.ones(3))])
-    assert not use_fused_step(optimizer)
-    assert "step" not in vars(optimizer)
 
 
 # ---------------------------------------------------------------------------------------------

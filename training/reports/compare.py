@@ -39,7 +39,7 @@ def read_run(place: str) -> dict[str, Any]:
         what = "is not a run" if not paths else "holds several runs"
         raise InputError(f"{place} {what}; give its metrics.json, or how its files begin")
     prefix = str(paths[0]).removesuffix(METRICS)
-    with values_of(f"{paths[0]} is not of a run of this version", "train again"):
+    with values_of(f"{paths[0]} was not written by a run of this version", "train again"):
         metrics = read_json(paths[0])
         run = {
             "prefix": prefix.rstrip("-") or paths[0].stem,
