@@ -95,8 +95,8 @@ class PretrainingFlags(TrainingFlags):
 
     @property
     def filepath(self) -> Path:
-        """What the name of the resume point begins with."""
-        return self.out / "pretrain"
+        """The folder of the last model, which a complete run leaves."""
+        return self.out / "last"
 
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""
@@ -123,8 +123,6 @@ class PretrainingFlags(TrainingFlags):
 def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
     """Read and check the command line."""
     args = read_flags(PretrainingFlags(), arguments, "Pre-train a BERT on raw text.")
-    if not (args.preset or args.config or args.model):
-        args.preset = "heartbert"
     args.lr = args.lr or (5e-5 if args.model else 5e-4)
     args.corpus = args.corpus or args.out / "corpus"
     return args

@@ -158,10 +158,8 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                 report.after_update(run, model, int(batch["attention_mask"].sum()))
                 run.end_step()  # last, so that a resume point has the report's results
             run.end_epoch()
-    report.save(model, args.out / "last")
-    print(
-        f"took {minutes(run.progress.seconds())}; wrote {args.out} (best) and {args.out / 'last'}"
-    )
+    report.save(model, args.filepath)
+    print(f"took {minutes(run.progress.seconds())}; wrote {args.out} (best) and {args.filepath}")
 
 
 def done_and_total(args: PretrainingFlags, run: loop.Run) -> tuple[float, float]:
@@ -178,7 +176,7 @@ def main() -> None:
     """Build the corpus, train on it."""
     args = get_args()
     loop.join_processes(args.use_gpu)
-    with loop.sole_run(args, [args.filepath], result=args.out / "last"):
+    with loop.sole_run(args, [args.filepath]):
         seed_everything(args.seed)
         tokenizer = find_tokenizer(args)
         train(args, tokenizer, build(args.text, tokenizer, args.corpus))

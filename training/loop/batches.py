@@ -136,15 +136,12 @@ def parts(
 
     Of W processes number r takes rows r, r + W, r + 2W …; of too few rows some take none. The
     gradients of all parts, each weighted by its fraction of the rows, sum up to the batch's.
-    Where a key has a list, it holds a tensor for each part.
     """
     count, step = len(batch["labels"]), world_size()
     size = step * math.ceil(len(range(rank(), count, step)) / accumulate)
-    for i, start in enumerate(range(rank(), count, size or 1)):
-        values = (batch[key] for key in keys)
+    for start in range(rank(), count, size or 1):
         rows = slice(start, start + size, step)
-        tensors = (value[i] if isinstance(value, list) else value[rows] for value in values)
-        yield tuple(to_device(tensor, device) for tensor in tensors)
+        yield tuple(to_device(batch[key][rows], device) for key in keys)
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:

@@ -17,26 +17,19 @@ except ImportError:  # Windows, where two runs are not kept apart
 
 @contextmanager
 def sole_run(
-    args: Any,
-    filepaths: Sequence[str | Path],
-    stems: Iterable[str] = (),
-    result: Path | None = None,
+    args: Any, filepaths: Sequence[str | Path], stems: Iterable[str] = ()
 ) -> Iterator[None]:
-    """Keep other runs away from the files that this one writes; a complete run is not resumed.
-
-    When the block ends without an error, the resume points are removed.
+    """Keep other runs away from the files that this one writes; its end removes resume points.
 
     Args:
-        filepaths: of the run's checkpoints, which have resume points next to them.
+        filepaths: what is left by a complete run, with resume points next to it.
         stems: what the names of further files begin with.
-        result: what a complete run leaves, if not its checkpoints.
 
     Raises:
-        InputError: another process writes these files, or --resume finds no resume point, but the
-            files of a run that is complete.
+        InputError: another process writes these files, or --resume finds those of a complete run.
     """
     points, locks = [resume_path(filepath) for filepath in filepaths], []
-    ended = [path for path in ([result] if result else filepaths) if Path(path).exists()]
+    ended = [path for path in filepaths if Path(path).exists()]
     if args.resume and ended and not any(point.is_file() for point in points):
         raise InputError(f"--resume: {ended[0]} exists, so that run has ended; delete it to repeat")
 
@@ -56,7 +49,7 @@ def sole_run(
 
 
 def locked(path: Path) -> IO[str]:
-    """A file that is open and locked: until it is closed, or this process ends in any way."""
+    """A file that is open and locked until it is closed, or until this process ends in any way."""
     with trouble_in_one_line("choose another place, or free space"):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open(path, "w", encoding="utf-8")
@@ -64,10 +57,8 @@ def locked(path: Path) -> IO[str]:
         if fcntl:  # this kind of lock is not passed on to the processes that a loader starts
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
-        raise InputError(
-            f"another run is writing {path.with_suffix('')}*; wait until it ends, or start this "
-            "one in another folder"
-        ) from None
+        what = f"another run is writing {path.with_suffix('')}*"
+        raise InputError(f"{what}; wait for its end, or start this one in another folder") from None
     except OSError:  # a file system that has no locks
         pass
     return file
