@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import classifier
+import multitask_classifier
 from datasets import SentenceClassificationDataset
 from training.loop import devices
 from training.loop import run as loop
@@ -224,6 +225,35 @@ def test_what_is_left_is_estimated(monkeypatch, capsys):
 # The run
 
 
+@pytest.mark.parametrize(
+    ("losses", "lines"),
+    [
+        ([1.7] * 300, 1),  # once
+        ([1.7] * 99, 0),
+        ([1.6] * 300, 0),
+        ([2.9] * 50 + [1.5] * 100, 0),  # it begins badly, and learns
+        ([1.0] * 100 + [1.7] * 100, 1),
+    ],
+)
+def test_a_loss_that_stays_above_that_of_a_guess_gets_one_line(losses, lines, tmp_path, capsys):
+    record = loop.Record(tmp_path / "steps.csv", 0, guess=math.log(5))
+    for step, loss in enumerate(losses, start=1):
+        record.add(1, 1, {"loss": torch.tensor(loss)})
+        record.end_step(step, 1, step, 1e-3)
+        if step % loop.READ_EVERY == 0:
+            record.read()
+    said = capsys.readouterr().out
+    assert said.count("the same answer for every row would give 1.609") == lines
+
+
+def test_the_loss_of_a_guess_is_that_of_equal_probabilities_or_of_the_mean():
+    rows = [("a", label, "id") for label in (0, 1, 1, 0)]
+    guess = multitask_classifier.loss_of_a_guess
+    assert guess("sst", rows) == pytest.approx(math.log(5))
+    assert guess("para", rows) == pytest.approx(math.log(2))
+    assert guess("sts", rows) == pytest.approx(0.5**2 / 5**2)
+
+
 def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(flags, monkeypatch):
     """13 steps an epoch; the loss of step 16 and of all later ones is spoiled."""
     monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
@@ -241,7 +271,7 @@ def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(flags, monke
 
     monkeypatch.setattr(F, "cross_entropy", spoiled)
     monkeypatch.setattr(Run, "end_epoch", keep)
-    with one_line_error("loss is nan in epoch 2, batch 3", "lower --lr"):
+    with one_line_error("loss is nan in epoch 2, batch 3", "optimizer_test.py"):
         trained(flags, epochs=3, batch_size=2)
     assert len(steps) == 16
     assert [Path(flags.filepath).read_bytes()] == kept  # epoch 1 is the last that ended
