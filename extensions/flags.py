@@ -81,7 +81,19 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""
         yield from super().faults()
-        yield from faults_of_techniques(self)
+        for first, others, why in NOT_TOGETHER:
+            for other in others:
+                if holds(self, first) and holds(self, other):
+                    yield f"{spelled(first)} and {spelled(other)} do not go together: {why}"
+        for condition, others in NEEDS:
+            if holds(self, condition) and not any(holds(self, other) for other in others):
+                yield f"{spelled(condition)} needs {' or '.join(map(spelled, others))}"
+        for flag_name in ("sampling=before", "gradients"):
+            if holds(self, flag_name) and len(self.tasks) == 1:
+                yield f"{spelled(flag_name)} needs two --tasks"
+        if self.sampling == "before":
+            if self.first_task not in self.tasks or self.epochs == 1:
+                yield "--sampling before: --first_task is not in --tasks, or takes all epochs"
 
 
 # ---------------------------------------------------------------------------------------------
@@ -134,23 +146,6 @@ def holds(args: TechniqueFlags, condition: str) -> bool:
 def spelled(condition: str) -> str:
     """A condition as it stands on the command line."""
     return "--" + condition.replace("=", " ")
-
-
-def faults_of_techniques(args: TechniqueFlags) -> Iterator[str]:
-    """Why these flags make no sense together, a sentence each."""
-    for first, others, why in NOT_TOGETHER:
-        for other in others:
-            if holds(args, first) and holds(args, other):
-                yield f"{spelled(first)} and {spelled(other)} do not go together: {why}"
-    for condition, others in NEEDS:
-        if holds(args, condition) and not any(holds(args, other) for other in others):
-            yield f"{spelled(condition)} needs {' or '.join(map(spelled, others))}"
-    for flag_name in ("sampling=before", "gradients"):
-        if holds(args, flag_name) and len(args.tasks) == 1:
-            yield f"{spelled(flag_name)} needs two --tasks"
-    if args.sampling == "before":
-        if args.first_task not in args.tasks or args.epochs == 1:
-            yield "--sampling before: --first_task is not in --tasks, or takes all epochs"
 
 
 def get_args(arguments: Sequence[str] | None = None) -> TechniqueFlags:

@@ -39,7 +39,6 @@ def test_a_page_loads_nothing_escapes_what_is_filled_in_and_names_its_run(tmp_pa
         "a &lt;title&gt;",
         "labels=&lt;b&gt;",
         "sha256 ",
-        " MB",
         "seed=3",
         ">0.600<",
         "stopped at step 12 of 24",

@@ -16,11 +16,6 @@ from torch.optim import Optimizer
 
 from training.files.errors import InputError, first_line
 
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None
-
 LOAD = Path("/proc/loadavg")
 REFERENCE = "cpu"  # the kind of device that others are compared with
 
@@ -84,14 +79,6 @@ def device_fault(error: RuntimeError) -> str | None:
     # an assertion in a kernel is a fault of the program, such as a label beyond the last class
     is_lost = "CUDA error" in text and "device-side assert" not in text
     return f"the GPU was lost ({reason}); {kept}" if is_lost else None
-
-
-def peak_memory(device: torch.device) -> float | None:
-    """The most memory held so far, in MB: on CUDA that of tensors, else that of the process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 1e6
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes on Linux
-    return resource and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
 def widest(device: torch.device) -> torch.dtype:

@@ -47,7 +47,6 @@ def read_run(place: str) -> dict[str, Any]:
             "epochs": [{"epoch": row["epoch"], **numbers(row)} for row in metrics["epochs"]],
             "args": dict(metrics["args"]),
             "seconds": float(metrics["seconds"]),
-            "peak_mb": float(metrics.get("peak_mb") or 0),
         }
     steps = Path(f"{prefix}steps.csv")
     run["steps"] = pd.DataFrame({"step": [], "loss": []})
@@ -68,14 +67,13 @@ def is_score(key: str) -> bool:
 
 
 def score_rows(runs: Runs) -> Table:
-    """Scores of the best epochs, with a star at the best on dev; then time and memory."""
+    """Scores of the best epochs, with a star at the best on dev; then the time."""
     rows = {"best epoch": [f"{run['best'].get('epoch', 0):g}" for run in runs]}
     for key in dict.fromkeys(key for run in runs for key in run["best"] if key != "epoch"):
         values = [run["best"].get(key) for run in runs]
         best = max(value for value in values if value is not None) if is_score(key) else None
         rows[key] = ["" if v is None else f"{v:.3f}{'*' * (v == best)}" for v in values]
     rows["time"] = [minutes(run["seconds"]) for run in runs]
-    rows["memory"] = [f"{run['peak_mb']:,.0f} MB" if run["peak_mb"] else "" for run in runs]
     return rows
 
 
