@@ -39,7 +39,7 @@ from evaluation import (
 from optimizer import AdamW
 from training.cli.flags import given_lines, hint_at_rate, read_flags, with_defaults
 from training.cli.scripts import run_script
-from training.cli.task_flags import ABOUT, TaskFlags, find_files
+from training.cli.task_flags import ABOUT, TaskFlags, find_files, name_outputs
 from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
@@ -159,7 +159,7 @@ class MultitaskFlags(TaskFlags):
 
 def get_args(arguments: Sequence[str] | None = None) -> MultitaskFlags:
     """Read and check the command line."""
-    return read_flags(MultitaskFlags(), arguments, ABOUT)
+    return name_outputs(read_flags(MultitaskFlags(), arguments, ABOUT), TASKS)
 
 
 def read_set(task: str, args: MultitaskFlags, split: str) -> TextDataset:

@@ -13,7 +13,7 @@ from extensions.features import pooling
 from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
 from training.cli.flags import flag, positive_float, positive_int, probability, read_flags
-from training.cli.task_flags import ABOUT, OUT_HELP, TaskFlags, data_file, task_names
+from training.cli.task_flags import ABOUT, OUT_HELP, TaskFlags, data_file, name_outputs, task_names
 
 EXTRA_HELP = "further loss on vectors"
 RANKING = ("ranking", "ranking_symmetric")
@@ -150,4 +150,4 @@ def spelled(condition: str) -> str:
 
 def get_args(arguments: Sequence[str] | None = None) -> TechniqueFlags:
     """The flags of a command line, checked."""
-    return read_flags(TechniqueFlags(), arguments, ABOUT)
+    return name_outputs(read_flags(TechniqueFlags(), arguments, ABOUT), TASKS)

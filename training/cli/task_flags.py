@@ -57,13 +57,19 @@ class TaskFlags(FineTuningFlags):
 Flags = TypeVar("Flags", bound=TaskFlags)
 
 
-def find_files(args: Flags, tasks: Sequence[str], stems: Mapping[str, str] = COURSE_STEMS) -> Flags:
-    """Name the outputs, and turn data/NAME, NAME a course file, into where that file is; → args."""
+def name_outputs(args: Flags, tasks: Sequence[str]) -> Flags:
+    """Fill in the names of what a run of these tasks writes, where none were given; → args."""
     args.filepath = args.filepath or f"{args.option}-{args.epochs}-{args.lr}-multitask.pt"
     for task in tasks:
         for split in ("dev", "test"):
             name, default = f"{task}_{split}_out", f"{args.out_dir}/{task}-{split}-output.csv"
             setattr(args, name, getattr(args, name) or default)
+    return args
+
+
+def find_files(args: Flags, tasks: Sequence[str], stems: Mapping[str, str] = COURSE_STEMS) -> Flags:
+    """Name the outputs, and turn data/NAME, NAME a course file, into where that file is; → args."""
+    name_outputs(args, tasks)
     names = {f"{t}_{s}": f"data/{stems[t]}-{end}.csv" for t in stems for s, end in SPLITS.items()}
     wanted = [key for key, name in names.items() if getattr(args, key) == name]
     files = multitask_files(args.data_dir, stems) if wanted else {}
