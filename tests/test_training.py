@@ -189,14 +189,6 @@ def test_every_steps_loss_and_learning_rate_are_in_a_file(flags):
         assert row["loss"] == pytest.approx(mean, rel=1e-4)
 
 
-def test_a_gradient_is_cut_to_a_norm_but_never_made_longer():
-    model = nn.Linear(2, 1, bias=False)
-    for most, expected in ((None, [3.0, 4.0]), (10.0, [3.0, 4.0]), (1.0, [0.6, 0.8])):
-        model.weight.grad = torch.tensor([[3.0, 4.0]])
-        loop.clip(model, most)
-        assert model.weight.grad[0].tolist() == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(("patience", "last"), [(None, 7), (1, 3), (2, 6), (3, 7)])
 def test_early_stopping(flags, monkeypatch, patience, last):
     """Equal is not better: 0.3 in the third epoch does not count."""
