@@ -97,7 +97,7 @@ class Run:
         self.stop.__exit__(*error)
         self.record.flush()
         self.has_failed = any(error)
-        if self.has_failed and is_main_process():
+        if self.has_failed and self.step and is_main_process():
             with suppress(InputError):  # a full disk was reported before
                 self.report.draw_page(self)
 
