@@ -12,6 +12,7 @@ from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.files.writing import write_json
 from training.loop import Run, is_main_process
+from training.loop.checkpoints import kept
 from training.loop.processes import gather
 from training.loop.progress import minutes, say
 
@@ -97,6 +98,6 @@ class Report:
             "unigram_entropy": self.held_out.entropy,
             "held_out": held_out,
             "seconds": round(seconds, 1),
-            "args": json.loads(json.dumps(vars(self.args), default=str)),  # paths as text
+            "args": json.loads(json.dumps(kept(self.args), default=str)),  # paths as text
         }
         write_json(self.args.out / "metrics.json", metrics)
