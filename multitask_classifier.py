@@ -43,6 +43,7 @@ from training.cli.task_flags import ABOUT, TaskFlags, find_files, name_outputs
 from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
+from training.loop.round_robin import RoundRobin
 from training.reports.report import Report
 from utils import seed_everything
 
@@ -217,7 +218,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     held_out = held_out or read_held_out(args, ["dev"])
     dev_sets = {task: held_out[task, "dev"] for task in tasks}
     loaders = {t: loop.TrainingLoader(train_sets[t], args.batch_size, args.seed) for t in tasks}
-    train_loader = loop.RoundRobin(loaders, args.steps_per_epoch or sum(map(len, loaders.values())))
+    train_loader = RoundRobin(loaders, args.steps_per_epoch or sum(map(len, loaders.values())))
     dev_loaders = {t: loop.evaluation_loader(rows, args.batch_size) for t, rows in dev_sets.items()}
     model, config = new_model(args)
     optimizer = AdamW([p for p in model.to(device).parameters() if p.requires_grad], lr=args.lr)

@@ -4,7 +4,6 @@ import re
 from types import SimpleNamespace
 
 import pandas as pd
-import torch
 from factories import ROOT
 
 from training.files.course_files import class_names
@@ -24,7 +23,7 @@ def page(folder, history) -> str:
     steps = pd.DataFrame({"step": range(1, 9), "epoch": 1, "loss": 1.0, "lr": 1e-3})
     steps.to_csv(folder / "x-steps.csv", index=False)
     args = SimpleNamespace(lr=1e-3, seed=3, labels="<b>", train=str(ROOT / "bert.py"), clip=None)
-    at = {"has_failed": True, "step": 12, "total_steps": 24, "device": torch.device("cpu")}
+    at = {"has_failed": True, "step": 12, "total_steps": 24}
     run = SimpleNamespace(history=history, args=args, **at)
     run.progress = Progress(run)
     write_page(Report(f"{folder}/x-", "a <title>", {}), run)

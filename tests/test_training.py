@@ -22,9 +22,10 @@ import multitask_classifier
 from datasets import SentenceClassificationDataset
 from training.loop import devices
 from training.loop import run as loop
-from training.loop.batches import LengthBatches, RoundRobin, TrainingLoader
+from training.loop.batches import LengthBatches, TrainingLoader
 from training.loop.checkpoints import ResumePoint, load_checkpoint
 from training.loop.progress import Progress
+from training.loop.round_robin import RoundRobin
 from training.loop.run import Run, linear_factor
 from utils import seed_everything
 

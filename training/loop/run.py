@@ -71,10 +71,10 @@ class Run:
         self.history, self.times, self.scores = [], [], []  # scores: what is_best was asked about
         self.rows = 0  # of the batch
         self.has_failed = False  # or was stopped
-        self.device = next(model.parameters()).device
+        device = next(model.parameters()).device
         self.progress, self.stop = Progress(self), StopRequest()
-        is_fp16 = half_type(self.device, args.precision) is torch.float16
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=is_fp16)
+        is_fp16 = half_type(device, args.precision) is torch.float16
+        self.scaler = torch.amp.GradScaler(device.type, enabled=is_fp16)
         self.extra_state = {"scaler": self.scaler, **(extra_state or {})}
         if not is_main_process():
             torch.manual_seed(torch.initial_seed() + rank())  # each process has its own dropout
