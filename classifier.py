@@ -7,6 +7,7 @@ python classifier.py --predict 'Funny, warm and beautifully acted.' --checkpoint
 torchrun --nproc_per_node 2 classifier.py --option finetune
 """
 
+import math
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -14,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import training.loop as loop
 from bert import BertModel
 from datasets import SentenceClassificationDataset, SentenceClassificationTestDataset, load_data
 from evaluation import classify, metrics_of, say_classes, write_in_order
 from optimizer import AdamW
-from training import loop
 from training.cli.flags import hint_at_rate, standard_input, with_defaults
 from training.cli.scripts import run_script
 from training.cli.sentiment_flags import ClassifierFlags, get_args, plan
@@ -149,7 +150,8 @@ def train(args, data: Data | None = None) -> None:
         loop.speed_up(model, optimizer)
     loop.check_device(args, model, {"forward": data.train})
 
-    with loop.Run(args, model, optimizer, train_loader, report=args.report) as run:
+    guess = math.log(data.num_labels)  # the loss of equal probabilities
+    with loop.Run(args, model, optimizer, train_loader, args.report, guess=guess) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 for ids, mask, labels in loop.parts(batch, args.accumulate, device):
@@ -217,21 +219,20 @@ def main() -> None:
     """Train and test on every planned data set, or predict."""
     args = get_args()
     if args.predict is not None:
-        texts = standard_input() if args.predict == "-" else [args.predict]
+        texts = standard_input() if args.predict in ([], ["-"]) else args.predict
         predict(texts, args.checkpoint, args.use_gpu)
         return
     loop.join_processes(args.use_gpu)
     runs = plan(args)
     hint_at_rate(args)
-    # all files are read before: a fault in the last one must not show after an hour of training
-    data = [read_data(run) for run in runs]
-    for run, its_data in zip(runs, data, strict=True):
-        seed_everything(run.seed)
-        train(run, its_data)
-        if loop.is_main_process():
-            test(run, its_data)
-    for run in runs if loop.is_main_process() else ():
-        loop.resume_path(run.filepath).unlink(missing_ok=True)
+    with loop.sole_run(args, [run.filepath for run in runs], [run.stem for run in runs]):
+        # all files are read first: a fault in the last one must not show after an hour of training
+        data = [read_data(run) for run in runs]
+        for run, its_data in zip(runs, data, strict=True):
+            seed_everything(run.seed)
+            train(run, its_data)
+            if loop.is_main_process():
+                test(run, its_data)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import training.loop as loop
 from bert import BertModel
 from datasets import (
     SentenceClassificationDataset,
@@ -36,14 +37,13 @@ from evaluation import (
     write_in_order,
 )
 from optimizer import AdamW
-from training import loop
-from training.cli.flags import given_lines, hint_at_rate, with_defaults
+from training.cli.flags import given_lines, hint_at_rate, read_flags, with_defaults
 from training.cli.scripts import run_script
-from training.cli.task_flags import TaskFlags, find_files, parse_task_flags
+from training.cli.task_flags import ABOUT, TaskFlags, find_files, name_outputs
 from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.files.writing import check_writable
+from training.loop.round_robin import RoundRobin
 from training.reports.report import Report
 from utils import seed_everything
 
@@ -160,7 +160,7 @@ class MultitaskFlags(TaskFlags):
 
 def get_args(arguments: Sequence[str] | None = None) -> MultitaskFlags:
     """Read and check the command line."""
-    return parse_task_flags(MultitaskFlags(), arguments, TASKS)
+    return name_outputs(read_flags(MultitaskFlags(), arguments, ABOUT), TASKS)
 
 
 def read_set(task: str, args: MultitaskFlags, split: str) -> TextDataset:
@@ -218,7 +218,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     held_out = held_out or read_held_out(args, ["dev"])
     dev_sets = {task: held_out[task, "dev"] for task in tasks}
     loaders = {t: loop.TrainingLoader(train_sets[t], args.batch_size, args.seed) for t in tasks}
-    train_loader = loop.RoundRobin(loaders, args.steps_per_epoch or sum(map(len, loaders.values())))
+    train_loader = RoundRobin(loaders, args.steps_per_epoch or sum(map(len, loaders.values())))
     dev_loaders = {t: loop.evaluation_loader(rows, args.batch_size) for t, rows in dev_sets.items()}
     model, config = new_model(args)
     optimizer = AdamW([p for p in model.to(device).parameters() if p.requires_grad], lr=args.lr)
@@ -226,7 +226,8 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
         loop.speed_up(model, optimizer)
     loop.check_device(args, model, {HEADS[task]: rows for task, rows in train_sets.items()})
 
-    with loop.Run(args, model, optimizer, train_loader, report=report_of(args, tasks)) as run:
+    guess = sum(loss_of_a_guess(task, rows) for task, rows in train_sets.items()) / len(tasks)
+    with loop.Run(args, model, optimizer, train_loader, report_of(args, tasks), guess=guess) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 task = batch["task"]
@@ -248,6 +249,14 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
             if run.is_best(scores["overall"]):
                 save_model(model, optimizer, args, config, args.filepath)
             run.end_epoch(run.means() | scores)
+
+
+def loss_of_a_guess(task: str, rows: TextDataset) -> float:
+    """The loss of giving every row the same answer: equal probabilities, the mean similarity."""
+    labels = torch.tensor([row[-2] for row in rows])  # (N,)
+    same = labels.float().mean() if task == "sts" else torch.tensor(0.0)
+    outputs = same.expand(len(labels), 5) if task == "sst" else same.expand(len(labels))
+    return float(LOSSES[task](outputs, labels))
 
 
 def report_of(args: MultitaskFlags, tasks: Sequence[str]) -> Report:
@@ -355,15 +364,13 @@ def main() -> None:
     loop.join_processes(args.use_gpu)
     args.model = args.model or loop.on_main_process(default_model)
     args = find_files(with_defaults(args, MultitaskFlags), TASKS)
-    loop.refuse_ended(args, [args.filepath], [loop.resume_path(args.filepath)])
     hint_at_rate(args)
-    check_writable(args.out_dir)
-    held_out = read_held_out(args)  # a fault must show before the training
-    seed_everything(args.seed)
-    train_multitask(args, held_out)
-    if loop.is_main_process():
-        test_model(args, held_out)
-        loop.resume_path(args.filepath).unlink(missing_ok=True)
+    with loop.sole_run(args, [args.filepath], [f"{args.out_dir}/multitask"]):
+        held_out = read_held_out(args)  # a fault must show before the training
+        seed_everything(args.seed)
+        train_multitask(args, held_out)
+        if loop.is_main_process():
+            test_model(args, held_out)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     python prepare_submit.py
     python prepare_submit.py --part 2 --name 1234_groupname
     python prepare_submit.py --part 3 --name 1234_groupname    functions alone, no predictions
+    python prepare_submit.py --code-only    the same for parts 1 and 2, while a run is unfinished
 
 All faults are listed at once, and with any fault no zip is written. A function that fails its check
 is no such fault: sanity_check.py names it, once the zip is there. This file imports no code of
@@ -66,6 +67,7 @@ class Prediction(NamedTuple):
     column: str
     label: str
     classes: int | None  # None: any finite number will do
+    command: str  # which writes it
 
 
 def part_2() -> ModuleType:
@@ -94,7 +96,9 @@ def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
         if name == "sst" or Path(path).is_file():
             ending = "test-student" if split == "test" else split
             data = folder / f"ids-{name}-{ending}.csv"
-            row = (path, data, split, "Predicted_Sentiment", "sentiment", classes)
+            option = Path(path).name.split("-")[0]
+            command = f"python classifier.py --option {option} --only {name}"
+            row = (path, data, split, "Predicted_Sentiment", "sentiment", classes, command)
             wanted.append(Prediction(*row))
     return wanted
 
@@ -102,7 +106,7 @@ def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
 def check_code(path: Path) -> list[str]:
     """Faults of a source file: missing, or not Python."""
     if not path.is_file():
-        return [f"{path} is missing"]
+        return [f"{path} is missing: git checkout -- {path} restores it"]
     try:
         text = read_text(path)
         if path.suffix == ".py":
@@ -118,7 +122,7 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
     """(Faults, what the grader will see) of one file of predictions."""
     path = Path(wanted.path)
     if not path.is_file():
-        return [f"{path} is missing"], ""
+        return [f"{path} is missing: {wanted.command} writes it"], ""
     try:
         predicted = read_predictions(path, wanted.column)
         if wanted.label == "sentiment":
@@ -134,9 +138,21 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
     values = [predicted[key] for key in ids]
     summary = f"{len(values):5d} predictions from {min(values):g} to {max(values):g}"
     if wanted.split == "dev":
-        name, metric = ("accuracy", accuracy) if wanted.classes else ("Pearson", pearson)
-        summary += f", {name} {metric([row[-2] for row in rows], values):.3f}"
+        summary += scored([row[-2] for row in rows], values, is_class=bool(wanted.classes))
+    elif min(values) == max(values):
+        summary += ", the same answer in every row"
     return [], summary
+
+
+def scored(labels: Sequence[float], values: Sequence[float], is_class: bool) -> str:
+    """The score on dev, and whether the same answer in every row would reach it, too."""
+    if is_class:
+        name, score = "accuracy", accuracy(labels, values)
+        guess = max(labels.count(label) for label in labels) / len(labels)
+    else:
+        name, score, guess = "Pearson", pearson(labels, values), 0.0
+    remark = f"; the same answer in every row reaches {guess:.3f}" if score <= guess else ""
+    return f", {name} {score:.3f}{remark}"
 
 
 def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
@@ -182,6 +198,7 @@ def get_args() -> argparse.Namespace:
     parser.add_argument("--part", type=int, choices=PARTS, default=1, help="of the course")
     parser.add_argument("--name", help="ID_GROUP, goes in front of the zip's name")
     parser.add_argument("--data_dir", help="folder of the data files predicted on")
+    parser.add_argument("--code-only", action="store_true", help="leave out the predictions")
     return parser.parse_args()
 
 
@@ -199,17 +216,21 @@ def main() -> None:
         except InputError as error:
             faults.append(str(error))
     summaries = {}
-    for wanted in predictions_of(args.part, args.data_dir):
+    for wanted in () if args.code_only else predictions_of(args.part, args.data_dir):
         more_faults, summaries[wanted.path] = check_predictions(wanted)
         faults += more_faults
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
         raise InputError(f"no zip written; faults ({len(faults)}):\n{listed}")
+    if not args.name:
+        print(f"hint: with --name ID_GROUP the zip is called ID_GROUP_{ZIP_NAME}, as staff expect")
     files = [*code, *cards, *(Path(path) for path, summary in summaries.items() if summary)]
     build_zip(files, target, args.part)
     print(f"{target} ({target.stat().st_size:,} bytes), which the grader will see as:")
     for path in files:
         print(f"  {path.as_posix():45s} {summaries.get(path.as_posix(), '')}")
+    if args.code_only:
+        print("without predictions, which are graded, too: hand in a complete zip later")
     if not functions_are_right(args.part):
         print("WRONG: some functions in this zip fail their checks, see above. Correct them and")
         print("zip again; without time for it, hand it in: each function is graded alone.")

@@ -12,8 +12,8 @@ from functools import partial
 from extensions.features import pooling
 from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
-from training.cli.flags import flag, positive_float, positive_int, probability
-from training.cli.task_flags import OUT_HELP, TaskFlags, data_file, parse_task_flags, task_names
+from training.cli.flags import flag, positive_float, positive_int, probability, read_flags
+from training.cli.task_flags import ABOUT, OUT_HELP, TaskFlags, data_file, name_outputs, task_names
 
 EXTRA_HELP = "further loss on vectors"
 RANKING = ("ranking", "ranking_symmetric")
@@ -78,6 +78,23 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     teachers: list[str] | None = flag(None, nargs="+", help="checkpoints to learn from")
     teacher_share: float = flag(0.5, type=probability, help="weight of the teachers' loss")
 
+    def faults(self) -> Iterator[str]:
+        """Why these flags make no sense together, a sentence each."""
+        yield from super().faults()
+        for first, others, why in NOT_TOGETHER:
+            for other in others:
+                if holds(self, first) and holds(self, other):
+                    yield f"{spelled(first)} and {spelled(other)} do not go together: {why}"
+        for condition, others in NEEDS:
+            if holds(self, condition) and not any(holds(self, other) for other in others):
+                yield f"{spelled(condition)} needs {' or '.join(map(spelled, others))}"
+        for flag_name in ("sampling=before", "gradients"):
+            if holds(self, flag_name) and len(self.tasks) == 1:
+                yield f"{spelled(flag_name)} needs two --tasks"
+        if self.sampling == "before":
+            if self.first_task not in self.tasks or self.epochs == 1:
+                yield "--sampling before: --first_task is not in --tasks, or takes all epochs"
+
 
 # ---------------------------------------------------------------------------------------------
 # What is refused. A condition is "flag" (it is given) or "flag=value".
@@ -131,23 +148,6 @@ def spelled(condition: str) -> str:
     return "--" + condition.replace("=", " ")
 
 
-def faults(args: TechniqueFlags) -> Iterator[str]:
-    """Why these flags make no sense together, a sentence each."""
-    for first, others, why in NOT_TOGETHER:
-        for other in others:
-            if holds(args, first) and holds(args, other):
-                yield f"{spelled(first)} and {spelled(other)} do not go together: {why}"
-    for condition, others in NEEDS:
-        if holds(args, condition) and not any(holds(args, other) for other in others):
-            yield f"{spelled(condition)} needs {' or '.join(map(spelled, others))}"
-    for flag_name in ("sampling=before", "gradients"):
-        if holds(args, flag_name) and len(args.tasks) == 1:
-            yield f"{spelled(flag_name)} needs two --tasks"
-    if args.sampling == "before":
-        if args.first_task not in args.tasks or args.epochs == 1:
-            yield "--sampling before: --first_task is not in --tasks, or takes all epochs"
-
-
 def get_args(arguments: Sequence[str] | None = None) -> TechniqueFlags:
     """The flags of a command line, checked."""
-    return parse_task_flags(TechniqueFlags(), arguments, TASKS, faults)
+    return name_outputs(read_flags(TechniqueFlags(), arguments, ABOUT), TASKS)

@@ -38,9 +38,8 @@ from training.cli.task_flags import find_files
 from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.files.writing import check_writable, sha256_of
+from training.files.writing import sha256_of
 from training.loop.batches import LengthBatches
-from training.loop.checkpoints import ResumePoint, run_settings
 from utils import seed_everything
 
 RULES = {"sum": plain_sum, "pcgrad": pcgrad}  # how the gradients of all tasks become one
@@ -131,10 +130,9 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     gradients = TaskGradients(model) if args.gradients else None
 
     teachers = {"teachers": [sha256_of(path) for path in args.teachers or ()]}
-    point = ResumePoint(loop.resume_path(args.filepath), run_settings(args) | teachers)
     report = part2.report_of(args, list(train_sets))
 
-    with loop.Run(args, model, optimizer, turns, report=report, point=point) as run:
+    with loop.Run(args, model, optimizer, turns, report, settings=teachers) as run:
         for _ in run.epochs():
             for step in run.batches():
                 for name, batch in step["turns"]:  # of one task, or with --gradients of all
@@ -201,15 +199,13 @@ def main() -> None:
     loop.join_processes(args.use_gpu)
     args.model = args.model or loop.on_main_process(default_model)
     find_files(args, our.TASKS, our.STEMS)
-    loop.refuse_ended(args, [args.filepath], [loop.resume_path(args.filepath)])
     hint_at_rate(args)
-    check_writable(args.out_dir)
-    held_out = our.read_held_out(args)  # a fault must show before the training
-    seed_everything(args.seed)
-    train(args, held_out)
-    if loop.is_main_process():
-        test(args, held_out)
-        loop.resume_path(args.filepath).unlink(missing_ok=True)
+    with loop.sole_run(args, [args.filepath], [f"{args.out_dir}/multitask"]):
+        held_out = our.read_held_out(args)  # a fault must show before the training
+        seed_everything(args.seed)
+        train(args, held_out)
+        if loop.is_main_process():
+            test(args, held_out)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,6 @@ from training.cli.flags import (
 )
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.files.writing import check_writable
 from training.loop import (
     Run,
     TrainingLoader,
@@ -39,8 +38,7 @@ from training.loop import (
     join_processes,
     on_main_process,
     pick_device,
-    refuse_ended,
-    resume_path,
+    sole_run,
     speed_up,
 )
 from training.reports.report import TRAIN_AND_DEV, Report
@@ -164,23 +162,21 @@ def new_run(
     check_device(args, model, {"forward": dataset})
     loader = TrainingLoader(dataset, args.batch_size, args.seed)
     report = Report(f"{args.out}/", Path(args.out).name, columns, curves)
-    return Run(args, model, optimizer, loader, report=report)
+    return Run(args, model, optimizer, loader, report)
 
 
 def train_and_score(
     args: TrainingFlags, train: Callable[..., None], evaluate: Callable[..., None]
 ) -> None:
     """Train a model and score the one that is kept."""
-    check_writable(args.out)
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
-    refuse_ended(args, [args.filepath], [resume_path(args.filepath)])
-    seed_everything(args.seed)
-    train(args)
-    if is_main_process():
-        args.checkpoint = args.out  # which ``evaluate`` reads
-        evaluate(args)
-        resume_path(args.filepath).unlink(missing_ok=True)
+    with sole_run(args, [args.filepath]):
+        seed_everything(args.seed)
+        train(args)
+        if is_main_process():
+            args.checkpoint = args.out  # which ``evaluate`` reads
+            evaluate(args)
 
 
 def run_lesson(

@@ -9,17 +9,32 @@ from pathlib import Path
 
 from pretraining.masking import MASKED
 from pretraining.model import OBJECTIVES
-from pretraining.presets import PRESETS
 from pretraining.steps import SWITCHES, architecture
 from training.cli.flags import (
-    OneLineParser,
     TrainingFlags,
-    add_fields,
     flag,
     positive_float,
     positive_int,
     probability,
+    read_flags,
 )
+
+SHAPE = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+)
+PRESETS = {  # Devlin et al. 2019, section 3; Turc et al. 2019, table 1
+    "heartbert": (256, 4, 4, 1024, 128),  # ours
+    "tiny": (128, 2, 2, 512, 512),
+    "mini": (256, 4, 4, 1024, 512),
+    "small": (512, 4, 8, 2048, 512),
+    "medium": (512, 8, 8, 2048, 512),
+    "base": (768, 12, 12, 3072, 512),
+    "large": (1024, 24, 16, 4096, 512),
+}
 
 
 @dataclass
@@ -37,9 +52,6 @@ class PretrainingFlags(TrainingFlags):
     model: str | None = flag(None, help="or continue from a pretrained model, name or folder")
     architecture: str = flag(
         "bert", type=architecture, help=f"bert, modern, or some of {','.join(SWITCHES)}"
-    )
-    optimizer: str = flag(
-        "adamw", choices=("adamw", "muon"), help="muon: for the layers' matrices alone"
     )
     objective: str = flag("nsp", choices=OBJECTIVES, help="second task: next sentences, or none")
     whole_word: bool = flag(False, action="store_true", help="mask all tokens of a word or none")
@@ -81,34 +93,36 @@ class PretrainingFlags(TrainingFlags):
         None, may_change=True, type=positive_int, help="processes for batches (with a GPU 2)"
     )
 
+    @property
+    def filepath(self) -> Path:
+        """The folder of the last model, which a complete run leaves."""
+        return self.out / "last"
 
-def faults(args: PretrainingFlags) -> Iterator[str]:
-    """Why these flags make no sense together, a sentence each."""
-    for names in (("preset", "config", "model"), ("vocab", "train_vocab"), ("minutes", "steps")):
-        if len(given := [f"--{name}" for name in names if getattr(args, name)]) > 1:
-            yield f"{' and '.join(given)} exclude each other: give one of them"
-    if args.full_sentences and args.objective != "none":
-        yield "--full_sentences has no second segment: give --objective none with it"
-    if args.model and (args.vocab or args.train_vocab or args.architecture != "bert"):
-        yield "--model keeps its vocabulary and architecture: leave --vocab and the like out"
-    if args.length < 8:
-        yield "--length must be at least 8"
-    if not args.mask:
-        yield "--mask 0 leaves nothing to predict"
-    for text in args.text:
-        if args.out.resolve().is_relative_to(text.resolve()):
-            yield f"--out {args.out} is inside --text {text} and would be read as text"
+    def faults(self) -> Iterator[str]:
+        """Why these flags make no sense together, a sentence each."""
+        for names in (
+            ("preset", "config", "model"),
+            ("vocab", "train_vocab"),
+            ("minutes", "steps"),
+        ):
+            if len(given := [f"--{name}" for name in names if getattr(self, name)]) > 1:
+                yield f"{' and '.join(given)} exclude each other: give one of them"
+        if self.full_sentences and self.objective != "none":
+            yield "--full_sentences has no second segment: give --objective none with it"
+        if self.model and (self.vocab or self.train_vocab or self.architecture != "bert"):
+            yield "--model keeps its vocabulary and architecture: leave --vocab and the like out"
+        if self.length < 8:
+            yield "--length must be at least 8"
+        if not self.mask:
+            yield "--mask 0 leaves nothing to predict"
+        for text in self.text:
+            if self.out.resolve().is_relative_to(text.resolve()):
+                yield f"--out {self.out} is inside --text {text} and would be read as text"
 
 
 def get_args(arguments: Sequence[str] | None = None) -> PretrainingFlags:
     """Read and check the command line."""
-    parser = OneLineParser(description="Pre-train a BERT on raw text.")
-    add_fields(parser, PretrainingFlags)
-    args = parser.parse_args(arguments, namespace=PretrainingFlags())
-    for fault in faults(args):
-        parser.error(fault)
-    if not (args.preset or args.config or args.model):
-        args.preset = "heartbert"
+    args = read_flags(PretrainingFlags(), arguments, "Pre-train a BERT on raw text.")
     args.lr = args.lr or (5e-5 if args.model else 5e-4)
     args.corpus = args.corpus or args.out / "corpus"
     return args

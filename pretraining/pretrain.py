@@ -24,12 +24,10 @@ from config import BertConfig
 from optimizer import AdamW
 from pretraining.corpus import Corpus, build
 from pretraining.examples import PretrainingExamples
-from pretraining.flags import PretrainingFlags, get_args
+from pretraining.flags import PRESETS, SHAPE, PretrainingFlags, get_args
 from pretraining.held_out import HeldOut
 from pretraining.losses import KEYS, pretraining_losses
 from pretraining.model import PretrainingModel
-from pretraining.muon import Muon
-from pretraining.presets import preset
 from pretraining.report import Report
 from pretraining.steps import StepsConfig, StepsModel
 from pretraining.vocabulary import find_tokenizer
@@ -37,9 +35,6 @@ from tokenizer import BertTokenizer
 from training import loop
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.writing import check_writable
-from training.loop.checkpoints import ResumePoint, run_settings
-from training.loop.devices import half_type
 from training.loop.processes import gather
 from training.loop.progress import minutes
 from utils import seed_everything
@@ -54,10 +49,9 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
         model = PretrainingModel.from_pretrained(args.model, objective=args.objective)
     else:
         special = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
-        if args.config:
-            config = BertConfig(**(BertConfig.from_json(args.config).to_dict() | special))
-        else:
-            config = preset(args.preset, **special)
+        shape = dict(zip(SHAPE, PRESETS[args.preset or "heartbert"], strict=True))
+        shape = BertConfig.from_json(args.config).to_dict() if args.config else shape
+        config = BertConfig(**(shape | special))
         if args.architecture == "bert":
             model = PretrainingModel(config, args.objective)
         else:
@@ -96,21 +90,11 @@ class PretrainingLoader(loop.TrainingLoader):
 
 
 def new_optimizer(args: PretrainingFlags, model: PretrainingModel) -> AdamW:
-    """AdamW, or with --optimizer muon Muon for the layers' matrices and AdamW for the rest."""
-    layers = {id(p) for p in model.bert.bert_layers.parameters() if args.optimizer == "muon"}
+    """AdamW, without decay of biases and LayerNorm, as in BERT."""
     matrices = [p for p in model.parameters() if p.dim() > 1]
-    groups = [
-        {"params": [p for p in matrices if id(p) not in layers]},
-        # biases and LayerNorm, which do not decay, as in BERT
-        {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    if args.optimizer == "adamw":
-        return AdamW(groups, lr=args.lr, weight_decay=args.weight_decay)
-    groups.append({"params": [p for p in matrices if id(p) in layers], "momentum": 0.95})
-    optimizer = Muon(groups, lr=args.lr, weight_decay=args.weight_decay)
-    if half_type(model.decoder_bias.device, args.precision) is torch.bfloat16:
-        optimizer.dtype = torch.bfloat16
-    return optimizer
+    others = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": matrices}, {"params": others, "weight_decay": 0.0}]
+    return AdamW(groups, lr=args.lr, weight_decay=args.weight_decay)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -139,16 +123,14 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))
     loop.check_device(args, model, {"forward": examples})
     report = Report(args, tokenizer, held_out)
-    report.print_plan(len(loader))
-    settings = run_settings(args) | {"text": corpus.checksum()}
 
     with loop.Run(
         args,
         model,
         optimizer,
         loader,
-        point=ResumePoint(loop.resume_path(args.out / "pretrain"), settings),
-        steps_file=args.out / "steps.csv",
+        report,
+        settings={"text": corpus.checksum()},
         steps=args.steps or sys.maxsize,
         extra_state={"report": report},
     ) as run:
@@ -176,12 +158,8 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                 report.after_update(run, model, int(batch["attention_mask"].sum()))
                 run.end_step()  # last, so that a resume point has the report's results
             run.end_epoch()
-    report.save(model, args.out / "last")
-    print(
-        f"took {minutes(run.progress.seconds())}; wrote {args.out} (best) and {args.out / 'last'}"
-    )
-    if loop.is_main_process():
-        run.point.path.unlink(missing_ok=True)
+    report.save(model, args.filepath)
+    print(f"took {minutes(run.progress.seconds())}; wrote {args.out} (best) and {args.filepath}")
 
 
 def done_and_total(args: PretrainingFlags, run: loop.Run) -> tuple[float, float]:
@@ -198,11 +176,10 @@ def main() -> None:
     """Build the corpus, train on it."""
     args = get_args()
     loop.join_processes(args.use_gpu)
-    loop.refuse_ended(args, [args.out / "last"], [loop.resume_path(args.out / "pretrain")])
-    check_writable(args.out)
-    seed_everything(args.seed)
-    tokenizer = find_tokenizer(args)
-    train(args, tokenizer, build(args.text, tokenizer, args.corpus))
+    with loop.sole_run(args, [args.filepath]):
+        seed_everything(args.seed)
+        tokenizer = find_tokenizer(args)
+        train(args, tokenizer, build(args.text, tokenizer, args.corpus))
 
 
 if __name__ == "__main__":

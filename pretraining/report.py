@@ -12,6 +12,7 @@ from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.files.writing import write_json
 from training.loop import Run, is_main_process
+from training.loop.checkpoints import kept
 from training.loop.processes import gather
 from training.loop.progress import minutes, say
 
@@ -21,6 +22,7 @@ class Report:
 
     def __init__(self, args: PretrainingFlags, tokenizer: BertTokenizer, held_out: HeldOut):
         self.args, self.tokenizer, self.held_out = args, tokenizer, held_out
+        self.prefix = f"{args.out}/"
         heads = ["mlm"] if args.objective == "none" else ["mlm", args.objective]
         self.columns = [f"{head}_{value}" for head in heads for value in ("loss", "acc")]
         self.tables: dict[str, Any] = {"held_out": [], "tokens": 0}  # evaluations; tokens read
@@ -33,16 +35,19 @@ class Report:
         """Continue from a saved state."""
         self.tables.update(tables)
 
-    def print_plan(self, batches: int) -> None:
-        """Print how long the run is, with ``batches`` in an epoch, and the header of the table."""
+    def print_table(self, run: Run) -> None:
+        """Print how long the run is, and the header of the table."""
         args = self.args
         length = f"{args.steps:,} steps" if args.steps else minutes(60 * args.minutes)
-        epochs = f" ({args.steps / batches:.2f} epochs)" if args.steps else ""
+        epochs = f" ({args.steps / len(run.loader):.2f} epochs)" if args.steps else ""
         print(
             f"plan: {length} of {args.batch_size} rows of up to {args.length} tokens{epochs}, "
             f"lr {args.lr:g}, an evaluation on held-out text every {args.eval_every:,} steps"
         )
         print("  ".join(f"{name:>8}" for name in ("step", *self.columns, "tokens/s", "time left")))
+
+    def draw_page(self, run: Run) -> None:
+        """Nothing: only runs of labelled data have a page."""
 
     def after_update(self, run: Run, model: PretrainingModel, tokens: int) -> None:
         """Keep the model, print a row, evaluate, each if it is time; the batch had ``tokens``."""
@@ -93,6 +98,6 @@ class Report:
             "unigram_entropy": self.held_out.entropy,
             "held_out": held_out,
             "seconds": round(seconds, 1),
-            "args": json.loads(json.dumps(vars(self.args), default=str)),  # paths as text
+            "args": json.loads(json.dumps(kept(self.args), default=str)),  # paths as text
         }
         write_json(self.args.out / "metrics.json", metrics)

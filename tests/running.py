@@ -140,6 +140,7 @@ def left_by(folder: Path, *patterns: str) -> dict:
         name = str(file.relative_to(folder))
         if file.suffix == ".pt":
             saved = load_checkpoint(file)
+            found[name, "settings"] = [saved[key] for key in ("args", "config", "kind")]
             for i, state in saved["optimizer"]["state"].items():
                 saved["model"] |= {f"{i}.{key}": torch.as_tensor(state[key]) for key in state}
             for key, tensor in saved["model"].items():

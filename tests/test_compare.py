@@ -18,7 +18,7 @@ def leave(folder, stem="finetune-sst", lr=1e-3, scores=(0.4, 0.6), metric="dev_a
         for i, score in enumerate(scores, start=1)
     ]
     best = max(epochs, key=lambda row: row[metric])
-    metrics = {"best": best, "epochs": epochs, "seconds": 61.0, "peak_mb": 500.0}
+    metrics = {"best": best, "epochs": epochs, "seconds": 61.0}
     metrics["args"] = {"lr": lr, "seed": 1, "labels": "<b>bad</b>,good", "dev": f"{folder}/dev.csv"}
     metrics["args"] |= {"dev_out": f"{folder}/{lr}-out.csv", "filepath": f"{folder}/{lr}.pt"}
     (folder / f"{stem}-metrics.json").write_text(json.dumps(metrics))

@@ -3,11 +3,13 @@
 import io
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 
 import pytest
 from factories import ROOT
+from running import MODULES, as_process
 
 STUDENTS = ("classifier", "multitask_classifier", "prepare_submit", "sanity_check", "data/download")
 LESSONS = tuple(
@@ -48,6 +50,15 @@ def test_help(say, script):
 def test_training(say, tiny_model_folder, tiny_data):
     line = ["--only", "sst", "--epochs", 1, "--data_dir", tiny_data, "--model", tiny_model_folder]
     assert "loss" in say("classifier", *line)
+
+
+@pytest.mark.parametrize("script", ["classifier.py", "multitask_classifier.py"])
+def test_a_syntax_error_in_a_students_file_is_one_line(script, tmp_path):
+    shutil.copy(ROOT / script, tmp_path)
+    (tmp_path / "bert.py").write_text("x = (1,\ny = 2\n")
+    result = as_process(script, folder=tmp_path, **MODULES)
+    assert result.err == "error: bert.py, line 1: '(' was never closed: x = (1,\n"
+    assert result.code == 2
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a closed pipe is another error on Windows")

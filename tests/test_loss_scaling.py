@@ -2,19 +2,19 @@
 
 import copy
 from collections.abc import Iterator
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
-from running import assert_same_tensors
+from running import assert_same_tensors, draw_nothing
 from torch import nn
 from torch.nn import functional as F
 
 from optimizer import AdamW
+from training.cli.flags import TrainingFlags
 from training.loop import devices
 from training.loop.checkpoints import ResumePoint
 from training.loop.run import Run, clip
+from training.reports.report import Report
 
 STEPS, OVERFLOWS = 8, (3, 4)  # which steps have an infinite gradient
 
@@ -64,11 +64,10 @@ def spoil(model: nn.Module, step: int) -> None:
 def trained(model, loader, weights: list[dict], last: int = 0, resume: bool = False) -> Run:
     """The loop of our scripts, interrupted after step ``last``; appends each step's weights."""
     model = copy.deepcopy(model)
-    args = SimpleNamespace(epochs=1, patience=None, precision="fp16", resume=resume)
+    args = TrainingFlags(epochs=1, precision="fp16", resume=resume)
+    args.filepath = "run.pt"
     optimizer = AdamW(model.parameters(), lr=0.01)
-    point = ResumePoint("run.resume", {}, seconds=0.0)
-    files = {"steps_file": Path("steps.csv"), "point": point}
-    with Run(args, model, optimizer, loader, steps=STEPS, **files) as run:
+    with Run(args, model, optimizer, loader, Report("", "", {}), steps=STEPS) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 loss = loss_of(model, **batch)
@@ -105,8 +104,12 @@ def by_the_book(model, loader) -> tuple[list[dict], float]:
     return weights, scaler.get_scale()
 
 
-def test_steps_are_those_of_pytorchs_loop_also_in_a_run_that_was_resumed(model, loader):
+def test_steps_are_those_of_pytorchs_loop_also_in_a_run_that_was_resumed(
+    model, loader, monkeypatch
+):
     """Those that overflow change nothing and halve the factor; the run goes on."""
+    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
+    draw_nothing(monkeypatch)
     expected, factor = by_the_book(model, loader)
     weights: list[dict] = []
     with pytest.raises(KeyboardInterrupt):

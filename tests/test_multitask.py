@@ -146,7 +146,7 @@ def test_train_and_test_with_the_attributes_of_older_callers(flags):
     assert vars(flags) == before
     assert {file.name for file in folder.iterdir()} == OUTPUTS
     metrics = json.loads((folder / "multitask-metrics.json").read_text())
-    assert set(metrics) == {"best", "epochs", "seconds", "peak_mb", "args"}
+    assert set(metrics) == {"best", "epochs", "seconds", "args"}
     losses = {"loss", "sst_loss", "para_loss", "sts_loss"}
     assert set(metrics["best"]) == losses | {"epoch", "sst", "para", "sts", "overall"}
     scores = {}

@@ -4,7 +4,6 @@ import re
 from types import SimpleNamespace
 
 import pandas as pd
-import torch
 from factories import ROOT
 
 from training.files.course_files import class_names
@@ -24,7 +23,8 @@ def page(folder, history) -> str:
     steps = pd.DataFrame({"step": range(1, 9), "epoch": 1, "loss": 1.0, "lr": 1e-3})
     steps.to_csv(folder / "x-steps.csv", index=False)
     args = SimpleNamespace(lr=1e-3, seed=3, labels="<b>", train=str(ROOT / "bert.py"), clip=None)
-    run = SimpleNamespace(history=history, args=args, device=torch.device("cpu"))
+    at = {"has_failed": True, "step": 12, "total_steps": 24}
+    run = SimpleNamespace(history=history, args=args, **at)
     run.progress = Progress(run)
     write_page(Report(f"{folder}/x-", "a <title>", {}), run)
     return (folder / "x-report.html").read_text(encoding="utf-8")
@@ -34,8 +34,9 @@ def test_a_page_loads_nothing_escapes_what_is_filled_in_and_names_its_run(tmp_pa
     text = page(tmp_path, HISTORY)
     assert not re.search(r'(src|href)="[^#]', text)
     assert text.count("<svg") == 2  # of the loss and of the scores
-    for part in ("a &lt;title&gt;", "labels=&lt;b&gt;", "sha256 ", " MB", "seed=3", ">0.600<"):
+    for part in ("a &lt;title&gt;", "labels=&lt;b&gt;", "sha256 ", "seed=3", ">0.600<"):
         assert part in text
+    assert "stopped at step 12 of 24" in text
     assert "clip=" not in text
     assert page(tmp_path, HISTORY[:1]).count("<svg") == 1  # one epoch is no curve
 

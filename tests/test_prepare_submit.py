@@ -124,6 +124,25 @@ def test_a_good_part_2(submission, run):
     assert "   11 predictions from -1000 to 4.5, Pearson 0.011" in result.out
 
 
+@pytest.mark.parametrize(("part", "names"), [("1", CODE), ("2", [*SOURCES, CARD])])
+def test_code_alone_without_predictions(submission, run, part, names):
+    for name in SST + SIX:
+        (submission / name).unlink()
+    result = succeeded(run("--part", part, "--code-only"))
+    assert_zipped(submission, names)
+    assert "without predictions" in result.out
+    assert "hint: with --name ID_GROUP" in result.out
+
+
+def test_predictions_that_are_no_better_than_one_answer_are_named(submission, run):
+    """3 of the 11 dev rows have label 0; all but one of the rows here have label 1."""
+    spoil(submission, SST[3], (row(200), row(200, "2")))
+    result = succeeded(run("--name", "1234_us"))
+    assert result.out.count("accuracy 0.182; the same answer in every row reaches 0.273") == 2
+    assert result.out.count("from 1 to 1, the same answer in every row") == 1
+    assert "hint: " not in result.out
+
+
 def test_part_3_is_its_file_alone(submission, run):
     succeeded(run("--part", "3"))
     assert_zipped(submission, [MODERN])
@@ -154,10 +173,10 @@ def row(number: int, value: str = "1") -> str:
 FIRST = row(100)
 CFIMDB = "predictions/pretrain-cfimdb-dev-out.csv"
 PART_1 = {  # a file, what is done to it, and the fault
-    "optimizer.py": (None, "optimizer.py is missing"),
+    "optimizer.py": (None, "optimizer.py is missing: git checkout -- optimizer.py restores it"),
     "bert.py": (b"x = 1\n# caf\xe9\n", "bert.py, line 2 is not UTF-8"),
     "classifier.py": (b"def f(:\n", "classifier.py does not parse"),
-    SST[3]: (None, f"{SST[3]} is missing"),
+    SST[3]: (None, f"{SST[3]} is missing: python classifier.py --option finetune --only sst"),
     SST[0]: ((FIRST, ""), f"without a prediction: 1, such as {make_id(100)}"),
     SST[2]: ((FIRST, row(100, "1.5")), "other than the classes 0 to 4: 1"),
     CFIMDB: (b"id,Predicted_Sentiment\n", "without a prediction: 11"),

@@ -5,17 +5,19 @@ That a killed run ends as if untouched is in scripts/test_contract.py.
 
 import errno
 import itertools
+import multiprocessing
 import os
 import shutil
 import signal
 
 import pytest
 from factories import make_rows, write_table
-from running import assert_refused, draw_nothing
+from running import assert_refused, draw_nothing, needs_fork
 
 import classifier
 from training.loop.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
 from training.loop.run import Run
+from training.loop.sole_run import locked
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +104,35 @@ def test_a_damaged_resume_point_or_another_training_file_is_refused(
     assert_refused(interruptible("--resume", "--data_dir", data), "a run with train=")
     (data / "ids-sst-train.csv").write_bytes(train)
     assert interruptible("--resume", "--data_dir", data).code == 0
+
+
+# ---------------------------------------------------------------------------------------------
+# Two runs in one folder
+
+
+@needs_fork
+@pytest.mark.parametrize("stem", ["sst-classifier", "predictions/finetune-sst"])
+def test_a_run_next_to_another_with_the_same_files_is_refused(interruptible, tmp_path, stem):
+    """Until the other one ends, in any way; what it leaves behind is no obstacle."""
+    path, (ours, theirs) = tmp_path / f"{stem}.lock", multiprocessing.Pipe()
+
+    def hold() -> None:
+        file = locked(path)
+        theirs.send("locked")
+        theirs.recv()
+        os.kill(os.getpid(), signal.SIGKILL)
+        file.close()
+
+    other = multiprocessing.get_context("fork").Process(target=hold)
+    other.start()
+    assert ours.recv() == "locked"
+    assert_refused(interruptible(), f"another run is writing {stem}*")
+    assert not list(tmp_path.rglob("*.resume"))
+    ours.send("end")
+    other.join()
+    assert path.exists()
+    assert interruptible().code == 0
+    assert not list(tmp_path.rglob("*.lock"))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -18,12 +18,14 @@ from torch import nn
 from torch.nn import functional as F
 
 import classifier
+import multitask_classifier
 from datasets import SentenceClassificationDataset
 from training.loop import devices
 from training.loop import run as loop
-from training.loop.batches import LengthBatches, RoundRobin, TrainingLoader
+from training.loop.batches import LengthBatches, TrainingLoader
 from training.loop.checkpoints import ResumePoint, load_checkpoint
 from training.loop.progress import Progress
+from training.loop.round_robin import RoundRobin
 from training.loop.run import Run, linear_factor
 from utils import seed_everything
 
@@ -188,14 +190,6 @@ def test_every_steps_loss_and_learning_rate_are_in_a_file(flags):
         assert row["loss"] == pytest.approx(mean, rel=1e-4)
 
 
-def test_a_gradient_is_cut_to_a_norm_but_never_made_longer():
-    model = nn.Linear(2, 1, bias=False)
-    for most, expected in ((None, [3.0, 4.0]), (10.0, [3.0, 4.0]), (1.0, [0.6, 0.8])):
-        model.weight.grad = torch.tensor([[3.0, 4.0]])
-        loop.clip(model, most)
-        assert model.weight.grad[0].tolist() == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(("patience", "last"), [(None, 7), (1, 3), (2, 6), (3, 7)])
 def test_early_stopping(flags, monkeypatch, patience, last):
     """Equal is not better: 0.3 in the third epoch does not count."""
@@ -224,6 +218,35 @@ def test_what_is_left_is_estimated(monkeypatch, capsys):
 # The run
 
 
+@pytest.mark.parametrize(
+    ("losses", "lines"),
+    [
+        ([1.7] * 300, 1),  # once
+        ([1.7] * 99, 0),
+        ([1.6] * 300, 0),
+        ([2.9] * 50 + [1.5] * 100, 0),  # it begins badly, and learns
+        ([1.0] * 100 + [1.7] * 100, 1),
+    ],
+)
+def test_a_loss_that_stays_above_that_of_a_guess_gets_one_line(losses, lines, tmp_path, capsys):
+    record = loop.Record(tmp_path / "steps.csv", 0, guess=math.log(5))
+    for step, loss in enumerate(losses, start=1):
+        record.add(1, 1, {"loss": torch.tensor(loss)})
+        record.end_step(step, 1, step, 1e-3)
+        if step % loop.READ_EVERY == 0:
+            record.read()
+    said = capsys.readouterr().out
+    assert said.count("the same answer for every row would give 1.609") == lines
+
+
+def test_the_loss_of_a_guess_is_that_of_equal_probabilities_or_of_the_mean():
+    rows = [("a", label, "id") for label in (0, 1, 1, 0)]
+    guess = multitask_classifier.loss_of_a_guess
+    assert guess("sst", rows) == pytest.approx(math.log(5))
+    assert guess("para", rows) == pytest.approx(math.log(2))
+    assert guess("sts", rows) == pytest.approx(0.5**2 / 5**2)
+
+
 def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(flags, monkeypatch):
     """13 steps an epoch; the loss of step 16 and of all later ones is spoiled."""
     monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
@@ -241,7 +264,7 @@ def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(flags, monke
 
     monkeypatch.setattr(F, "cross_entropy", spoiled)
     monkeypatch.setattr(Run, "end_epoch", keep)
-    with one_line_error("loss is nan in epoch 2, batch 3", "lower --lr"):
+    with one_line_error("loss is nan in epoch 2, batch 3", "optimizer_test.py"):
         trained(flags, epochs=3, batch_size=2)
     assert len(steps) == 16
     assert [Path(flags.filepath).read_bytes()] == kept  # epoch 1 is the last that ended

@@ -21,6 +21,7 @@ COLUMNS = {
     "para": ("Predicted_Is_Paraphrase", "is_duplicate", 2),
     "sts": ("Predicted_Similarity", "similarity", None),
 }
+COMMAND = "python multitask_classifier.py --option finetune"
 FILES = {  # of predictions: task and split
     f"predictions/{task}-{split}-output.csv": (task, split)
     for task in COLUMNS
@@ -29,11 +30,11 @@ FILES = {  # of predictions: task and split
 
 
 def predictions(data_dir: str | None) -> Iterator[tuple]:
-    """Of the six files the path, the data file, the split, and the task's COLUMNS."""
+    """Of the six files path, data file and split, the task's COLUMNS, and what writes the file."""
     files = multitask_files(data_dir)
     for path, (task, split) in FILES.items():
         data = Path(files[f"{task}_{split}"] or "quora-test-student.csv")  # '': it is nowhere
-        yield path, data, split, *COLUMNS[task]
+        yield path, data, split, *COLUMNS[task], COMMAND
 
 
 def check_readme(path: Path) -> list[str]:

@@ -186,22 +186,20 @@ def columns_of(known: Mapping[str, Sequence[Mapping]]) -> list[tuple[str, str, s
 
 
 def score_table(rows: Sequence[Row]) -> str:
-    """Markdown: each row's scores, mean (standard deviation) over seeds; minutes, peak memory."""
+    """Markdown: each row's scores, mean (standard deviation) over seeds; minutes."""
     known = {epoch: [row.scores(epoch) for row in rows] for epoch in EPOCHS}
     columns = columns_of(known)
     table = []
     for i, row in enumerate(rows):
         runs = row.by_seed.values()
-        peaks = [run.get("peak_mb") for run in runs]
         scores = [known[epoch][i].get(score) for score, epoch, _ in columns]
         table.append(
             [row.name, len(runs)]
             + ["–" if values is None else mean_and_sd(values) for values in scores]
             + [f"{np.mean([run['seconds'] for run in runs]) / 60:.1f}"]
-            + ["–" if None in peaks else f"{max(peaks):,.0f}"]
         )
     titles = (title for *_, title in columns)
-    return markdown(["run", "seeds", *titles, "min", "MB"], table)
+    return markdown(["run", "seeds", *titles, "min"], table)
 
 
 def mean_and_sd(values: np.ndarray) -> str:

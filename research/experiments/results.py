@@ -249,7 +249,7 @@ METRICS = {
 
 
 def read_metrics(folder: Path, kind: str) -> dict[str, Any]:
-    """What a run's metrics.json says: scores of the best and of the last epoch, seconds, memory.
+    """What a run's metrics.json says: scores of the best and of the last epoch, seconds.
 
     No score on dev has chosen the last epoch. Pre-training has its curve on held-out text instead,
     and the unigram entropy it is measured against.
@@ -266,8 +266,6 @@ def read_metrics(folder: Path, kind: str) -> dict[str, Any]:
             return result | {"unigram_entropy": metrics["unigram_entropy"], "held_out": curve}
         if metrics.get("epochs"):
             result["last"] = metrics["epochs"][-1]
-        if metrics.get("peak_mb"):
-            result["peak_mb"] = metrics["peak_mb"]
         return result
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is missing or damaged ({error!r}); run again") from None

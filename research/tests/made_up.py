@@ -17,7 +17,7 @@ if flags.get("--lr") == "13.0":
 ids = [f"{number:025x}" for number in range(110, 99, -1)]  # not the order of the data
 rows = "".join(f"{key},{int(key == ids[seed])}\\n" for key in ids)
 (out / "sst-dev-output.csv").write_text("id,Predicted_Sentiment\\n" + rows)
-metrics = {"best": {"sst": 0.5, "loss": 1.5}, "epochs": [], "seconds": 60.0, "peak_mb": 800.0}
+metrics = {"best": {"sst": 0.5, "loss": 1.5}, "epochs": [], "seconds": 60.0}
 (out / "multitask-metrics.json").write_text(json.dumps(metrics))
 """
 

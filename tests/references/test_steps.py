@@ -1,6 +1,4 @@
-"""From BERT to ModernBERT in steps: each switch, their sum, and Muon."""
-
-from unittest import mock
+"""From BERT to ModernBERT in steps: each switch, and their sum."""
 
 import pytest
 import torch
@@ -10,10 +8,7 @@ from running import one_line_error
 from bert import BertModel
 from lessons.modern_bert import ModernBertModel
 from lessons.modern_config import ModernBertConfig
-from pretraining import pretrain
-from pretraining.flags import PretrainingFlags
 from pretraining.model import PretrainingModel
-from pretraining.muon import Muon
 from pretraining.steps import SWITCHES, StepsConfig, StepsModel
 
 ALL = ",".join(SWITCHES)
@@ -86,42 +81,3 @@ def test_its_folder_is_not_that_of_a_bert(tmp_path):
     a_model("pre-norm,local").save_pretrained(tmp_path)
     with one_line_error("its model_type is 'bert with pre-norm,local', not 'bert'"):
         BertModel.from_pretrained(tmp_path)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
-def test_muon_is_that_of_torch(dtype):
-    """Seven steps on three matrices with changing rates; torch's products are in bfloat16."""
-    torch.manual_seed(0)
-    start = [torch.randn(shape, dtype=torch.float64) for shape in ((16, 16), (30, 8), (8, 30))]
-    ours, theirs = ([torch.nn.Parameter(x.clone()) for x in start] for _ in range(2))
-    mine = Muon([{"params": ours, "momentum": 0.95, "weight_decay": 0.1}], lr=1.0)
-    mine.dtype = dtype
-    other = torch.optim.Muon(theirs, 1.0, 0.1, adjust_lr_fn="match_rms_adamw")
-    exact = mock.patch.object(torch.Tensor, "bfloat16", lambda x: x.to(dtype))
-    with exact:
-        for step in range(7):
-            for optimizer in (mine, other):
-                optimizer.param_groups[0]["lr"] = 1 / (1 + step)
-            for a, b in zip(ours, theirs, strict=True):
-                a.grad = torch.randn_like(a)
-                b.grad = a.grad.clone()
-            mine.step()
-            other.step()
-    near = 1e-12 if dtype == torch.float64 else 5e-2
-    for a, b, before in zip(ours, theirs, start, strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=near)
-        assert (a - before).abs().mean() > 4 * near
-
-
-def test_muon_has_the_layers_matrices_and_adamw_the_rest():
-    model = a_model("geglu")
-    args = PretrainingFlags(optimizer="muon", lr=0.01, weight_decay=0.1)
-    optimizer = pretrain.new_optimizer(args, model)
-    names = {p: name for name, p in model.named_parameters()}
-    decayed, spared, matrices = ({names[p] for p in g["params"]} for g in optimizer.param_groups)
-    assert matrices == {
-        n for n in names.values() if "bert_layers" in n and n.endswith("weight") and "norm" not in n
-    }
-    assert {"bert.word_embedding.weight", "transform_dense.weight"} <= decayed
-    assert len(matrices) + len(decayed) + len(spared) == len(names)
-    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.1, 0.0, 0.1]

@@ -62,7 +62,9 @@ def trained(folder: Path, classes: int = 5) -> None:
 def runs(folder: Path) -> None:
     """Folders of one run, of two, and of files that are no run's."""
     run = json.dumps({"best": {}, "epochs": [], "args": {}, "seconds": 1})
-    for place, text in (("one/a", run), ("both/a", run), ("both/b", run), ("not/x", "{}")):
+    old = run.replace('"best": {}', '"best": [1]')
+    places = {"one/a": run, "both/a": run, "both/b": run, "not/x": "{}", "old/x": old}
+    for place, text in places.items():
         (folder / place).parent.mkdir(exist_ok=True)
         (folder / f"{place}-metrics.json").write_text(text)
 
@@ -121,6 +123,6 @@ ROWS = [
     # runs to compare
     *(
         Row(f"training.reports.compare one {place}", place, runs)
-        for place in ("nowhere", "both", "not")
+        for place in ("nowhere", "both", "not", "old")
     ),
 ]

@@ -4,8 +4,7 @@
     class ClassifierFlags(TrainingFlags):
         option: str = flag("pretrain", choices=("pretrain", "finetune"))
 
-    add_fields(parser, ClassifierFlags)
-    args = parser.parse_args(arguments, namespace=ClassifierFlags())
+    args = read_flags(ClassifierFlags(), arguments, "Sentiment of sentences.")
 
 That one object goes through the run, into checkpoints and into metrics.
 """
@@ -15,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from training.files.errors import InputError
 
@@ -104,6 +103,16 @@ def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
 Flags = TypeVar("Flags")
 
 
+def read_flags(args: Flags, arguments: Sequence[str] | None, about: str) -> Flags:
+    """Read a command line into ``args``, a dataclass of flags; the first of its faults ends it."""
+    parser = OneLineParser(description=about)
+    add_fields(parser, type(args))
+    parser.parse_args(arguments, namespace=args)
+    for fault in args.faults():
+        parser.error(fault)
+    return args
+
+
 def with_defaults(args: Any, kind: type[Flags]) -> Flags:
     """An older caller's args or config, any object, as a ``kind``, with defaults for the rest."""
     names = [setting.name for setting in fields(kind)]
@@ -118,11 +127,12 @@ def hint_at_rate(args: Any) -> None:
 
 # ---------------------------------------------------------------------------------------------
 
-FAST_HELP = "PyTorch's kernels for attention and AdamW" if HAS_KERNELS else argparse.SUPPRESS
+FAST_HELP = "PyTorch's kernels for attention and AdamW"
 DECAY_HELP = "let lr fall linearly to 0 after the warm-up"
 PRECISION_HELP = "of matrix products; auto: bf16, or fp16 on a GPU without it"
 PATIENCE_HELP = "stop after that many epochs without a better dev score"
 OPTION_HELP = "pretrain: BERT is frozen; finetune: everything learns"
+PREDICT_HELP = "predict for a text (or two, of a pair), or for lines of standard input"
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 YES = {"action": "store_true"}
 
@@ -137,7 +147,7 @@ class TrainingFlags:
     lr: float = flag(1e-5, type=positive_float, help="learning rate")
     use_gpu: bool = flag(False, may_change=True, help="CUDA or Apple's MPS", **YES)
     trust_device: bool = flag(False, may_change=True, help="train without the device check", **YES)
-    fast: bool = flag(False, help=FAST_HELP, **YES)
+    fast: bool = flag(False, help=FAST_HELP, **YES) if HAS_KERNELS else False
     model: str | None = flag(None, help="name or folder of the pretrained BERT ($MINBERT_MODEL)")
     precision: str = flag("auto", choices=PRECISIONS, help=PRECISION_HELP)
     accumulate: int = flag(1, type=positive_int, help="compute a batch in that many parts")
@@ -147,6 +157,10 @@ class TrainingFlags:
     patience: int | None = flag(None, type=positive_int, help=PATIENCE_HELP)
     resume: bool = flag(False, may_change=True, help="continue an interrupted run", **YES)
 
+    def faults(self) -> Iterator[str]:
+        """Why these flags make no sense together, a sentence each."""
+        yield from ()
+
 
 @dataclass
 class FineTuningFlags(TrainingFlags):
@@ -155,3 +169,17 @@ class FineTuningFlags(TrainingFlags):
     option: str = flag("pretrain", choices=("pretrain", "finetune"), help=OPTION_HELP)
     hidden_dropout_prob: float = flag(0.3, type=probability, help="dropout before the head")
     data_dir: str | None = flag(None, may_change=True, help="folder of the course files")
+    predict: list[str] | None = flag(
+        None, may_change=True, nargs="*", metavar="TEXT", help=PREDICT_HELP
+    )
+    checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
+
+    most_texts: ClassVar[int] = 2  # that --predict takes
+
+    def faults(self) -> Iterator[str]:
+        """Why these flags make no sense together, a sentence each."""
+        if (self.predict is None) != (self.checkpoint is None):
+            yield "--predict and --checkpoint go together; --resume continues a run"
+        if self.predict and len(self.predict) > self.most_texts:
+            what = "one text" if self.most_texts == 1 else "one text, or the two of a pair"
+            yield f"--predict takes {what}: put each in quotes"

@@ -1,21 +1,16 @@
 """The flags of classifier.py, and the runs they ask for: SST and CFIMDB, or one's own files."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
-from training.cli.flags import (
-    FineTuningFlags,
-    OneLineParser,
-    add_fields,
-    flag,
-    positive_int,
-)
+from training.cli.flags import FineTuningFlags, flag, positive_int, read_flags
 from training.files.course_files import SPLITS, data_folder
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import check_writable
-from training.loop import on_main_process, refuse_ended, resume_path
+from training.loop.processes import on_main_process
 from training.reports.report import Report
 
 # The course's two data sets: number of classes, and a batch size where it is fixed
@@ -25,7 +20,6 @@ COLUMNS = {"loss": "loss", "train acc": "train_acc", "dev acc": "dev_acc", "dev 
 
 OUT_HELP = "file for predictions; one data set only"
 TRAIN_HELP = "your training file: tab-separated id, sentence, label"
-PREDICT_HELP = "classify this text, or lines of standard input"
 
 
 @dataclass
@@ -39,12 +33,20 @@ class ClassifierFlags(FineTuningFlags):
     train: str | None = flag(None, help=TRAIN_HELP)
     dev: str | None = flag(None, help="its dev file")
     test: str | None = flag(None, may_change=True, help="its test file (optional)")
-    predict: str | None = flag(
-        None, may_change=True, nargs="?", const="-", metavar="TEXT", help=PREDICT_HELP
-    )
-    checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
     num_labels: int | None = None  # None: as many as the training set has
     filepath: str | None = field(default=None, metadata={"may_change": True})
+
+    most_texts: ClassVar[int] = 1
+
+    def faults(self) -> Iterator[str]:
+        """Why these flags make no sense together, a sentence each."""
+        yield from super().faults()
+        if (self.train or self.dev or self.test) and not (self.train and self.dev):
+            yield "give --train and --dev together (--test is optional)"
+        if self.train and self.only:
+            yield "--only chooses one of the course's data sets; --train names another one"
+        if (self.dev_out or self.test_out) and not (self.train or self.only):
+            yield "--dev_out and --test_out name the files of ONE data set, but two would run"
 
     @property
     def stem(self) -> str:
@@ -59,19 +61,7 @@ class ClassifierFlags(FineTuningFlags):
 
 def get_args(arguments: Sequence[str] | None = None) -> ClassifierFlags:
     """Read and check the command line."""
-    about = "Sentiment of single sentences with BERT."
-    parser = OneLineParser(prog="classifier.py", description=about)
-    add_fields(parser, ClassifierFlags)
-    args = parser.parse_args(arguments, namespace=ClassifierFlags())
-    if (args.train or args.dev or args.test) and not (args.train and args.dev):
-        parser.error("give --train and --dev together (--test is optional)")
-    if args.train and args.only:
-        parser.error("--only chooses one of the course's data sets; --train names another one")
-    if (args.dev_out or args.test_out) and not (args.train or args.only):
-        parser.error("--dev_out and --test_out name the files of ONE data set, but two would run")
-    if (args.predict is None) != (args.checkpoint is None):
-        parser.error("--predict and --checkpoint go together; --resume continues a run")
-    return args
+    return read_flags(ClassifierFlags(), arguments, "Sentiment of single sentences with BERT.")
 
 
 def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
@@ -98,6 +88,4 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
                 raise InputError(f"{file} is data that the run reads: name another --dev_out")
             check_writable(Path(file).parent)
         runs.append(run)
-    results = [run.filepath for run in runs]
-    refuse_ended(args, results, [resume_path(result) for result in results])
     return runs

@@ -1,16 +1,16 @@
 """The flags of a run of several tasks: the course's data files, and where predictions go."""
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from training.cli.flags import FineTuningFlags, OneLineParser, add_fields, flag, positive_int
+from training.cli.flags import FineTuningFlags, flag, positive_int
 from training.files.course_files import COURSE_STEMS, SPLITS, data_folder
 
 OUT_HELP = "file for predictions (in --out_dir)"
 FILEPATH_HELP = "checkpoint ({option}-{epochs}-{lr}-multitask.pt)"
-PREDICT_HELP = "a text, or the two of a pair, or standard input"
+ABOUT = "One BERT for sentiment, paraphrases and similarity."
 STEPS_HELP = "default: one for each batch of each task"
 
 
@@ -52,47 +52,19 @@ class TaskFlags(FineTuningFlags):
     out_dir: str = flag("predictions", may_change=True, help="folder for everything written")
     filepath: str | None = flag(None, may_change=True, help=FILEPATH_HELP)
     steps_per_epoch: int | None = flag(None, type=positive_int, help=STEPS_HELP)
-    predict: list[str] | None = flag(
-        None, may_change=True, nargs="*", metavar="TEXT", help=PREDICT_HELP
-    )
-    checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
 
 
 Flags = TypeVar("Flags", bound=TaskFlags)
 
 
-def parse_task_flags(
-    args: Flags,
-    arguments: Sequence[str] | None,
-    tasks: Sequence[str],
-    faults: Callable[[Flags], Iterable[str]] = lambda args: (),
-) -> Flags:
-    """Read a command line into ``args`` and check it.
-
-    Args:
-        tasks: whose outputs get names.
-        faults: what else is wrong with the flags, a sentence each.
-    """
-    parser = OneLineParser(description="One BERT for sentiment, paraphrases and similarity.")
-    add_fields(parser, type(args))
-    parser.parse_args(arguments, namespace=args)
-    if (args.predict is None) != (args.checkpoint is None):
-        parser.error("--predict and --checkpoint go together; --resume continues a run")
-    if args.predict is not None and len(args.predict) > 2:
-        parser.error("--predict takes one text, or the two of a pair: put each in quotes")
-    for fault in faults(args):
-        parser.error(fault)
-    name_outputs(args, tasks)
-    return args
-
-
-def name_outputs(args: TaskFlags, tasks: Sequence[str]) -> None:
-    """Fill in the names of what a run writes, where none were given."""
+def name_outputs(args: Flags, tasks: Sequence[str]) -> Flags:
+    """Fill in the names of what a run of these tasks writes, where none were given; → args."""
     args.filepath = args.filepath or f"{args.option}-{args.epochs}-{args.lr}-multitask.pt"
     for task in tasks:
         for split in ("dev", "test"):
             name, default = f"{task}_{split}_out", f"{args.out_dir}/{task}-{split}-output.csv"
             setattr(args, name, getattr(args, name) or default)
+    return args
 
 
 def find_files(args: Flags, tasks: Sequence[str], stems: Mapping[str, str] = COURSE_STEMS) -> Flags:

@@ -28,6 +28,7 @@ def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> 
     if not on_gpu:
         use_short_draws(model)
         replaced.append("dropout by 16-bit draws")
-    if optimizer is not None and use_fused_step(optimizer):
+    if optimizer is not None:
+        use_fused_step(optimizer)
         replaced.append("AdamW.step by PyTorch's fused kernel")
     return replaced

@@ -13,15 +13,12 @@ from torch.optim import Optimizer
 from torch.optim.adamw import adamw as torch_adamw
 
 
-def use_fused_step(optimizer: Optimizer) -> bool:
-    """Replace the step of optimizer.py's AdamW by the fused one; False for others, such as Muon.
+def use_fused_step(optimizer: Optimizer) -> None:
+    """Replace the step of optimizer.py's AdamW by the fused one.
 
     The state it reads and writes is the plain step's, so that either goes on from the other's.
     """
-    is_adamw = type(optimizer).step.__qualname__ == "AdamW.step"
-    if is_adamw:
-        optimizer.step = MethodType(fused_step, optimizer)
-    return is_adamw
+    optimizer.step = MethodType(fused_step, optimizer)
 
 
 @torch.no_grad()

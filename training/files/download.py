@@ -78,8 +78,10 @@ def course_or_offline_model(local_files_only: bool) -> str:
     if not trouble:
         return COURSE_MODEL
     offline_model()
-    what = f"*** {COURSE_MODEL} is not available: {trouble}. Using {OFFLINE_NAME};"
-    print(f"{what} expect lower scores than published. ***")
+    print(
+        f"model: {COURSE_MODEL} is not available ({trouble}), so {OFFLINE_NAME} is used; "
+        "expect lower scores than published"
+    )
     return OFFLINE_NAME
 
 

@@ -1,6 +1,5 @@
 """Batches: rows of similar length together, in a new order every epoch; the parts of a batch."""
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from training.files.errors import InputError
 from training.loop.processes import rank, world_size
 
 POOL_BATCHES = 50  # how many batches' worth of shuffled rows are sorted by length together
@@ -72,49 +70,6 @@ class TrainingLoader(DataLoader):
         self.generator = torch.Generator() if skip else None
 
 
-class RoundRobin:
-    """The batches of several training sets, one set after the other, each set's without end.
-
-    A batch tells in ``batch["task"]`` whose it is. Every epoch of ``steps`` batches begins with the
-    first set; where a set continues follows from the steps before: there is no state to save.
-    """
-
-    def __init__(self, loaders: Mapping[str, TrainingLoader], steps: int):
-        names = list(loaders)
-        if steps < len(names):
-            raise InputError(
-                f"--steps_per_epoch {steps} is too few: each epoch begins with {names[0]}, and "
-                f"{names[-1]} would never have a step; give at least {len(names)}"
-            )
-        self.loaders, self.epoch, self.skip = loaders, 1, 0
-        self.order = [names[step % len(names)] for step in range(steps)]
-
-    def set_epoch(self, epoch: int, skip: int = 0) -> None:
-        """Set the epoch whose batches come next, and how many of them to leave out."""
-        self.epoch, self.skip = epoch, skip
-
-    def __len__(self) -> int:
-        return len(self.order)
-
-    def __iter__(self) -> Iterator[dict]:
-        before = (self.epoch - 1) * self.order + self.order[: self.skip]
-        streams = {name: endless(self.loaders[name], before.count(name)) for name in self.loaders}
-        for name in self.order[self.skip :]:
-            yield next(streams[name]) | {"task": name}
-
-
-def endless(loader: TrainingLoader, skip: int) -> Iterator[dict]:
-    """A set's batches, all of them again and again in new orders; the first ``skip`` left out."""
-    rounds, batches = divmod(skip, len(loader))
-    for epoch in itertools.count(rounds + 1):
-        loader.set_epoch(epoch, batches)
-        # a loader draws a number when it begins; not from the run's, which would then depend on
-        # how often it was interrupted
-        loader.generator = torch.Generator()
-        yield from loader
-        batches = 0
-
-
 def evaluation_loader(
     dataset: Any, batch_size: int, lengths: Sequence[int] | None = None
 ) -> DataLoader:
@@ -136,15 +91,12 @@ def parts(
 
     Of W processes number r takes rows r, r + W, r + 2W …; of too few rows some take none. The
     gradients of all parts, each weighted by its fraction of the rows, sum up to the batch's.
-    Where a key has a list, it holds a tensor for each part.
     """
     count, step = len(batch["labels"]), world_size()
     size = step * math.ceil(len(range(rank(), count, step)) / accumulate)
-    for i, start in enumerate(range(rank(), count, size or 1)):
-        values = (batch[key] for key in keys)
+    for start in range(rank(), count, size or 1):
         rows = slice(start, start + size, step)
-        tensors = (value[i] if isinstance(value, list) else value[rows] for value in values)
-        yield tuple(to_device(tensor, device) for tensor in tensors)
+        yield tuple(to_device(batch[key][rows], device) for key in keys)
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:

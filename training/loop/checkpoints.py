@@ -1,7 +1,6 @@
 """Trained models in files, and files from which an interrupted run goes on."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,9 +41,14 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
     """Save model, optimizer, flags and configuration, atomically, as tensors and plain values."""
     states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    values = {"args": vars(args), "config": vars(config), "kind": type(model).__name__}
+    values = {"args": kept(args), "config": vars(config), "kind": type(model).__name__}
     save_checkpoint(filepath, states | values)
     print(f"saved the model to {filepath}")
+
+
+def kept(args: Any) -> dict[str, Any]:
+    """The flags that a run's files keep: not --resume, so that those of a resumed run are alike."""
+    return {name: value for name, value in vars(args).items() if name != "resume"}
 
 
 def restore_model(
@@ -84,13 +88,6 @@ def run_settings(args: Any) -> dict[str, Any]:
 def resume_path(filepath: str | Path) -> Path:
     """The file that an interrupted run goes on from, next to its checkpoint's place."""
     return Path(filepath).with_suffix(".resume")
-
-
-def refuse_ended(args: Any, results: Sequence[str | Path], points: Sequence[Path]) -> None:
-    """InputError where --resume finds no resume point, but what such a run leaves at its end."""
-    ended = [result for result in results if Path(result).exists()]
-    if args.resume and ended and not any(point.is_file() for point in points):
-        raise InputError(f"--resume: {ended[0]} exists, so that run has ended; delete it to repeat")
 
 
 class ResumePoint:

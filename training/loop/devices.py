@@ -16,11 +16,6 @@ from torch.optim import Optimizer
 
 from training.files.errors import InputError, first_line
 
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None
-
 LOAD = Path("/proc/loadavg")
 REFERENCE = "cpu"  # the kind of device that others are compared with
 
@@ -86,14 +81,6 @@ def device_fault(error: RuntimeError) -> str | None:
     return f"the GPU was lost ({reason}); {kept}" if is_lost else None
 
 
-def peak_memory(device: torch.device) -> float | None:
-    """The most memory held so far, in MB: on CUDA that of tensors, else that of the process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 1e6
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes on Linux
-    return resource and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-
-
 def widest(device: torch.device) -> torch.dtype:
     """The type for sums: float64, which MPS does not have."""
     return torch.float32 if device.type == "mps" else torch.float64
@@ -154,15 +141,6 @@ def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> No
 
 
 def speed_up(model: nn.Module, optimizer: Optimizer | None = None) -> None:
-    """What --fast does: PyTorch's kernels in place of the code that one reads; says which.
-
-    Raises:
-        InputError: this copy of the repository has no training/fast, as the students' have none.
-    """
-    try:
-        fast = importlib.import_module("training.fast")
-    except ModuleNotFoundError:
-        raise InputError(
-            "--fast: training/fast is not in this copy, since it solves tasks; leave --fast out"
-        ) from None
+    """What --fast does: PyTorch's kernels in place of the code that one reads; says which."""
+    fast = importlib.import_module("training.fast")
     print(f"--fast: {'; '.join(fast.replace_by_kernels(model, optimizer))}")

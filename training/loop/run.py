@@ -10,6 +10,7 @@ import math
 import signal
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,11 @@ from training.files.writing import write_whole
 from training.loop.checkpoints import ResumePoint, resume_path, run_settings
 from training.loop.devices import half_type, set_threads, widest
 from training.loop.processes import gather, is_main_process, rank, sum_gradients, world_size
-from training.loop.progress import Progress
+from training.loop.progress import Progress, say
 
 POSITION = ("epoch", "batch", "step", "history", "times", "scores")  # attributes that are saved
 READ_EVERY = 50  # steps between two readings of losses from the device
+STUCK = 100  # steps after which a loss that is no better than a guess is worth a line
 
 
 class Run:
@@ -35,11 +37,11 @@ class Run:
         args: epochs, and the flags of training/cli/flags.py.
         model, optimizer: on their device; a resumed run puts its tensors into them.
         loader: a TrainingLoader, or what has its ``set_epoch``, length and iterator.
-        report: where epochs are reported; None if the script does that itself.
-        steps_file: for every step's loss and learning rate, if not next to the report.
-        point: what --resume reads, if not next to ``args.filepath``.
+        report: what prints the table and writes what people read, steps.csv next to it.
+        settings: what --resume may not change, besides the flags.
         steps: how long the run is, if not ``args.epochs`` whole epochs.
         extra_state: what else is saved: objects with state_dict and load_state_dict, by name.
+        guess: the loss of giving every row the same answer, if the script knows it.
 
     Attributes:
         epoch, batch, step: the current epoch from 1 on, its finished batches, all finished steps.
@@ -53,25 +55,26 @@ class Run:
         model: nn.Module,
         optimizer: Optimizer,
         loader: Any,
+        report: Any,
         *,
-        report: Any = None,
-        steps_file: Path | None = None,
-        point: ResumePoint | None = None,
+        settings: Mapping[str, Any] | None = None,
         steps: int | None = None,
         extra_state: Mapping[str, Any] | None = None,
+        guess: float = math.inf,
     ):
         self.args, self.model, self.optimizer = args, model, optimizer
-        self.loader, self.report = loader, report
-        self.steps_file = steps_file or Path(f"{report.prefix}steps.csv")
-        self.point = point or ResumePoint(resume_path(args.filepath), run_settings(args))
+        self.loader, self.report, self.guess = loader, report, guess
+        settings = run_settings(args) | dict(settings or {})
+        self.point = ResumePoint(resume_path(args.filepath), settings)
         self.total_steps = steps or args.epochs * len(loader)
         self.epoch, self.batch, self.step = 1, 0, 0
         self.history, self.times, self.scores = [], [], []  # scores: what is_best was asked about
         self.rows = 0  # of the batch
-        self.device = next(model.parameters()).device
+        self.has_failed = False  # or was stopped
+        device = next(model.parameters()).device
         self.progress, self.stop = Progress(self), StopRequest()
-        is_fp16 = half_type(self.device, args.precision) is torch.float16
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=is_fp16)
+        is_fp16 = half_type(device, args.precision) is torch.float16
+        self.scaler = torch.amp.GradScaler(device.type, enabled=is_fp16)
         self.extra_state = {"scaler": self.scaler, **(extra_state or {})}
         if not is_main_process():
             torch.manual_seed(torch.initial_seed() + rank())  # each process has its own dropout
@@ -80,20 +83,23 @@ class Run:
         saved = self.point.read(self.model, self.optimizer) if self.args.resume else None
         for name in POSITION if saved else ():
             setattr(self, name, saved[name])
-        self.record = Record(self.steps_file, self.step)
+        self.record = Record(Path(f"{self.report.prefix}steps.csv"), self.step, self.guess)
         if saved:
             for name, part in self.extra_state.items():
                 part.load_state_dict(saved["extra_state"][name])
             self.record.sums, self.progress.before = saved["means"], saved["seconds"]
             set_threads(saved["threads"])  # another number may round differently
-        if self.report:
-            self.report.print_table(self)
+        self.report.print_table(self)
         self.stop.__enter__()  # last: an error before this line leaves Ctrl-C as it was
         return self
 
     def __exit__(self, *error: object) -> None:
         self.stop.__exit__(*error)
         self.record.flush()
+        self.has_failed = any(error)
+        if self.has_failed and self.step and is_main_process():
+            with suppress(InputError):  # a full disk was reported before
+                self.report.draw_page(self)
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are left, each ended by ``end_epoch``; the model is in training mode."""
@@ -161,23 +167,23 @@ class Run:
             self.record.sums = {}
             self.history.append({"epoch": self.epoch, **results})
             self.times.append(self.progress.seconds())
-            if self.report and is_main_process():
+            if is_main_process():
                 self.report.end_epoch(self)
         self.epoch, self.batch = self.epoch + 1, 0
         self.save()
 
     def save(self) -> None:
-        """Write the resume point and the page so far; then leave if a stop was asked for."""
+        """Write the resume point, and the page so far; leave if a stop was asked for."""
         self.record.read()
         self.record.flush()
-        if self.report and is_main_process() and self.batch:
-            self.report.draw_page(self)
         position = {name: getattr(self, name) for name in POSITION} | {"means": self.record.sums}
         position |= {"seconds": self.progress.seconds(), "threads": torch.get_num_threads()}
         extra_state = {name: part.state_dict() for name, part in self.extra_state.items()}
         self.point.write(self.model, self.optimizer, position | {"extra_state": extra_state})
         if any(gather(self.stop.asked)):
             raise Stopped(f"stopped; --resume goes on from {self.point.path}")
+        if self.batch and is_main_process():
+            self.report.draw_page(self)
 
     def _stops_early(self) -> bool:
         patience = self.args.patience or sys.maxsize
@@ -194,13 +200,14 @@ class Record:
     and later ones are removed.
     """
 
-    def __init__(self, path: Path, step: int):
-        self.path = path
+    def __init__(self, path: Path, step: int, guess: float):
+        self.path, self.guess = path, guess
         self.sums: dict[str, list[float]] = {}  # name: [sum, count]
         self.unread: list[tuple[str, int, Tensor]] = []  # name, count and sum
         self.steps: list[tuple[int, int, int, float]] = []  # step, epoch, batch, learning rate
         self.losses: list[Tensor] = []  # of these steps
         self.step_loss: Tensor | float = 0.0  # a tensor made here would have to be copied
+        self.recent: list[float] = []  # losses of up to STUCK steps, as long as guess is of use
         self.lines: list[tuple] = []
         old = path.read_text("utf-8").splitlines(True) if path.is_file() else []
         write_whole(path, "".join(["step,epoch,loss,lr\n", *old[1 : step + 1]]))
@@ -234,14 +241,28 @@ class Record:
         for (step, epoch, batch, rate), loss in zip(self.steps, losses, strict=True):
             if not math.isfinite(loss):
                 raise InputError(
-                    f"the loss is {loss} in epoch {epoch}, batch {batch}; lower --lr. "
-                    "The best epoch before it, if there was one, is kept"
+                    f"the loss is {loss} in epoch {epoch}, batch {batch}; lower --lr, and run "
+                    "python optimizer_test.py. The best epoch before it, if any, is kept"
                 )
             self.lines.append((step, epoch, f"{loss:.6g}", f"{rate:.6g}"))
         for name, count, total in (entry for entries, _ in everywhere for entry in entries):
             pair = self.sums.setdefault(name, [0.0, 0])
             pair[0], pair[1] = pair[0] + total, pair[1] + count
         self.unread, self.steps, self.losses = [], [], []
+        self.recent = [*self.recent, *losses][-STUCK:]
+        self.hint_at_guess()
+
+    def hint_at_guess(self) -> None:
+        """Say once if STUCK steps, and the later half of them, are no better than a guess."""
+        recent = self.recent if len(self.recent) == STUCK else []
+        means = [sum(part) / len(part) for part in (recent, recent[STUCK // 2 :]) if part]
+        if means and min(means) > self.guess:
+            say(
+                f"hint: the mean loss of the last {STUCK} steps is {means[0]:.3f}; the same answer "
+                f"for every row would give {self.guess:.3f}. If it stays there, try another --lr, "
+                "and run python sanity_check.py and python optimizer_test.py"
+            )
+            self.guess = math.inf
 
     def means(self) -> dict[str, float]:
         """Each sum divided by its count."""

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.errors import InputError
+from training.files.errors import InputError, values_of
 from training.files.texts import read_json
 from training.files.writing import write_whole
 from training.loop.progress import minutes
@@ -38,13 +38,27 @@ def read_run(place: str) -> dict[str, Any]:
     if len(paths) != 1:
         what = "is not a run" if not paths else "holds several runs"
         raise InputError(f"{place} {what}; give its metrics.json, or how its files begin")
-    run, prefix = read_json(paths[0]), str(paths[0]).removesuffix(METRICS)
-    if missing := {"best", "epochs", "args", "seconds"} - run.keys():
-        raise InputError(f"{paths[0]} is not a run's: it has no {min(missing)}; run it again")
+    prefix = str(paths[0]).removesuffix(METRICS)
+    with values_of(f"{paths[0]} was not written by a run of this version", "train again"):
+        metrics = read_json(paths[0])
+        run = {
+            "prefix": prefix.rstrip("-") or paths[0].stem,
+            "best": numbers(metrics["best"]),
+            "epochs": [{"epoch": row["epoch"], **numbers(row)} for row in metrics["epochs"]],
+            "args": dict(metrics["args"]),
+            "seconds": float(metrics["seconds"]),
+        }
     steps = Path(f"{prefix}steps.csv")
-    no_steps = pd.DataFrame({"step": [], "loss": []})
-    run["steps"] = pd.read_csv(steps) if steps.is_file() else no_steps
-    return run | {"prefix": prefix.rstrip("-") or paths[0].stem}
+    run["steps"] = pd.DataFrame({"step": [], "loss": []})
+    with values_of(f"{steps} is not a table of steps", "train again, or delete it"):
+        if steps.is_file():
+            run["steps"] = pd.read_csv(steps)[["step", "loss"]].astype(float)
+    return run
+
+
+def numbers(row: dict[str, Any]) -> dict[str, float]:
+    """The results of an epoch; those that are not measured are left out."""
+    return {key: float(value) for key, value in row.items() if value is not None}
 
 
 def is_score(key: str) -> bool:
@@ -53,14 +67,13 @@ def is_score(key: str) -> bool:
 
 
 def score_rows(runs: Runs) -> Table:
-    """Scores of the best epochs, with a star at the best on dev; then time and memory."""
-    rows = {"best epoch": [str(run["best"].get("epoch", "")) for run in runs]}
+    """Scores of the best epochs, with a star at the best on dev; then the time."""
+    rows = {"best epoch": [f"{run['best'].get('epoch', 0):g}" for run in runs]}
     for key in dict.fromkeys(key for run in runs for key in run["best"] if key != "epoch"):
         values = [run["best"].get(key) for run in runs]
         best = max(value for value in values if value is not None) if is_score(key) else None
         rows[key] = ["" if v is None else f"{v:.3f}{'*' * (v == best)}" for v in values]
     rows["time"] = [minutes(run["seconds"]) for run in runs]
-    rows["memory"] = [f"{run['peak_mb']:,.0f} MB" if run.get("peak_mb") else "" for run in runs]
     return rows
 
 

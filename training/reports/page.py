@@ -18,7 +18,6 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from training.files.writing import sha256_of, write_whole
-from training.loop.devices import peak_memory
 from training.loop.progress import minutes
 from training.reports.figures import COLORS, picture, style
 
@@ -39,7 +38,7 @@ def write_page(report: Any, run: Any) -> None:
         history=history,
         columns=["loss", *curves],
         names={"loss": "loss"} | curves,
-        facts=facts(run.args, run.progress.seconds(), peak_memory(run.device)),
+        facts=facts(run),
     )
     write_whole(f"{report.prefix}report.html", text)
 
@@ -51,15 +50,15 @@ def template(name: str) -> Any:
     return Environment(loader=folder, autoescape=True, trim_blocks=True).get_template(name)
 
 
-def facts(args: Any, seconds: float, peak_mb: float | None) -> dict[str, str]:
+def facts(run: Any) -> dict[str, str]:
     """What is needed to repeat the run, and what it took."""
-    flags = {k: v for k, v in vars(args).items() if v not in (None, "", []) and v is not False}
+    flags = {k: v for k, v in vars(run.args).items() if v not in (None, "", []) and v is not False}
     files = [str(flags[name]) for name in flags if DATA_FLAG.search(name)]
     files = [file for file in files if Path(file).is_file()]
     return {
         "command": shlex.join(["python", *sys.argv]),
-        "time": minutes(seconds),
-        "memory": f"{peak_mb:,.0f} MB" if peak_mb else "not measured",
+        "steps": f"{'stopped at step ' * run.has_failed}{run.step:,} of {run.total_steps:,}",
+        "time": minutes(run.progress.seconds()),
         "Python, PyTorch": f"{platform.python_version()}, {torch.__version__}",
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
         "flags": "  ".join(f"{name}={value}" for name, value in flags.items()),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from training.files.writing import write_json
-from training.loop.devices import peak_memory
+from training.loop.checkpoints import kept
 from training.loop.progress import minutes
 
 TRAIN_AND_DEV = {"train_acc": "train, as seen", "dev_acc": "dev"}
@@ -44,7 +44,7 @@ class Report:
         self.print_row(run.history[-1], run.times[-1])
         best = run.history[run.scores.index(max(run.scores))]
         metrics = {"best": best, "epochs": run.history, "seconds": round(run.times[-1], 1)}
-        metrics |= {"peak_mb": peak_memory(run.device), "args": vars(run.args)}
+        metrics["args"] = kept(run.args)
         write_json(f"{self.prefix}metrics.json", metrics)
         self.draw_page(run)
 

@@ -1,0 +1,52 @@
+"""Several training sets in one run, one batch of each after the other."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+import torch
+
+from training.files.errors import InputError
+from training.loop.batches import TrainingLoader
+
+
+class RoundRobin:
+    """The batches of several training sets, one set after the other, each set's without end.
+
+    A batch tells in ``batch["task"]`` whose it is. Every epoch of ``steps`` batches begins with the
+    first set; where a set continues follows from the steps before: there is no state to save.
+    """
+
+    def __init__(self, loaders: Mapping[str, TrainingLoader], steps: int):
+        names = list(loaders)
+        if steps < len(names):
+            raise InputError(
+                f"--steps_per_epoch {steps} is too few: each epoch begins with {names[0]}, and "
+                f"{names[-1]} would never have a step; give at least {len(names)}"
+            )
+        self.loaders, self.epoch, self.skip = loaders, 1, 0
+        self.order = [names[step % len(names)] for step in range(steps)]
+
+    def set_epoch(self, epoch: int, skip: int = 0) -> None:
+        """Set the epoch whose batches come next, and how many of them to leave out."""
+        self.epoch, self.skip = epoch, skip
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[dict]:
+        before = (self.epoch - 1) * self.order + self.order[: self.skip]
+        streams = {name: endless(self.loaders[name], before.count(name)) for name in self.loaders}
+        for name in self.order[self.skip :]:
+            yield next(streams[name]) | {"task": name}
+
+
+def endless(loader: TrainingLoader, skip: int) -> Iterator[dict]:
+    """A set's batches, all of them again and again in new orders; the first ``skip`` left out."""
+    rounds, batches = divmod(skip, len(loader))
+    for epoch in itertools.count(rounds + 1):
+        loader.set_epoch(epoch, batches)
+        # a loader draws a number when it begins; not from the run's, which would then depend on
+        # how often it was interrupted
+        loader.generator = torch.Generator()
+        yield from loader
+        batches = 0
