@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from training.files.errors import InputError, values_of
+from training.files.folder import check_surplus, require
 from training.files.hub import find_model
 from training.files.texts import read_json
 
+CLASSIFIER = "BertForSequenceClassification"
 # Entries of a config.json that may not say anything else; a decoder's tokens do not see later ones
 REQUIRED = {"model_type": "bert", "position_embedding_type": "absolute", "is_decoder": False}
+REQUIRED |= {"add_cross_attention": False, "quantization_config": None}
 
 
 @dataclass(init=False)
@@ -43,7 +47,8 @@ class BertConfig:
             least = 0 if field.name == "pad_token_id" else 1
             if field.type == "int" and not (isinstance(value, int) and value >= least):
                 raise ValueError(f"{field.name} must be a whole number from {least}, not {value!r}")
-            if field.type == "float" and not 0 <= value <= 1:
+            is_number = isinstance(value, (int, float))
+            if field.type == "float" and not (is_number and 0 <= value <= 1):
                 raise ValueError(f"{field.name} must be a number from 0 to 1, not {value!r}")
             setattr(self, field.name, value)
         vars(self).update(values)
@@ -61,9 +66,8 @@ class BertConfig:
         values = read_json(path)
         remedy = "take another model, such as bert-base-uncased"
         with values_of(f"{path} is not the configuration of a BERT", remedy):
-            for name, ours in REQUIRED.items():
-                if values.get(name, ours) != ours:
-                    raise ValueError(f"its {name} is {values[name]!r}, not {ours!r}")
+            require(values, REQUIRED)
+            values.pop("labels", None)  # the name of ours for what id2label holds
             return cls(**(values | {"name_or_path": str(Path(path).parent)}))
 
     @classmethod
@@ -76,15 +80,30 @@ class BertConfig:
             config.name_or_path = str(name_or_path)
         return cls(**(vars(config) | values))
 
-    def check_classes(self, classes: int) -> None:
-        """InputError where a head's outputs are not logits of classes, of which a text has one."""
-        problem = "regression" if classes < 2 else getattr(self, "problem_type", None)
-        names = getattr(self, "architectures", None) or ["BertForSequenceClassification"]
-        if names[0].endswith(("ForTokenClassification", "ForMultipleChoice")):
-            problem = names[0]  # whose linear layer has the same name
-        if problem not in (None, "single_label_classification"):
-            what = f"the head in {self.name_or_path} is for {problem}, not for one class of a text"
-            raise InputError(f"{what}; take another model, or train a head on it")
+    def check_classes(self, tensors: Mapping[str, Any]) -> None:
+        """InputError unless the tensors have a linear layer for logits of classes, one of a text.
+
+        Args:
+            tensors: all of the checkpoint's, under Hugging Face's names.
+        """
+        where = f"the head in {self.name_or_path}"
+        remedy = "take another model, or train a head on it"
+        wanted = ("classifier.weight", "classifier.bias", "pooler.dense.weight")
+        check_surplus(self.name_or_path, tensors, wanted, "classifier")
+        if missing := [name for name in wanted if name not in tensors]:
+            raise InputError(f"{where} lacks {missing[0]}; {remedy}")
+        classes = len(tensors["classifier.weight"])
+        problem = getattr(self, "problem_type", None) or "single_label_classification"
+        problem = "regression" if classes < 2 else problem
+        kind = (getattr(self, "architectures", None) or [CLASSIFIER])[0]
+        if problem != "single_label_classification" or kind != CLASSIFIER:
+            what = problem if kind == CLASSIFIER else kind
+            raise InputError(f"{where} is for {what}, not for one class of a text; {remedy}")
+        named = getattr(self, "id2label", None) or range(getattr(self, "num_labels", 0) or classes)
+        if {str(i) for i in named} != {str(i) for i in range(classes)}:
+            raise InputError(
+                f"{where} has {classes} classes, config.json names {len(named)}; {remedy}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes, those set later included, as plain values."""

@@ -59,7 +59,6 @@ def import_classifier(folder: str | Path, checkpoint: str | Path) -> None:
             f"{folder} is a BERT without a classifier, which classifier.py --model {folder} trains"
         )
     config = BertConfig.from_pretrained(folder)
-    config.check_classes(head.out_features)
     dropout = getattr(config, "classifier_dropout", None)
     ours = SimpleNamespace(
         hidden_dropout_prob=config.hidden_dropout_prob if dropout is None else dropout,

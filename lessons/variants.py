@@ -22,6 +22,7 @@ from config import BertConfig
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError, values_of
+from training.files.folder import require
 from training.files.hub import find_model
 from training.files.texts import read_json
 
@@ -56,9 +57,7 @@ class Variant(BertModel):
         with values_of(f"{folder} is not a {cls.__name__} as it is here", "take another"):
             values = {cls.CONFIG_NAMES.get(key, key): value for key, value in values.items()}
             wanted = {"model_type": cls.MODEL_TYPE, "hidden_act": cls.ACTIVATION}
-            for name, value in (wanted | {"num_hidden_groups": 1, "inner_group_num": 1}).items():
-                if values.get(name, value) != value:
-                    raise ValueError(f"its {name} is {values[name]!r}, not {value!r}")
+            require(values, wanted | {"num_hidden_groups": 1, "inner_group_num": 1})
             config = BertConfig(**(values | {"hidden_act": "gelu", "name_or_path": str(folder)}))
         model = cls(config)
         model.load_hf_weights(read_weights(folder), source=str(folder))

@@ -1,0 +1,199 @@
+"""What a model's folder asks for. What would change numbers is honoured, or refused by its name.
+
+Its tokenizer's settings, and its tensors under the names of this repository. Needs no torch.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from training.files.errors import InputError, values_of
+from training.files.texts import read_json, read_text
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+CLEANING = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
+JSON_NAMES = {  # of the same settings in tokenizer.json
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
+# What the files of a tokenizer may not say otherwise; None and empty lists say nothing.
+SETTINGS = {
+    "tokenizer_class": "BertTokenizer",
+    "padding_side": "right",
+    "truncation_side": "right",
+    "do_basic_tokenize": True,
+    "split_special_tokens": False,
+} | {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
+SETTINGS |= dict.fromkeys(("never_split", "additional_special_tokens", "extra_special_tokens"))
+KINDS = {"normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer", "model": "WordPiece"}
+WORD_PIECE = {
+    "unk_token": "[UNK]",
+    "continuing_subword_prefix": "##",
+    "max_input_chars_per_word": 100,
+}
+PAIR = [  # [CLS] first text [SEP] second text [SEP], and the segment of each
+    {kind: {"id": name, "type_id": segment}}
+    for kind, name, segment in (
+        ("SpecialToken", "[CLS]", 0),
+        ("Sequence", "A", 0),
+        ("SpecialToken", "[SEP]", 0),
+        ("Sequence", "B", 1),
+        ("SpecialToken", "[SEP]", 1),
+    )
+]
+MOST_ROWS_ADDED = 127  # to an embedding, so that its size is a multiple of 8, 64 or 128
+
+FIRST = "embeddings.word_embeddings.weight"  # every BERT has it
+WRAPPERS = re.compile(r"(?:(?:module|_orig_mod|model|auto_model|\d+)\.)*")
+COUNTERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # 0, 1, 2 … and 0, 0, 0 …
+CORE = ("embeddings", "encoder", "pooler")  # parts of BERT, of which nothing may be passed over
+
+
+def require(values: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """ValueError where one of the wanted entries is there, and is something else."""
+    for name, ours in wanted.items():
+        if values.get(name, ours) != ours:
+            raise ValueError(f"its {name} is {values[name]!r}, not {ours!r}")
+
+
+# ---------------------------------------------------------------------------------------------
+# The tokenizer
+
+
+class Vocabulary(NamedTuple):
+    """The tokens in the order of their ids, how text is cleaned, and where it is cut."""
+
+    pieces: list[str]
+    cleaning: dict[str, bool | None]  # under the names of tokenizer_config.json
+    model_max_length: int | None
+
+
+def read_vocabulary(folder: Path) -> Vocabulary:
+    """The tokenizer that a model's folder asks for.
+
+    Raises:
+        InputError: there is none, its files contradict each other or the model's configuration, or
+            they ask for what BertTokenizer does not do.
+    """
+    names = ("config", "tokenizer_config", "special_tokens_map", "added_tokens", "tokenizer")
+    with values_of(f"the tokenizer in {folder} is not BERT's", "save or fetch it again"):
+        config, settings, special, added, whole = (
+            read_json(path) if (path := folder / f"{name}.json").is_file() else {} for name in names
+        )
+        check_settings(settings)
+        check_settings(special)
+        cleaning = {name: settings.get(name, usual) for name, usual in CLEANING.items()}
+        for name, value in cleaning.items():
+            if not isinstance(value, bool) and (value, name) != (None, "strip_accents"):
+                raise ValueError(f"its {name} is {value!r}, neither true nor false")
+        listed = [
+            *settings.get("added_tokens_decoder", {}).values(),
+            *whole.get("added_tokens", []),
+        ]
+        check_added([*added, *(token["content"] for token in listed)])
+        pieces = pieces_of(folder, whole)
+        if whole:
+            check_whole(whole, cleaning)
+        check_rows(len(pieces), config.get("vocab_size", len(pieces)))
+    return Vocabulary(pieces, cleaning, settings.get("model_max_length"))
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """ValueError where tokenizer_config.json asks for what BertTokenizer does not do."""
+    given = {k: v["content"] if isinstance(v, dict) and v else v for k, v in settings.items()}
+    given = {name: value for name, value in given.items() if value not in (None, [], {})}
+    if "tokenizer_class" in given:
+        given["tokenizer_class"] = given["tokenizer_class"].removesuffix("Fast")
+    require(given, SETTINGS)
+    if "token_type_ids" not in given.get("model_input_names", ["token_type_ids"]):
+        raise ValueError("its model_input_names lack token_type_ids")
+
+
+def check_added(tokens: Collection[str]) -> None:
+    """ValueError where a tokenizer has tokens that are looked for before a text is split."""
+    if own := [token for token in tokens if token not in SPECIAL_TOKENS]:
+        raise ValueError(f"it has added tokens, such as {own[0]!r}")
+
+
+def check_whole(whole: Mapping[str, Any], cleaning: Mapping[str, Any]) -> None:
+    """ValueError where tokenizer.json describes another algorithm, or other settings."""
+    for part, kind in KINDS.items():
+        require({part: (whole.get(part, {}) or {"type": None}).get("type", kind)}, {part: kind})
+    require(whole["model"], WORD_PIECE)
+    normalizer = whole.get("normalizer", {})
+    require(normalizer, {"clean_text": True})
+    for name, theirs in JSON_NAMES.items():
+        if normalizer.get(theirs, cleaning[name]) != cleaning[name]:
+            both = f"{name} {cleaning[name]}, tokenizer.json {theirs} {normalizer[theirs]}"
+            raise ValueError(f"tokenizer_config.json says, or means, {both}")
+    processor = whole.get("post_processor", {"single": PAIR[:3]}) or {"single": None}
+    if processor.get("type") != "BertProcessing":
+        require({"pair": PAIR} | processor, {"single": PAIR[:3], "pair": PAIR})
+
+
+def pieces_of(folder: Path, whole: Mapping[str, Any]) -> list[str]:
+    """The tokens of vocab.txt, of tokenizer.json, or of both where they agree."""
+    listed, file = [], folder / "vocab.txt"
+    if file.is_file():
+        # split("\n"), because splitlines() would also split inside odd pieces
+        listed = read_text(file).rstrip("\n").split("\n")
+    if not whole:
+        if not listed:
+            raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
+        return listed
+    ids = whole["model"]["vocab"]  # token → id
+    pieces = sorted(ids, key=ids.get)
+    if [ids[piece] for piece in pieces] != [*range(len(pieces))]:
+        raise ValueError("the ids in tokenizer.json do not count from 0 on, each once")
+    if listed and {piece: i for i, piece in enumerate(listed)} != ids:
+        raise ValueError("vocab.txt and tokenizer.json differ")
+    return listed or pieces
+
+
+def check_rows(tokens: int, rows: int) -> None:
+    """ValueError where a vocabulary and its model's embedding do not belong together."""
+    if tokens > rows or rows - tokens > MOST_ROWS_ADDED:
+        raise ValueError(f"it has {tokens:,} tokens, the model {rows:,} (config.json)")
+
+
+# ---------------------------------------------------------------------------------------------
+# The tensors
+
+
+def by_name(folder: Path, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """A checkpoint's tensors or arrays, each under the one name that it has in this repository.
+
+    That is transformers' name without ``bert.``, nor what DistributedDataParallel, torch.compile or
+    a module around BERT put in front of it, and not one of older versions.
+
+    Raises:
+        InputError: two different tensors have the same name, or the folder is an adapter's.
+    """
+    if (folder / "adapter_config.json").is_file():
+        what = f"{folder} holds an adapter (adapter_config.json), which would be left out"
+        raise InputError(f"{what}; merge it into the model's weights and save these")
+    first = next((name for name in tensors if str(name).endswith(FIRST)), "")
+    wrapper = WRAPPERS.match(first).group()
+    named: dict[str, Any] = {}
+    for theirs, tensor in tensors.items():
+        name = str(theirs).removeprefix(wrapper).removeprefix("bert.")
+        name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
+        name = name.replace("LayerNorm.beta", "LayerNorm.bias")
+        if name == "cls.predictions.decoder.bias":  # the same tensor as, or instead of, this one
+            name = "cls.predictions.bias"
+        if name in COUNTERS:
+            continue
+        other = named.setdefault(name, tensor)
+        if other is not tensor and not (other.shape == tensor.shape and (other == tensor).all()):
+            raise InputError(f"{folder} holds two different {name}; save the model again")
+    return named
+
+
+def check_surplus(source: str, names: Collection[str], known: Collection[str], *parts: str) -> None:
+    """InputError where a checkpoint has more of some parts of a model than is computed with."""
+    surplus = [name for name in names if name not in known and {*parts} & {*name.split(".")}]
+    if surplus:
+        what = f"{source} holds {min(surplus)}, which its config.json does not ask for"
+        raise InputError(f"{what}; merge adapters into the weights, or correct the configuration")
