@@ -179,9 +179,8 @@ class BertPreTrainedModel(nn.Module):
             print_once(f"weights: {source} has no pooler; it starts from random values")
         if unexpected := tensors.keys() - names.keys():
             parts = ", ".join(sorted({name.split(".")[0] for name in unexpected}))
-            print_once(
-                f"weights: {len(unexpected)} of {source} are not BertModel's: ignored ({parts})"
-            )
+            what = f"weights: {len(unexpected)} tensors of {source} are not BertModel's"
+            print_once(f"{what}: ignored ({parts})")
 
     def to_hf_weights(self) -> dict[str, Tensor]:
         """The tensors under Hugging Face's names (without a prefix), contiguous, on the CPU."""

@@ -90,15 +90,15 @@ class BertConfig:
         remedy = "take another model, or train a head on it"
         wanted = ("classifier.weight", "classifier.bias", "pooler.dense.weight")
         check_surplus(self.name_or_path, tensors, wanted, "classifier")
+        kind = (getattr(self, "architectures", None) or [CLASSIFIER])[0]
+        kind = (kind == CLASSIFIER and getattr(self, "problem_type", None)) or kind
+        if kind not in (CLASSIFIER, "single_label_classification"):
+            raise InputError(f"{where} is for {kind}, not for one class of a text; {remedy}")
         if missing := [name for name in wanted if name not in tensors]:
             raise InputError(f"{where} lacks {missing[0]}; {remedy}")
         classes = len(tensors["classifier.weight"])
-        problem = getattr(self, "problem_type", None) or "single_label_classification"
-        problem = "regression" if classes < 2 else problem
-        kind = (getattr(self, "architectures", None) or [CLASSIFIER])[0]
-        if problem != "single_label_classification" or kind != CLASSIFIER:
-            what = problem if kind == CLASSIFIER else kind
-            raise InputError(f"{where} is for {what}, not for one class of a text; {remedy}")
+        if classes < 2:
+            raise InputError(f"{where} is for regression, not for one class of a text; {remedy}")
         named = getattr(self, "id2label", None) or range(getattr(self, "num_labels", 0) or classes)
         if {str(i) for i in named} != {str(i) for i in range(classes)}:
             raise InputError(

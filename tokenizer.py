@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from training.files.errors import InputError
-from training.files.folder import SPECIAL_TOKENS, read_vocabulary
+from training.files.folder import MODEL_MAX_LENGTH, SPECIAL_TOKENS, read_vocabulary
 from training.files.hub import find_model
 from training.files.writing import write_json, write_whole
 
-MODEL_MAX_LENGTH = 512  # what ``truncation=True`` alone cuts at
 _GLUED = (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")  # decoded without a space before
 MAX_WORD_LENGTH = 100  # characters; a longer word becomes [UNK]
 MAX_REMEMBERED_WORDS = 200_000  # a bound on memory, some 40 MB
@@ -160,10 +159,7 @@ class BertTokenizer:
     def from_folder(cls, folder: Path) -> BertTokenizer:
         """The tokenizer that a model's folder asks for; InputError if it is not one of a BERT."""
         pieces, cleaning, longest = read_vocabulary(folder)
-        lower_case = cleaning.pop("do_lower_case")
-        return cls(
-            pieces, lower_case, min(longest or MODEL_MAX_LENGTH, MODEL_MAX_LENGTH), **cleaning
-        )
+        return cls(pieces, cleaning.pop("do_lower_case"), longest, **cleaning)
 
     def save_pretrained(self, folder: str | Path, positions: int | None = None) -> None:
         """Write vocab.txt and tokenizer_config.json, which Hugging Face's tokenizer loads too.

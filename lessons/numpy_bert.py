@@ -194,9 +194,7 @@ def read_weights(folder: Path) -> dict[str, np.ndarray]:
     weights = by_name(folder, arrays)
     for name, array in weights.items():
         if array.dtype != np.float32 or not np.isfinite(array).all():
-            raise InputError(
-                f"{file}: {name} holds other things than finite floating-point numbers"
-            )
+            raise InputError(f"{file}: {name} does not hold finite floating-point numbers alone")
     return weights
 
 
@@ -265,7 +263,12 @@ def predict(
             mask[at, : len(rows[i])] = 1
         for i, row in zip(batch, forward(weights, config, ids, mask)[what], strict=True):
             results[i] = row
-    return np.stack(results)
+    result = np.stack(results)
+    if wrong := int((~np.isfinite(result)).any(axis=-1).sum()):
+        raise InputError(
+            f"{what} of {wrong} of {len(rows)} texts are not numbers; check the weights"
+        )
+    return result
 
 
 def read_table(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:

@@ -161,13 +161,13 @@ def class_labels(config: Any, head: nn.Linear) -> list[str]:
 
 
 def quantize_rows(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(R, C) float32 → (R, C) int8 and a scale per row (R,): matrix ≈ int8 · scale.
+    """(…, C) float32 → (…, C) int8 and a scale per row (…): matrix ≈ int8 · scale.
 
     Each row's largest number becomes ±127, so the error of no number exceeds half its row's scale.
     """
-    scale = np.abs(matrix).max(axis=1) / LARGEST  # (R,)
+    scale = np.abs(matrix).max(axis=-1) / LARGEST  # (…)
     scale = np.where(scale > 0, scale, 1).astype(np.float32)  # a row of zeros, such as [PAD]'s
-    return np.rint(matrix / scale[:, None]).astype(np.int8), scale
+    return np.rint(matrix / scale[..., None]).astype(np.int8), scale
 
 
 def pack(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[dict[str, Any]]]:

@@ -93,10 +93,14 @@ SENTENCES = ("A film to see twice.", "Two hours I will not get back, however har
 
 def print_difference(int8: np.ndarray, float32: np.ndarray, what: str) -> None:
     """Print how far int8's logits (or pooled vectors) are from the float32 ones."""
-    line = f"int8: {what} at most {np.abs(int8 - float32).max():.1e} from float32's"
+    is_number = np.isfinite(int8 - float32).all(axis=-1)  # (N,), False where there is a nan
+    if not is_number.all():
+        print(f"int8: {what} of {(~is_number).sum()} of {len(int8)} texts are not numbers")
+    largest = np.abs(int8 - float32)[is_number].max(initial=0)
+    line = f"int8: {what} at most {largest:.1e} from float32's"
     if what == "logits":
-        same = (int8.argmax(axis=-1) == float32.argmax(axis=-1)).mean()
-        line += f", the same class in {same:.2%} of {len(int8)} texts"
+        same = is_number & (int8.argmax(axis=-1) == float32.argmax(axis=-1))
+        line += f", the same class in {same.mean():.2%} of {len(int8)} texts"
     print(line)
 
 

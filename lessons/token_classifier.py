@@ -62,7 +62,8 @@ class TokenClassifier(BertWithHead):
 
     def __init__(self, config: BertConfig, labels: Sequence[str] | None = None):
         super().__init__(config, labels)
-        if other := [label for label in self.labels if not TAG.fullmatch(str(label))]:
+        other = [label for label in self.labels if not TAG.fullmatch(str(label))]
+        if other and not self.is_new:
             what = f"{config.name_or_path} has the label {other[0]!r} (id2label)"
             raise InputError(f"{what}, not O, B-TYPE or I-TYPE; correct its config.json")
         self.dropout = nn.Dropout(config.hidden_dropout_prob)

@@ -30,6 +30,8 @@ MASKED_WORD_NAMES = {
     "cls.predictions.bias": "decoder_bias",
 }
 DECODER = "cls.predictions.decoder.weight"
+# The same tensor under its other name, which is there as well, or instead
+BIASES = {"cls.predictions.decoder.bias": "cls.predictions.bias"}
 RELATION_NAMES = {
     "cls.seq_relationship.weight": "relation.weight",
     "cls.seq_relationship.bias": "relation.bias",
@@ -94,8 +96,9 @@ class PretrainingModel(BertPreTrainedModel):
         """As BertPreTrainedModel's, and the heads where the checkpoint has them."""
         known = {name: tensor for name, tensor in tensors.items() if name.startswith("cls.")}
         super().load_hf_weights({k: v for k, v in tensors.items() if k not in known}, source)
-        check_surplus(source, known, {*MASKED_WORD_NAMES, DECODER, *RELATION_NAMES}, "cls")
+        check_surplus(source, known, {*MASKED_WORD_NAMES, DECODER, *BIASES, *RELATION_NAMES}, "cls")
         self.check_decoder(tensors, source)
+        known = {BIASES.get(name, name): tensor for name, tensor in known.items()}
         own = self.state_dict()
         for head, names in self.heads().items():
             if not names.keys() <= known.keys():
@@ -110,18 +113,20 @@ class PretrainingModel(BertPreTrainedModel):
                 own[ours].copy_(known[theirs])
 
     def check_decoder(self, tensors: dict[str, Tensor], source: str) -> None:
-        """InputError where the decoder's weight is another one than the word embedding's."""
-        words = tensors["embeddings.word_embeddings.weight"]
-        is_tied = getattr(self.config, "tie_word_embeddings", True) or not self.has_head(tensors)
-        own = tensors.get(DECODER, words if is_tied else None)
-        if own is None or not torch.equal(own, words):
+        """InputError where the decoder is not the word embedding, with the one bias."""
+        if not self.has_head(tensors):
+            return
+        is_absent = DECODER not in tensors and not getattr(self.config, "tie_word_embeddings", True)
+        pairs = [(DECODER, "embeddings.word_embeddings.weight"), *BIASES.items()]
+        pairs = [(tensors[a], tensors[b]) for a, b in pairs if a in tensors and b in tensors]
+        if is_absent or not all(torch.equal(own, ours) for own, ours in pairs):
             what = f"{source} has a decoder of its own (tie_word_embeddings, {DECODER})"
             raise InputError(f"{what}, and here it is the word embedding; take another model")
 
     @staticmethod
-    def has_head(tensors: Collection[str]) -> bool:
+    def has_head(names: Collection[str]) -> bool:
         """Whether a checkpoint has the head for masked words."""
-        return MASKED_WORD_NAMES.keys() <= {*tensors}
+        return MASKED_WORD_NAMES.keys() <= {BIASES.get(name, name) for name in names}
 
     def to_hf_weights(self) -> dict[str, Tensor]:
         """All tensors under the names of Hugging Face's BertForPreTraining, on the CPU."""

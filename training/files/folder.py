@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from training.files.errors import InputError, values_of
 from training.files.texts import read_json, read_text
 
+MODEL_MAX_LENGTH = 512  # what ``truncation=True`` alone cuts at, unless a folder asks for less
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CLEANING = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 JSON_NAMES = {  # of the same settings in tokenizer.json
@@ -67,7 +68,7 @@ class Vocabulary(NamedTuple):
 
     pieces: list[str]
     cleaning: dict[str, bool | None]  # under the names of tokenizer_config.json
-    model_max_length: int | None
+    model_max_length: int
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:
@@ -88,22 +89,23 @@ def read_vocabulary(folder: Path) -> Vocabulary:
         for name, value in cleaning.items():
             if not isinstance(value, bool) and (value, name) != (None, "strip_accents"):
                 raise ValueError(f"its {name} is {value!r}, neither true nor false")
-        listed = [
-            *settings.get("added_tokens_decoder", {}).values(),
-            *whole.get("added_tokens", []),
-        ]
+        listed = [*whole.get("added_tokens", [])]
+        listed += settings.get("added_tokens_decoder", {}).values()
         check_added([*added, *(token["content"] for token in listed)])
         pieces = pieces_of(folder, whole)
         if whole:
             check_whole(whole, cleaning)
         check_rows(len(pieces), config.get("vocab_size", len(pieces)))
-    return Vocabulary(pieces, cleaning, settings.get("model_max_length"))
+        longest = min(settings.get("model_max_length") or MODEL_MAX_LENGTH, MODEL_MAX_LENGTH)
+    return Vocabulary(pieces, cleaning, longest)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
     """ValueError where tokenizer_config.json asks for what BertTokenizer does not do."""
-    given = {k: v["content"] if isinstance(v, dict) and v else v for k, v in settings.items()}
-    given = {name: value for name, value in given.items() if value not in (None, [], {})}
+    given = {name: value for name, value in settings.items() if value not in (None, [], {})}
+    for name in (name for name in given if name.endswith("_token")):
+        if isinstance(given[name], dict):  # an AddedToken of transformers
+            given[name] = given[name]["content"]
     if "tokenizer_class" in given:
         given["tokenizer_class"] = given["tokenizer_class"].removesuffix("Fast")
     require(given, SETTINGS)
@@ -155,7 +157,7 @@ def pieces_of(folder: Path, whole: Mapping[str, Any]) -> list[str]:
 def check_rows(tokens: int, rows: int) -> None:
     """ValueError where a vocabulary and its model's embedding do not belong together."""
     if tokens > rows or rows - tokens > MOST_ROWS_ADDED:
-        raise ValueError(f"it has {tokens:,} tokens, the model {rows:,} (config.json)")
+        raise ValueError(f"its vocabulary has {tokens:,} tokens, the model {rows:,}")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -181,8 +183,6 @@ def by_name(folder: Path, tensors: Mapping[str, Any]) -> dict[str, Any]:
         name = str(theirs).removeprefix(wrapper).removeprefix("bert.")
         name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
         name = name.replace("LayerNorm.beta", "LayerNorm.bias")
-        if name == "cls.predictions.decoder.bias":  # the same tensor as, or instead of, this one
-            name = "cls.predictions.bias"
         if name in COUNTERS:
             continue
         other = named.setdefault(name, tensor)
