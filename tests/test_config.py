@@ -65,7 +65,7 @@ def test_a_wrong_value_is_refused(tmp_path, text):
         BertConfig.from_pretrained(tmp_path)
 
 
-HEAD = dict.fromkeys(("classifier.weight", "classifier.bias", "pooler.dense.weight"), [0, 0, 0])
+HEAD = {"classifier.weight": [0, 0, 0], "classifier.bias": 0, "pooler.dense.weight": 0}
 
 
 def test_a_head_for_tokens_or_choices_is_refused():

@@ -47,6 +47,6 @@ ROWS = [
     Row(FINETUNE, "is not valid JSON (maximum", written("model/config.json", "[" * 99_999)),
     Row(FINETUNE, "is not a JSON object {…}", written("model/config.json", "[1]")),
     Row(FINETUNE, "has 90 tokens, the model 89", longer_vocabulary),
-    Row(FINETUNE, "are damaged ('vocab' is missing)", transformers_tokenizer),
+    Row(FINETUNE, "is not BERT's ('vocab' is missing)", transformers_tokenizer),
     Row(FINETUNE, "not count from 0", partial(transformers_tokenizer, vocab=TOKENS | {"a": 9})),
 ]
