@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -65,12 +64,6 @@ def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, str]]:
     for i in range(num_hidden_layers):
         for theirs, ours in LAYER_NAMES.items():
             yield f"encoder.layer.{i}.{theirs}", f"bert_layers.{i}.{ours}"
-
-
-def first_layers(tensors: dict[str, Tensor], count: int) -> dict[str, Tensor]:
-    """The tensors without those of the layers from ``count`` on."""
-    numbers = {name: re.match(r"encoder\.layer\.(\d+)\.", name) for name in tensors}
-    return {k: x for k, x in tensors.items() if not numbers[k] or int(numbers[k][1]) < count}
 
 
 @functools.cache
@@ -138,17 +131,13 @@ class BertPreTrainedModel(nn.Module):
             InputError: no such model, unreadable or missing weights, or a shape that differs.
         """
         folder = find_model(name_or_path, local_files_only)
-        is_own = config is None and "num_hidden_layers" not in kwargs
         if config is None:
             config = cls.config_class.from_pretrained(name_or_path, local_files_only)
         accepted = inspect.signature(cls.__init__).parameters
         own = {key: kwargs.pop(key) for key in list(kwargs) if key in accepted}
         vars(config).update(kwargs)
         model = cls(config, *args, **own)
-        tensors = read_weights(folder)
-        if not is_own:  # the caller may want fewer layers than there are
-            tensors = first_layers(tensors, config.num_hidden_layers)
-        model.load_hf_weights(tensors, source=str(folder))
+        model.load_hf_weights(read_weights(folder), source=str(folder))
         return model.eval()
 
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:

@@ -153,12 +153,7 @@ class BertTokenizer:
         cls, name_or_path: str | None, local_files_only: bool = False, **ignored: Any
     ) -> BertTokenizer:
         """The tokenizer of a model; see find_model. Other keywords are ignored."""
-        return cls.from_folder(find_model(name_or_path, local_files_only))
-
-    @classmethod
-    def from_folder(cls, folder: Path) -> BertTokenizer:
-        """The tokenizer that a model's folder asks for; InputError if it is not one of a BERT."""
-        pieces, cleaning, longest = read_vocabulary(folder)
+        pieces, cleaning, longest = read_vocabulary(find_model(name_or_path, local_files_only))
         return cls(pieces, cleaning.pop("do_lower_case"), longest, **cleaning)
 
     def save_pretrained(self, folder: str | Path, positions: int | None = None) -> None:

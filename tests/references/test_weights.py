@@ -173,10 +173,10 @@ def test_a_config_and_its_keywords(tmp_path, model):
     loaded = BertModel.from_pretrained(folder)
     assert not any(module.training for module in loaded.modules())
     assert loaded.name_or_path == loaded.config.name_or_path == str(tmp_path)
-    config = tiny_config(num_hidden_layers=1, hidden_dropout_prob=0.7)
+    config = tiny_config(layer_norm_eps=1e-5, hidden_dropout_prob=0.7)
     loaded = BertModel.from_pretrained(folder, config=config)
     assert loaded.config is config
-    assert (len(loaded.bert_layers), loaded.embed_dropout.p) == (1, 0.7)
+    assert (loaded.embed_layer_norm.eps, loaded.embed_dropout.p) == (1e-5, 0.7)
     keywords = {"hidden_dropout_prob": 0.25, "output_attentions": False}  # an unknown one, too
     loaded = BertModel.from_pretrained(folder, local_files_only=True, **keywords)
     assert loaded.config.hidden_dropout_prob == loaded.embed_dropout.p == 0.25

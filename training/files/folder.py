@@ -6,7 +6,7 @@ Its tokenizer's settings, and its tensors under the names of this repository. Ne
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from training.files.errors import InputError, values_of
 from training.files.texts import read_json, read_text
@@ -20,30 +20,14 @@ JSON_NAMES = {  # of the same settings in tokenizer.json
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
 # What the files of a tokenizer may not say otherwise; None and empty lists say nothing.
-SETTINGS = {
-    "tokenizer_class": "BertTokenizer",
-    "padding_side": "right",
-    "truncation_side": "right",
-    "do_basic_tokenize": True,
-    "split_special_tokens": False,
-} | {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
-SETTINGS |= dict.fromkeys(("never_split", "additional_special_tokens", "extra_special_tokens"))
+SETTINGS = dict.fromkeys(("never_split", "additional_special_tokens", "extra_special_tokens"))
+SETTINGS |= {"tokenizer_class": "BertTokenizer", "do_basic_tokenize": True}
+SETTINGS |= {"padding_side": "right", "truncation_side": "right", "split_special_tokens": False}
+SETTINGS |= {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
 KINDS = {"normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer", "model": "WordPiece"}
-WORD_PIECE = {
-    "unk_token": "[UNK]",
-    "continuing_subword_prefix": "##",
-    "max_input_chars_per_word": 100,
-}
-PAIR = [  # [CLS] first text [SEP] second text [SEP], and the segment of each
-    {kind: {"id": name, "type_id": segment}}
-    for kind, name, segment in (
-        ("SpecialToken", "[CLS]", 0),
-        ("Sequence", "A", 0),
-        ("SpecialToken", "[SEP]", 0),
-        ("Sequence", "B", 1),
-        ("SpecialToken", "[SEP]", 1),
-    )
-]
+WORD_PIECE = {"unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+WORD_PIECE |= {"max_input_chars_per_word": 100}
+PAIR = [("[CLS]", 0), ("A", 0), ("[SEP]", 0), ("B", 1), ("[SEP]", 1)]  # texts A and B: segments
 MOST_ROWS_ADDED = 127  # to an embedding, so that its size is a multiple of 8, 64 or 128
 
 FIRST = "embeddings.word_embeddings.weight"  # every BERT has it
@@ -63,16 +47,12 @@ def require(values: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
 # The tokenizer
 
 
-class Vocabulary(NamedTuple):
-    """The tokens in the order of their ids, how text is cleaned, and where it is cut."""
-
-    pieces: list[str]
-    cleaning: dict[str, bool | None]  # under the names of tokenizer_config.json
-    model_max_length: int
-
-
-def read_vocabulary(folder: Path) -> Vocabulary:
+def read_vocabulary(folder: Path) -> tuple[list[str], dict[str, bool | None], int]:
     """The tokenizer that a model's folder asks for.
+
+    Returns:
+        The tokens in the order of their ids; how text is cleaned, under the names of
+        tokenizer_config.json; and after how many tokens ``truncation=True`` cuts.
 
     Raises:
         InputError: there is none, its files contradict each other or the model's configuration, or
@@ -85,19 +65,20 @@ def read_vocabulary(folder: Path) -> Vocabulary:
         )
         check_settings(settings)
         check_settings(special)
+        decoder = settings.get("added_tokens_decoder", {})
+        listed = (*whole.get("added_tokens", []), *decoder.values())
+        for token in (*added, *(entry["content"] for entry in listed)):
+            if token not in SPECIAL_TOKENS:
+                raise ValueError(f"it has added tokens, such as {token!r}")
         cleaning = {name: settings.get(name, usual) for name, usual in CLEANING.items()}
-        for name, value in cleaning.items():
-            if not isinstance(value, bool) and (value, name) != (None, "strip_accents"):
-                raise ValueError(f"its {name} is {value!r}, neither true nor false")
-        listed = [*whole.get("added_tokens", [])]
-        listed += settings.get("added_tokens_decoder", {}).values()
-        check_added([*added, *(token["content"] for token in listed)])
-        pieces = pieces_of(folder, whole)
         if whole:
             check_whole(whole, cleaning)
-        check_rows(len(pieces), config.get("vocab_size", len(pieces)))
+        pieces = pieces_of(folder, whole)
+        tokens, rows = len(pieces), config.get("vocab_size", len(pieces))
+        if not 0 <= rows - tokens <= MOST_ROWS_ADDED:
+            raise ValueError(f"its vocabulary has {tokens:,} tokens, the model {rows:,}")
         longest = min(settings.get("model_max_length") or MODEL_MAX_LENGTH, MODEL_MAX_LENGTH)
-    return Vocabulary(pieces, cleaning, longest)
+    return pieces, cleaning, longest
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -109,14 +90,11 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     if "tokenizer_class" in given:
         given["tokenizer_class"] = given["tokenizer_class"].removesuffix("Fast")
     require(given, SETTINGS)
+    for name in CLEANING.keys() & settings.keys():
+        if settings[name] not in (True, False, CLEANING[name]):
+            raise ValueError(f"its {name} is {settings[name]!r}, neither true nor false")
     if "token_type_ids" not in given.get("model_input_names", ["token_type_ids"]):
         raise ValueError("its model_input_names lack token_type_ids")
-
-
-def check_added(tokens: Collection[str]) -> None:
-    """ValueError where a tokenizer has tokens that are looked for before a text is split."""
-    if own := [token for token in tokens if token not in SPECIAL_TOKENS]:
-        raise ValueError(f"it has added tokens, such as {own[0]!r}")
 
 
 def check_whole(whole: Mapping[str, Any], cleaning: Mapping[str, Any]) -> None:
@@ -130,9 +108,10 @@ def check_whole(whole: Mapping[str, Any], cleaning: Mapping[str, Any]) -> None:
         if normalizer.get(theirs, cleaning[name]) != cleaning[name]:
             both = f"{name} {cleaning[name]}, tokenizer.json {theirs} {normalizer[theirs]}"
             raise ValueError(f"tokenizer_config.json says, or means, {both}")
-    processor = whole.get("post_processor", {"single": PAIR[:3]}) or {"single": None}
-    if processor.get("type") != "BertProcessing":
-        require({"pair": PAIR} | processor, {"single": PAIR[:3], "pair": PAIR})
+    pair = (whole.get("post_processor", {}) or {"pair": []}).get("pair")  # BertProcessing has none
+    parts = [(x["id"], x["type_id"]) for part in pair or () for x in part.values()]
+    if pair is not None and parts != PAIR:
+        raise ValueError(f"its post_processor makes {parts} of two texts")
 
 
 def pieces_of(folder: Path, whole: Mapping[str, Any]) -> list[str]:
@@ -152,12 +131,6 @@ def pieces_of(folder: Path, whole: Mapping[str, Any]) -> list[str]:
     if listed and {piece: i for i, piece in enumerate(listed)} != ids:
         raise ValueError("vocab.txt and tokenizer.json differ")
     return listed or pieces
-
-
-def check_rows(tokens: int, rows: int) -> None:
-    """ValueError where a vocabulary and its model's embedding do not belong together."""
-    if tokens > rows or rows - tokens > MOST_ROWS_ADDED:
-        raise ValueError(f"its vocabulary has {tokens:,} tokens, the model {rows:,}")
 
 
 # ---------------------------------------------------------------------------------------------
