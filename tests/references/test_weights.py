@@ -65,16 +65,10 @@ def test_files_prefixes_and_old_names(tmp_path, model, capsys, file, prefix, ren
 
 def test_shards_saved_by_transformers_are_read(tmp_path):
     """And none that is missing, or outside of the folder."""
-    config = transformers.BertConfig(**tiny_config().to_dict())
-    theirs = transformers.BertForPreTraining(config).eval()
+    theirs = transformers.BertModel(transformers.BertConfig(**tiny_config().to_dict()))
     folder = tmp_path / "model"
     theirs.save_pretrained(folder, max_shard_size="50KB")
-    ours = BertModel.from_pretrained(folder)
-    ids = torch.randint(100, (2, 9))
-    mask = torch.ones_like(ids)
-    with torch.no_grad():
-        expected = theirs.bert(ids, mask).pooler_output
-        torch.testing.assert_close(ours(ids, mask)["pooler_output"], expected, atol=1e-5, rtol=0)
+    assert_same_tensors(BertModel.from_pretrained(folder).to_hf_weights(), theirs.state_dict())
     shard = min(folder.glob("model-*.safetensors"))
     shard.rename(tmp_path / shard.name)
     refused(folder, str(shard))

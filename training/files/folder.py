@@ -14,19 +14,11 @@ from training.files.texts import read_json, read_text
 MODEL_MAX_LENGTH = 512  # what ``truncation=True`` alone cuts at, unless a folder asks for less
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CLEANING = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
-JSON_NAMES = {  # of the same settings in tokenizer.json
-    "do_lower_case": "lowercase",
-    "strip_accents": "strip_accents",
-    "tokenize_chinese_chars": "handle_chinese_chars",
-}
 # What the files of a tokenizer may not say otherwise; None and empty lists say nothing.
 SETTINGS = dict.fromkeys(("never_split", "additional_special_tokens", "extra_special_tokens"))
 SETTINGS |= {"tokenizer_class": "BertTokenizer", "do_basic_tokenize": True}
 SETTINGS |= {"padding_side": "right", "truncation_side": "right", "split_special_tokens": False}
 SETTINGS |= {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
-KINDS = {"normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer", "model": "WordPiece"}
-WORD_PIECE = {"unk_token": "[UNK]", "continuing_subword_prefix": "##"}
-WORD_PIECE |= {"max_input_chars_per_word": 100}
 PAIR = [("[CLS]", 0), ("A", 0), ("[SEP]", 0), ("B", 1), ("[SEP]", 1)]  # texts A and B: segments
 MOST_ROWS_ADDED = 127  # to an embedding, so that its size is a multiple of 8, 64 or 128
 
@@ -36,11 +28,11 @@ COUNTERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # 0, 1, 2 â
 CORE = ("embeddings", "encoder", "pooler")  # parts of BERT, of which nothing may be passed over
 
 
-def require(values: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def require(values: Mapping[str, Any], wanted: Mapping[str, Any], whose: str = "its") -> None:
     """ValueError where one of the wanted entries is there, and is something else."""
     for name, ours in wanted.items():
         if values.get(name, ours) != ours:
-            raise ValueError(f"its {name} is {values[name]!r}, not {ours!r}")
+            raise ValueError(f"{whose} {name} is {values[name]!r}, not {ours!r}")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -99,19 +91,22 @@ def check_settings(settings: Mapping[str, Any]) -> None:
 
 def check_whole(whole: Mapping[str, Any], cleaning: Mapping[str, Any]) -> None:
     """ValueError where tokenizer.json describes another algorithm, or other settings."""
-    for part, kind in KINDS.items():
-        require({part: (whole.get(part, {}) or {"type": None}).get("type", kind)}, {part: kind})
-    require(whole["model"], WORD_PIECE)
-    normalizer = whole.get("normalizer", {})
-    require(normalizer, {"clean_text": True})
-    for name, theirs in JSON_NAMES.items():
-        if normalizer.get(theirs, cleaning[name]) != cleaning[name]:
-            both = f"{name} {cleaning[name]}, tokenizer.json {theirs} {normalizer[theirs]}"
-            raise ValueError(f"tokenizer_config.json says, or means, {both}")
+    normalizer = {
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "lowercase": cleaning["do_lower_case"],
+        "strip_accents": cleaning["strip_accents"],
+        "handle_chinese_chars": cleaning["tokenize_chinese_chars"],
+    }
+    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+    wanted = {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}}
+    wanted["model"] = model | {"max_input_chars_per_word": 100}
+    for part, ours in wanted.items():
+        require(whole.get(part, ours) or {"type": None}, ours, f"tokenizer.json's {part}'s")
     pair = (whole.get("post_processor", {}) or {"pair": []}).get("pair")  # BertProcessing has none
     parts = [(x["id"], x["type_id"]) for part in pair or () for x in part.values()]
     if pair is not None and parts != PAIR:
-        raise ValueError(f"its post_processor makes {parts} of two texts")
+        raise ValueError(f"tokenizer.json's post_processor makes {parts} of two texts")
 
 
 def pieces_of(folder: Path, whole: Mapping[str, Any]) -> list[str]:
