@@ -152,7 +152,8 @@ class BertPreTrainedModel(nn.Module):
         names = dict(weight_names(len(core.bert_layers)))
         check_surplus(source, tensors, names, *CORE)
         missing = [name for name in names if name not in tensors]
-        if required := [name for name in missing if not name.startswith(POOLER)]:
+        required = [name for name in missing if not name.startswith(POOLER)]
+        if required := required or (len(missing) == 1 and missing):  # half a pooler is none
             what = f"{source} lacks {len(required)} of BERT's tensors, such as {required[0]}"
             raise InputError(f"{what}; it is not a checkpoint of this architecture")
         for name, tensor in tensors.items():

@@ -69,10 +69,7 @@ class BertWithHead(BertPreTrainedModel):
                 f"{config.name_or_path} holds no {self.ARCHITECTURE}; give --checkpoint the "
                 f"folder that a training run of this lesson wrote"
             )
-        if labels is None:  # transformers leaves out the names of two outputs that have none
-            named = getattr(config, "id2label", None) or {"0": "LABEL_0", "1": "LABEL_1"}
-            labels = [named[number] for number in sorted(named, key=int)]
-        self.labels = list(labels)
+        self.labels = list(labels or config.output_names())
         config.id2label = {str(i): label for i, label in enumerate(self.labels)}
         config.label2id = {label: i for i, label in enumerate(self.labels)}
         self.bert = BertModel(config)

@@ -18,6 +18,7 @@ THIS_MODEL = {  # what config.json may not say otherwise
     "hidden_activation": "gelu",
     "classifier_activation": "gelu",
     "tie_word_embeddings": True,
+    "quantization_config": None,
 } | dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias", "classifier_bias"), False)
 
 

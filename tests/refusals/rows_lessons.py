@@ -67,7 +67,11 @@ ROWS = [
     Row("lessons.export a.pt --to b.pt", "give a checkpoint (.pt) and a folder", trained),
     Row("lessons.export model --to x.pt", "a BERT without a classifier"),
     Row("lessons.export model --to x.pt", "is for regression", partial(with_head, 1)),
-    Row("lessons.export model --to x.pt", "(3, 7) does not fit", partial(with_head, 3, width=7)),
+    Row(
+        "lessons.export model --to x.pt",
+        "of shape (3, 32), which it lacks",
+        partial(with_head, 3, width=7),
+    ),
     Row(f"{DISTIL} --layers 3", "the teacher has only 2", trained),
     Row(f"{DISTIL} --weights 1 -1 1", "must be at least 0", trained),
     Row("lessons.fill_mask --text nothing", "has no [MASK]"),
