@@ -100,26 +100,6 @@ def test_heads_are_left_aside_and_a_missing_pooler_is_new_which_a_line_each_says
 # What is refused
 
 
-LAST = "encoder.layer.1.output.LayerNorm.bias"
-QUERY = "encoder.layer.0.attention.self.query.weight"
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "fact"),
-    [
-        (LAST, None, f"lacks 1 of BERT's tensors, such as {LAST}"),
-        (QUERY, lambda old: old.fill_(float("nan")), f"{QUERY} holds nan"),
-        ("pooler.dense.bias", lambda old: old.to(torch.float8_e4m3fn), "is float8_e4m3fn"),
-        ("classifier.weight", lambda _: torch.ones(3, 32, dtype=torch.uint8), "is uint8"),
-    ],
-)
-def test_tensors_that_do_not_fit(tmp_path, model, name, change, fact):
-    tensors = model.to_hf_weights()
-    old = tensors.pop(name, None)
-    tensors |= {} if change is None else {name: change(old)}
-    refused(checkpoint(tmp_path, model, tensors, file=BIN), str(tmp_path), fact)
-
-
 def test_a_truncated_file_and_a_malicious_pickle_which_is_not_executed(tmp_path, model):
     file = checkpoint(tmp_path, model, file=BIN) / BIN
     file.write_bytes(file.read_bytes()[:-1])
