@@ -86,6 +86,8 @@ CASES = [
     (entries("added_tokens.json", **{"<e>": 99}), "added tokens, such as '<e>'"),
     (entries(WHOLE, "model", max_input_chars_per_word=9), "max_input_chars_per_word is 9"),
     (entries(WHOLE, pre_tokenizer=None), "pre_tokenizer's type is None"),
+    (entries(WHOLE, post_processor=None), "post_processor's type is None"),
+    (entries(WHOLE, "post_processor", pair=[]), "post_processor makes [] of two texts"),
     (padded_and_cut, ""),
     (saved_here, ""),
     (entries(CONFIG, quantization_config={"bits": 4}), "its quantization_config is"),

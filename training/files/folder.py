@@ -101,12 +101,16 @@ def check_whole(whole: Mapping[str, Any], cleaning: Mapping[str, Any]) -> None:
     model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
     wanted = {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}}
     wanted["model"] = model | {"max_input_chars_per_word": 100}
-    for part, ours in wanted.items():
-        require(whole.get(part, ours) or {"type": None}, ours, f"tokenizer.json's {part}'s")
-    pair = (whole.get("post_processor", {}) or {"pair": []}).get("pair")  # BertProcessing has none
-    parts = [(x["id"], x["type_id"]) for part in pair or () for x in part.values()]
-    if pair is not None and parts != PAIR:
+    processor = whole.get("post_processor")
+    pair = processor.get("pair") if processor else None
+    if pair is None:  # an older form, which has [CLS] and [SEP] alone
+        wanted["post_processor"] = {"type": "BertProcessing"}
+    elif (parts := [(x["id"], x["type_id"]) for part in pair for x in part.values()]) != PAIR:
         raise ValueError(f"tokenizer.json's post_processor makes {parts} of two texts")
+    for part, ours in wanted.items():
+        values = whole.get(part, ours)
+        values = {"type": None} if values is None else values
+        require(values, ours, f"tokenizer.json's {part}'s")
 
 
 def pieces_of(folder: Path, whole: Mapping[str, Any]) -> list[str]:
