@@ -85,6 +85,7 @@ CASES = [
     (entries(SETTINGS, padding_side="left"), "padding_side is 'left', not 'right'"),
     (entries("added_tokens.json", **{"<e>": 99}), "added tokens, such as '<e>'"),
     (entries(WHOLE, "model", max_input_chars_per_word=9), "max_input_chars_per_word is 9"),
+    (entries(WHOLE, "model", vocab={"[PAD]": 0, "[UNK]": 9}), "do not count from 0 on"),
     (entries(WHOLE, pre_tokenizer=None), "pre_tokenizer's type is None"),
     (entries(WHOLE, post_processor=None), "post_processor's type is None"),
     (entries(WHOLE, "post_processor", pair=[]), "post_processor makes [] of two texts"),

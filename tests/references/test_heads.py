@@ -75,13 +75,10 @@ def test_folders_go_through_transformers_and_back(name, tmp_path, capsys):
 
 
 def test_outputs_without_names(tmp_path):
-    """Transformers leaves out the names of two outputs; tags need theirs, ends of answers do not."""
+    """As transformers saves two: tags need their names, the ends of answers do not."""
     for kind, _, theirs in HEADS.values():
         config = transformers.BertConfig(**tiny_config().to_dict())
         theirs(config).save_pretrained(tmp_path / kind.HEAD)
-    assert QuestionAnswerer.from_pretrained(tmp_path / "qa_outputs").labels == [
-        "LABEL_0",
-        "LABEL_1",
-    ]
+    QuestionAnswerer.from_pretrained(tmp_path / "qa_outputs")
     with one_line_error("has the label 'LABEL_0' (id2label)"):
         TokenClassifier.from_pretrained(tmp_path / "classifier")
