@@ -5,6 +5,7 @@ The correspondence between the two sets of parameter names is the literal table 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from config import BertConfig
 from training.files.course_files import WEIGHT_FILES
 from training.files.errors import InputError
+from training.files.folder import CORE, check_surplus
 from training.files.hub import find_model
 from training.files.weights import read_weights
 from training.files.writing import write_json, write_whole
@@ -64,13 +66,10 @@ def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, str]]:
             yield f"encoder.layer.{i}.{theirs}", f"bert_layers.{i}.{ours}"
 
 
-def canonical_name(name: str) -> str:
-    """Strip the ``bert.`` prefix and translate the names that other versions gave a tensor."""
-    name = name.removeprefix("bert.")
-    if name == "cls.predictions.decoder.bias":  # the same tensor as, or instead of, this one
-        return "cls.predictions.bias"
-    name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
-    return name.replace("LayerNorm.beta", "LayerNorm.bias")
+@functools.cache
+def print_once(line: str) -> None:
+    """Print a line, unless this process has printed it before."""
+    print(line)
 
 
 class BertPreTrainedModel(nn.Module):
@@ -99,6 +98,20 @@ class BertPreTrainedModel(nn.Module):
             with torch.no_grad():
                 module.weight[module.padding_idx].zero_()
 
+    def check_segments(self, what: str) -> None:
+        """InputError if ``what``, which needs two segments, has a BERT that knows only one.
+
+        Either its ``embed`` takes no segment ids, or its table has no row for a second segment.
+        """
+        if "token_type_ids" not in inspect.signature(self.embed).parameters:
+            raise InputError(
+                f"{what} needs segment ids, but BertModel.embed in bert.py takes none: "
+                "give it token_type_ids=None as its second argument"
+            )
+        if self.config.type_vocab_size < 2:
+            where = f"{self.name_or_path} knows one (type_vocab_size 1)"
+            raise InputError(f"{what} needs two segments, but {where}; take another model")
+
     @property
     def dtype(self) -> torch.dtype:
         """The floating-point type of the parameters."""
@@ -119,7 +132,7 @@ class BertPreTrainedModel(nn.Module):
         """
         folder = find_model(name_or_path, local_files_only)
         if config is None:
-            config = BertConfig.from_pretrained(name_or_path, local_files_only)
+            config = cls.config_class.from_pretrained(name_or_path, local_files_only)
         accepted = inspect.signature(cls.__init__).parameters
         own = {key: kwargs.pop(key) for key in list(kwargs) if key in accepted}
         vars(config).update(kwargs)
@@ -131,14 +144,16 @@ class BertPreTrainedModel(nn.Module):
         """Copy tensors under Hugging Face's names into this model, checking every shape.
 
         A missing pooler keeps its initial values, with a warning; anything else that is missing is
-        an error, as is a tensor of another shape. Tensors that BERT does not have are counted.
+        an error, as is a tensor of another shape, or one too many inside of BERT. Other tensors
+        that BERT does not have are counted.
         """
         core = getattr(self, "bert", self)  # a subclass may hold its encoder as .bert
         parameters = dict(core.named_parameters())
         names = dict(weight_names(len(core.bert_layers)))
-        tensors = {canonical_name(name): tensor for name, tensor in tensors.items()}
+        check_surplus(source, tensors, names, *CORE)
         missing = [name for name in names if name not in tensors]
-        if required := [name for name in missing if not name.startswith(POOLER)]:
+        required = [name for name in missing if not name.startswith(POOLER)]
+        if required := required or (len(missing) == 1 and missing):  # half a pooler is none
             what = f"{source} lacks {len(required)} of BERT's tensors, such as {required[0]}"
             raise InputError(f"{what}; it is not a checkpoint of this architecture")
         for name, tensor in tensors.items():
@@ -151,10 +166,11 @@ class BertPreTrainedModel(nn.Module):
             with torch.no_grad():
                 own.copy_(tensor)
         if missing:
-            print(f"weights: {source} has no pooler; it starts from random values")
-        if unexpected := tensors.keys() - names.keys() - {"embeddings.position_ids"}:
+            print_once(f"weights: {source} has no pooler; it starts from random values")
+        if unexpected := tensors.keys() - names.keys():
             parts = ", ".join(sorted({name.split(".")[0] for name in unexpected}))
-            print(f"weights: {len(unexpected)} tensors are not BertModel's: ignored ({parts})")
+            what = f"weights: {len(unexpected)} tensors of {source} are not BertModel's"
+            print_once(f"{what}: ignored ({parts})")
 
     def to_hf_weights(self) -> dict[str, Tensor]:
         """The tensors under Hugging Face's names (without a prefix), contiguous, on the CPU."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from training.files.errors import InputError, values_of
+from training.files.folder import check_surplus, require
 from training.files.hub import find_model
 from training.files.texts import read_json
 
+CLASSIFIER = "BertForSequenceClassification"
 # Entries of a config.json that may not say anything else; a decoder's tokens do not see later ones
 REQUIRED = {"model_type": "bert", "position_embedding_type": "absolute", "is_decoder": False}
+REQUIRED |= {"add_cross_attention": False, "quantization_config": None}
 
 
 @dataclass(init=False)
@@ -43,7 +47,8 @@ class BertConfig:
             least = 0 if field.name == "pad_token_id" else 1
             if field.type == "int" and not (isinstance(value, int) and value >= least):
                 raise ValueError(f"{field.name} must be a whole number from {least}, not {value!r}")
-            if field.type == "float" and not 0 <= value <= 1:
+            is_number = isinstance(value, (int, float))
+            if field.type == "float" and not (is_number and 0 <= value <= 1):
                 raise ValueError(f"{field.name} must be a number from 0 to 1, not {value!r}")
             setattr(self, field.name, value)
         vars(self).update(values)
@@ -61,9 +66,8 @@ class BertConfig:
         values = read_json(path)
         remedy = "take another model, such as bert-base-uncased"
         with values_of(f"{path} is not the configuration of a BERT", remedy):
-            for name, ours in REQUIRED.items():
-                if values.get(name, ours) != ours:
-                    raise ValueError(f"its {name} is {values[name]!r}, not {ours!r}")
+            require(values, REQUIRED)
+            values.pop("labels", None)  # the name of ours for what id2label holds
             return cls(**(values | {"name_or_path": str(Path(path).parent)}))
 
     @classmethod
@@ -76,15 +80,39 @@ class BertConfig:
             config.name_or_path = str(name_or_path)
         return cls(**(vars(config) | values))
 
-    def check_classes(self, classes: int) -> None:
-        """InputError where a head's outputs are not logits of classes, of which a text has one."""
-        problem = "regression" if classes < 2 else getattr(self, "problem_type", None)
-        names = getattr(self, "architectures", None) or ["BertForSequenceClassification"]
-        if names[0].endswith(("ForTokenClassification", "ForMultipleChoice")):
-            problem = names[0]  # whose linear layer has the same name
-        if problem not in (None, "single_label_classification"):
-            what = f"the head in {self.name_or_path} is for {problem}, not for one class of a text"
-            raise InputError(f"{what}; take another model, or train a head on it")
+    def output_names(self) -> list[str]:
+        """The names of a head's outputs; transformers leaves out LABEL_0 and LABEL_1."""
+        usual = {str(i): f"LABEL_{i}" for i in range(getattr(self, "num_labels", 0) or 2)}
+        named = getattr(self, "id2label", None) or usual
+        numbers = [str(i) for i in range(len(named))]
+        if {*named} != {*numbers}:
+            what = f"{self.name_or_path}: id2label in config.json does not count from 0 on"
+            raise InputError(f"{what}; give each output of the head its number and name")
+        return [named[number] for number in numbers]
+
+    def check_classes(self, tensors: Mapping[str, Any]) -> None:
+        """InputError unless the tensors have a linear layer for logits of classes, one of a text.
+
+        Args:
+            tensors: all of the checkpoint's, under Hugging Face's names.
+        """
+        classes, size = len(self.output_names()), self.hidden_size
+        wanted = {"classifier.weight": (classes, size), "classifier.bias": (classes,)}
+        wanted |= {"pooler.dense.weight": (size, size), "pooler.dense.bias": (size,)}
+        check_surplus(self.name_or_path, tensors, wanted, "classifier")
+        kind = (getattr(self, "architectures", None) or [CLASSIFIER])[0]
+        kind = (kind == CLASSIFIER and getattr(self, "problem_type", None)) or kind
+        kind = "regression" if classes < 2 else kind
+        shapes = {name: tuple(getattr(tensors.get(name), "shape", ())) for name in wanted}
+        wrong = [name for name, shape in wanted.items() if shapes[name] != shape]
+        if kind not in (CLASSIFIER, "single_label_classification"):
+            fault = f"is for {kind}, not for one class of a text"
+        elif wrong:
+            fault = f"needs {wrong[0]} of shape {wanted[wrong[0]]}, which it lacks"
+        else:
+            return
+        remedy = "take another model, or train a head on it"
+        raise InputError(f"the head in {self.name_or_path} {fault}; {remedy}")
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes, those set later included, as plain values."""

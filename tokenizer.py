@@ -15,16 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from training.files.errors import InputError, values_of
+from training.files.errors import InputError
+from training.files.folder import MODEL_MAX_LENGTH, SPECIAL_TOKENS, read_vocabulary
 from training.files.hub import find_model
-from training.files.texts import read_json, read_text
 from training.files.writing import write_json, write_whole
 
-MODEL_MAX_LENGTH = 512  # what ``truncation=True`` alone cuts at
 _GLUED = (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re")  # decoded without a space before
 MAX_WORD_LENGTH = 100  # characters; a longer word becomes [UNK]
 MAX_REMEMBERED_WORDS = 200_000  # a bound on memory, some 40 MB
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 # What str.split() takes for white space but BERT deletes as control characters.
 _SPLIT_BUT_DELETED = re.compile("[\x0b\x0c\x1c-\x1f\x85]")
@@ -66,17 +64,28 @@ def category(character: str) -> str:
     return MOVED.get(character) or unicodedata.category(character)
 
 
-def normalise(text: str, lower_case: bool = True) -> str:
-    """A word without control characters and accents, lower-cased, with spaces around CJK."""
-    if not (text.isascii() and text.isprintable()):  # most words are: a short cut
-        text = "".join(c for c in text if c != "\ufffd" and category(c) not in _DELETED)
+def normalise(
+    text: str,
+    do_lower_case: bool = True,
+    strip_accents: bool | None = None,
+    tokenize_chinese_chars: bool = True,
+) -> str:
+    """A word without control characters, and as the settings of a tokenizer_config.json want it.
+
+    Args:
+        do_lower_case: whether letters become small.
+        strip_accents: whether accents go; where it is None they do if letters become small.
+        tokenize_chinese_chars: whether Chinese characters get spaces around them.
+    """
+    if text.isascii() and text.isprintable():  # most words are: a short cut
+        return text.lower() if do_lower_case else text
+    text = "".join(c for c in text if c != "\ufffd" and category(c) not in _DELETED)
+    if tokenize_chinese_chars:
         text = _CJK.sub(r" \1 ", text)
-        if lower_case:
-            decomposed = unicodedata.normalize("NFD", text)
-            text = "".join(c for c in decomposed if category(c) != "Mn")
-            # Characters one by one: str.lower() on a word knows of the final sigma, BERT does not.
-            return "".join(c.lower() for c in text)
-    return text.lower() if lower_case else text
+    if do_lower_case if strip_accents is None else strip_accents:
+        text = "".join(c for c in unicodedata.normalize("NFD", text) if category(c) != "Mn")
+    # Characters one by one: str.lower() on a word knows of the final sigma, BERT does not.
+    return "".join(c.lower() for c in text) if do_lower_case else text
 
 
 def split_at_punctuation(text: str) -> list[str]:
@@ -113,16 +122,25 @@ class BertTokenizer:
     Args:
         vocab: the pieces in the order of their ids.
         lower_case: lower-case and strip accents, as the uncased models want.
+        cleaning: further settings of ``normalise``.
+        model_max_length: where ``truncation=True`` alone cuts.
     """
 
     pad_token, unk_token, cls_token, sep_token, mask_token = SPECIAL_TOKENS
-    model_max_length = MODEL_MAX_LENGTH
 
-    def __init__(self, vocab: Sequence[str], lower_case: bool = True):
+    def __init__(
+        self,
+        vocab: Sequence[str],
+        lower_case: bool = True,
+        model_max_length: int = MODEL_MAX_LENGTH,
+        **cleaning: bool | None,
+    ):
         self.pieces = list(vocab)
         self.vocab = {piece: i for i, piece in enumerate(self.pieces)}
         self.vocab_size = len(self.pieces)
         self.lower_case = lower_case
+        self.cleaning = {"do_lower_case": lower_case, **cleaning}
+        self.model_max_length = model_max_length
         self.remembered: dict[str, list[int]] = {}  # ids of words that were split before
         if missing := [token for token in SPECIAL_TOKENS if token not in self.vocab]:
             raise InputError(f"the vocabulary lacks {', '.join(missing)}; it is not one of a BERT")
@@ -135,7 +153,8 @@ class BertTokenizer:
         cls, name_or_path: str | None, local_files_only: bool = False, **ignored: Any
     ) -> BertTokenizer:
         """The tokenizer of a model; see find_model. Other keywords are ignored."""
-        return cls(*read_vocabulary(find_model(name_or_path, local_files_only)))
+        pieces, cleaning, longest = read_vocabulary(find_model(name_or_path, local_files_only))
+        return cls(pieces, cleaning.pop("do_lower_case"), longest, **cleaning)
 
     def save_pretrained(self, folder: str | Path, positions: int | None = None) -> None:
         """Write vocab.txt and tokenizer_config.json, which Hugging Face's tokenizer loads too.
@@ -145,8 +164,8 @@ class BertTokenizer:
         """
         write_whole(Path(folder) / "vocab.txt", "\n".join(self.pieces) + "\n")
         longest = min(self.model_max_length, positions or self.model_max_length)
-        settings = {"do_lower_case": self.lower_case, "model_max_length": longest}
-        settings |= {"tokenizer_class": "BertTokenizer"}
+        settings = {"model_max_length": longest, "tokenizer_class": "BertTokenizer"}
+        settings |= self.cleaning
         write_json(Path(folder) / "tokenizer_config.json", settings)
 
     def text_to_ids(self, text: str) -> list[int]:
@@ -166,7 +185,7 @@ class BertTokenizer:
             if part in SPECIAL_TOKENS:
                 ids.append(self.vocab[part])
             else:
-                for word in split_at_punctuation(normalise(part, self.lower_case)):
+                for word in split_at_punctuation(normalise(part, **self.cleaning)):
                     ids += self.wordpiece(word)
         if len(text) <= MAX_WORD_LENGTH and len(self.remembered) < MAX_REMEMBERED_WORDS:
             self.remembered[text] = ids
@@ -283,40 +302,3 @@ class BertTokenizer:
 
     def __len__(self) -> int:
         return len(self.pieces)
-
-
-# ---------------------------------------------------------------------------------------------
-# The vocabulary's file
-
-
-def read_vocabulary(folder: Path) -> tuple[list[str], bool]:
-    """The pieces of a model's folder in the order of their ids, and whether text is lower-cased.
-
-    Raises:
-        InputError: there are none, they cannot be read, or they are more than the model's
-            config.json says it has vectors for.
-    """
-    names = ("config.json", "tokenizer_config.json", "tokenizer.json")
-    with values_of(f"the tokenizer's files in {folder} are damaged", "fetch the model again"):
-        config, settings, whole = (
-            read_json(folder / name) if (folder / name).is_file() else {} for name in names
-        )
-        if (folder / "vocab.txt").is_file():
-            # split("\n"), because splitlines() would also split inside odd pieces
-            vocab = read_text(folder / "vocab.txt").rstrip("\n").split("\n")
-        elif whole:
-            ids = whole["model"]["vocab"]  # piece → id
-            vocab = sorted(ids, key=ids.get)
-            if [ids[piece] for piece in vocab] != [*range(len(vocab))]:
-                raise ValueError("the ids in tokenizer.json do not count from 0 on, each once")
-        else:
-            raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
-        cleaning = whole.get("normalizer") or {}
-        lower_case = settings.get("do_lower_case", cleaning.get("lowercase", True))
-    rows = config.get("vocab_size", len(vocab))
-    if len(vocab) > rows:
-        raise InputError(
-            f"the vocabulary in {folder} has {len(vocab):,} tokens, the model {rows:,} "
-            "(config.json); take the vocabulary that the model was trained with"
-        )
-    return vocab, lower_case

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bert import BertModel
-from extensions.features.cross_encoding import check_segments, concat
+from extensions.features.cross_encoding import concat
 from extensions.features.pooling import pool
 from extensions.flags import TechniqueFlags
 from extensions.loss.cosine import cosine
@@ -35,7 +35,7 @@ class TechniquesBERT(nn.Module):
         self.bert.requires_grad_(flags.option == "finetune")
         self.joins_pairs = flags.pair_encoding == "cross"
         if self.joins_pairs:
-            check_segments(self.bert)
+            self.bert.check_segments("--pair_encoding cross")
         self.pooling, size = flags.pooling, config.hidden_size
 
         # Parts put into BERT, in an order in which each finds what it needs

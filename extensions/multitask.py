@@ -80,9 +80,10 @@ def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[
         return {}
     known = {path: load_model(path, device) for path in args.teachers}
     for path, (_, config) in known.items():
-        pieces = [BertTokenizer.from_pretrained(x.model).pieces for x in (config, args)]
-        if pieces[0] != pieces[1]:
-            raise InputError(f"--teachers {path} has another vocabulary than {args.model}")
+        both = [BertTokenizer.from_pretrained(x.model) for x in (config, args)]
+        theirs, ours = ((one.pieces, one.cleaning) for one in both)
+        if theirs != ours:
+            raise InputError(f"--teachers {path} has another tokenizer than {args.model}")
     teachers = {name: [m for m, c in known.values() if name in c.tasks] for name in args.tasks}
     for name, models in teachers.items():
         if not models:

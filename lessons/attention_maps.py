@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import inspect
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -142,8 +141,8 @@ def main() -> None:
     args = parser.parse_args()
     name = args.model or default_model()
     tokenizer, model = BertTokenizer.from_pretrained(name), BertModel.from_pretrained(name)
-    if args.pair and "token_type_ids" not in inspect.signature(model.embed).parameters:
-        raise InputError("--pair needs segment ids, but BertModel.embed in bert.py takes none")
+    if args.pair:
+        model.check_segments("--pair")
     if not tokenizer.text_to_ids(args.text):
         raise InputError("--text holds no word; give it a sentence")
     most = min(MAX_TOKENS, model.config.max_position_embeddings)

@@ -59,7 +59,6 @@ def import_classifier(folder: str | Path, checkpoint: str | Path) -> None:
             f"{folder} is a BERT without a classifier, which classifier.py --model {folder} trains"
         )
     config = BertConfig.from_pretrained(folder)
-    config.check_classes(head.out_features)
     dropout = getattr(config, "classifier_dropout", None)
     ours = SimpleNamespace(
         hidden_dropout_prob=config.hidden_dropout_prob if dropout is None else dropout,
@@ -71,11 +70,6 @@ def import_classifier(folder: str | Path, checkpoint: str | Path) -> None:
         labels=trained_names(config, head.out_features),
     )
     model = BertSentimentClassifier(ours)
-    if head.in_features != config.hidden_size:
-        shape, size = tuple(head.weight.shape), config.hidden_size
-        raise InputError(
-            f"{folder}: a head {shape} does not fit hidden size {size}; export it again"
-        )
     head_of(model).load_state_dict(head.state_dict())
     save_model(model, AdamW(model.parameters()), SimpleNamespace(), ours, checkpoint)
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import torch
 
-from base_bert import canonical_name, read_weights
-from config import BertConfig
-from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
+from base_bert import read_weights
+from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
@@ -29,14 +28,12 @@ def load(name: str) -> tuple[PretrainingModel, BertTokenizer]:
     Raises:
         InputError: the model does not exist, is not a BERT, or has no such head.
     """
-    config = BertConfig.from_pretrained(name)
-    names = {canonical_name(name) for name in read_weights(find_model(name))}
-    if not MASKED_WORD_NAMES.keys() <= names:
+    if not PretrainingModel.has_head(read_weights(find_model(name))):
         raise InputError(
             f"{name} has no head for masked words; take a model that has one, such as "
             f"{OWN_MODEL} or bert-base-uncased"
         )
-    model = PretrainingModel.from_pretrained(name, config=config, objective="none")
+    model = PretrainingModel.from_pretrained(name, objective="none")
     return model, BertTokenizer.from_pretrained(name)
 
 
@@ -59,7 +56,9 @@ def fill_mask(
         where = f" among its first {most} tokens" if ids.shape[1] == most else ""
         raise InputError(f'"{text[:40]}" has no {tokenizer.mask_token}{where}; write one to fill')
     logits, _ = model(ids, torch.ones_like(ids), positions=positions)  # (M, V)
-    probabilities, tokens = logits.softmax(dim=-1).topk(min(top, logits.shape[1]))  # (M, top)
+    # An embedding may have more rows than there are tokens, to round its size up
+    chances = logits.softmax(dim=-1)[:, : len(tokenizer)]  # (M, V)
+    probabilities, tokens = chances.topk(min(top, len(tokenizer)))  # (M, top)
     return [
         list(zip(tokenizer.convert_ids_to_tokens(row.tolist()), chances.tolist(), strict=True))
         for row, chances in zip(tokens, probabilities, strict=True)

@@ -28,6 +28,7 @@ from training.cli.flags import (
     positive_int,
 )
 from training.files.errors import InputError
+from training.files.folder import check_surplus
 from training.files.hub import default_model
 from training.loop import (
     Run,
@@ -66,7 +67,7 @@ class BertWithHead(BertPreTrainedModel):
                 f"{config.name_or_path} holds no {self.ARCHITECTURE}; give --checkpoint the "
                 f"folder that a training run of this lesson wrote"
             )
-        self.labels = list(labels or map(config.id2label.get, sorted(config.id2label, key=int)))
+        self.labels = list(labels or config.output_names())
         config.id2label = {str(i): label for i, label in enumerate(self.labels)}
         config.label2id = {label: i for i, label in enumerate(self.labels)}
         self.bert = BertModel(config)
@@ -77,6 +78,8 @@ class BertWithHead(BertPreTrainedModel):
         """Load the encoder's tensors, and the head's unless it is a new one."""
         names = {f"{self.HEAD}.{kind}": kind for kind in ("weight", "bias")}
         core = {name: tensor for name, tensor in tensors.items() if name not in names}
+        if not self.is_new:
+            check_surplus(source, core, (), self.HEAD)
         super().load_hf_weights(core, source)
         if self.is_new:
             print(f"weights: the head of {len(self.labels)} outputs is new")

@@ -26,6 +26,7 @@ from lessons.modern_config import LOCAL, ModernBertConfig, read_tokenizer
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
+from training.files.folder import check_surplus
 from training.files.hub import find_model
 
 MASK, TOP = "[MASK]", 5  # words shown for each
@@ -169,6 +170,8 @@ def norm(config: ModernBertConfig) -> nn.LayerNorm:
 class ModernBertModel(BertPreTrainedModel):
     """Embeddings without positions, layers, a final norm, and a head for masked words."""
 
+    config_class = ModernBertConfig
+
     def __init__(self, config: ModernBertConfig):
         super().__init__(config)
         self.word_embedding = nn.Embedding(
@@ -216,8 +219,10 @@ class ModernBertModel(BertPreTrainedModel):
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
         """Copy tensors under transformers' names into this model, checking every shape."""
         state: dict[str, Tensor] = {}
+        known = dict(weight_names(len(self.bert_layers)))
+        check_surplus(source, tensors, known, "model", "head")
         try:
-            for theirs, names in weight_names(len(self.bert_layers)):
+            for theirs, names in known.items():
                 state |= zip(names, tensors[theirs].chunk(len(names)), strict=True)
             self.load_state_dict(state)
         except (KeyError, ValueError, RuntimeError) as error:
@@ -270,8 +275,7 @@ def main() -> None:
         sizes = {"vocab_size": 99, "hidden_size": 24, "num_hidden_layers": 4, "pad_token_id": 0}
         sizes |= {"num_attention_heads": 4, "intermediate_size": 36, "local_attention": 4}
         return print_shapes(ModernBertModel(ModernBertConfig(**sizes)), length=10)
-    config = ModernBertConfig.from_pretrained(args.model)
-    model = ModernBertModel.from_pretrained(args.model, config=config)
+    model = ModernBertModel.from_pretrained(args.model)
     print(*fill_masks(model, find_model(args.model), args.text), sep="\n")
 
 

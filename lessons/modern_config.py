@@ -9,6 +9,7 @@ from typing import Any
 
 from config import BertConfig
 from training.files.errors import InputError, first_line, values_of
+from training.files.folder import require
 from training.files.texts import read_json
 
 LOCAL, GLOBAL = "sliding_attention", "full_attention"  # transformers' words for kinds of layers
@@ -17,6 +18,7 @@ THIS_MODEL = {  # what config.json may not say otherwise
     "hidden_activation": "gelu",
     "classifier_activation": "gelu",
     "tie_word_embeddings": True,
+    "quantization_config": None,
 } | dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias", "classifier_bias"), False)
 
 
@@ -59,9 +61,7 @@ class ModernBertConfig(BertConfig):
         """Read transformers' ``config.json``; InputError if it is not one of a ModernBERT."""
         with values_of(f"{path} is not the configuration of a ModernBERT", "take another model"):
             values = {"model_type": None} | read_json(path)
-            for name, ours in THIS_MODEL.items():
-                if values.get(name, ours) != ours:
-                    raise ValueError(f"its {name} is {values[name]!r}, not {ours!r}")
+            require(values, THIS_MODEL)
             for kind, rope in (values.get("rope_parameters") or {}).items():
                 if rope.get("rope_type", "default") != "default":
                     raise ValueError(f"its rope_type is {rope['rope_type']!r}, not 'default'")
@@ -86,4 +86,6 @@ def read_tokenizer(path: Path, vocab_size: int) -> Any:
     if tokenizer.get_vocab_size() > vocab_size:
         size = f"{tokenizer.get_vocab_size()} tokens, the model {vocab_size}"
         raise InputError(f"{path} has {size}; take the tokenizer of this model")
+    tokenizer.no_padding()  # what was saved with it, transformers sets anew at each call
+    tokenizer.no_truncation()
     return tokenizer

@@ -23,11 +23,12 @@ from scipy.special import erf
 from tqdm import tqdm
 
 from config import BertConfig
-from tokenizer import BertTokenizer, read_vocabulary
+from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser
 from training.files.course_files import trained_names
 from training.files.errors import InputError, reader_left, values_of
-from training.files.hub import find_model, unwrapped
+from training.files.folder import CORE, by_name, check_surplus
+from training.files.hub import find_model
 from training.files.tables import checked_ids, class_labels, parse_table
 from training.files.writing import write_whole
 
@@ -163,7 +164,7 @@ def from_bfloat16(data: bytes) -> np.ndarray:
     return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
-FLOATS = {  # names of types in a safetensors file; the others are of position ids in older files
+FLOATS = {  # names of types in a safetensors file
     "F64": lambda data: np.frombuffer(data, np.float64).astype(np.float32),
     "F32": lambda data: np.frombuffer(data, np.float32),
     "F16": lambda data: np.frombuffer(data, np.float16).astype(np.float32),
@@ -184,14 +185,23 @@ def read_weights(folder: Path) -> dict[str, np.ndarray]:
         ) from None
     except (SafetensorError, OSError) as error:
         raise InputError(f"{file} cannot be read ({error}); write it again") from error
-    weights = {}
-    for theirs, name in unwrapped(tensors).items():
-        name = name.removeprefix("bert.")
-        name = name.replace(".gamma", ".weight").replace(".beta", ".bias")  # of older files
-        tensor = tensors[theirs]
-        if tensor["dtype"] in FLOATS:
-            weights[name] = FLOATS[tensor["dtype"]](tensor["data"]).reshape(tensor["shape"])
+    arrays = {
+        name: FLOATS[x["dtype"]](x["data"]).reshape(x["shape"]) if x["dtype"] in FLOATS else None
+        for name, x in tensors.items()
+    }
+    weights = by_name(folder, arrays)
+    for name, array in weights.items():
+        if array is None or not np.isfinite(array).all():
+            raise InputError(f"{file}: {name} does not hold finite floating-point numbers alone")
     return weights
+
+
+class Read(dict):
+    """Arrays by their names; those that were looked up are noted in ``names``."""
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        self.names.add(name)
+        return super().__getitem__(name)
 
 
 class Model(NamedTuple):
@@ -208,12 +218,14 @@ def load(name: str | None) -> Model:
     folder = find_model(name)
     config = BertConfig.from_json(folder / "config.json")
     weights = read_weights(folder)
-    if "classifier.weight" in weights:
-        config.check_classes(len(weights["classifier.weight"]))
-    ids = np.zeros((1, 1), int)
+    if any(name.startswith("classifier.") for name in weights):
+        config.check_classes(weights)
+    ids, read = np.zeros((1, 1), int), Read(weights)
+    read.names = set()
     with values_of(f"{folder} holds no BERT of the shape in config.json", "write it again"):
-        forward(weights, config, ids, ids + 1)
-    return Model(folder, config, weights, BertTokenizer(*read_vocabulary(folder)))
+        forward(read, config, ids, ids + 1)
+    check_surplus(str(folder), weights, read.names, *CORE)
+    return Model(folder, config, weights, BertTokenizer.from_pretrained(name))
 
 
 def print_step(name: str, value: np.ndarray, role: str) -> None:

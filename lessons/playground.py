@@ -24,9 +24,10 @@ from markupsafe import Markup
 from torch import Tensor, nn
 
 import tokenizer
-from base_bert import canonical_name, read_weights
+from base_bert import read_weights
 from bert import BertModel
 from classifier import load_model
+from config import BertConfig
 from lessons.attention_maps import policy, templates
 from lessons.source_lines import code_by_screen, wrong_tasks
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
@@ -127,8 +128,9 @@ def head_of(model: nn.Module) -> nn.Linear:
 def read_head(folder: str | Path) -> nn.Linear | None:
     """The head in a classifier's folder, a layer D → K; None in the folder of a BERT alone."""
     tensors = read_weights(folder)
-    if not tensors.keys() >= {*HEAD}:
+    if not any(name.startswith("classifier.") for name in tensors):
         return None
+    BertConfig.from_pretrained(folder).check_classes(tensors)
     head = nn.Linear(*reversed(tensors[HEAD[0]].shape))
     head.load_state_dict({name.removeprefix("classifier."): tensors[name] for name in HEAD})
     return head
@@ -144,12 +146,10 @@ def load(name: str) -> Loaded:
         return Loaded(model.bert, tokenizer, head=head, labels=labels)
     folder = find_model(name)
     masked = None
-    if MASKED_WORD_NAMES.keys() <= {canonical_name(key) for key in read_weights(folder)}:
+    if PretrainingModel.has_head(read_weights(folder)):
         masked = PretrainingModel.from_pretrained(name, objective="none")
     head = read_head(folder)
     bert = masked.bert if masked else BertModel.from_pretrained(name)
-    if head:
-        bert.config.check_classes(head.out_features)
     labels = class_labels(bert.config, head) if head else ()
     return Loaded(bert, BertTokenizer.from_pretrained(name), masked, head, labels)
 
@@ -161,13 +161,13 @@ def class_labels(config: Any, head: nn.Linear) -> list[str]:
 
 
 def quantize_rows(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(R, C) float32 → (R, C) int8 and a scale per row (R,): matrix ≈ int8 · scale.
+    """(…, C) float32 → (…, C) int8 and a scale per row (…): matrix ≈ int8 · scale.
 
     Each row's largest number becomes ±127, so the error of no number exceeds half its row's scale.
     """
-    scale = np.abs(matrix).max(axis=1) / LARGEST  # (R,)
+    scale = np.abs(matrix).max(axis=-1) / LARGEST  # (…)
     scale = np.where(scale > 0, scale, 1).astype(np.float32)  # a row of zeros, such as [PAD]'s
-    return np.rint(matrix / scale[:, None]).astype(np.int8), scale
+    return np.rint(matrix / scale[..., None]).astype(np.int8), scale
 
 
 def pack(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[dict[str, Any]]]:
@@ -212,7 +212,7 @@ def page(loaded: Loaded, name: str, code: Mapping[str, Any] | None = None) -> st
         "config": {key: getattr(config, key) for key in (*shape, "layer_norm_eps")},
         "most": min(MAX_TOKENS, config.max_position_embeddings),
         "pieces": loaded.tokenizer.pieces,
-        "lowerCase": loaded.tokenizer.lower_case,
+        "cleaning": loaded.tokenizer.cleaning,
         "unicode": {"letters": tokenizer.ADDED_LATER, "moved": tokenizer.MOVED},
         "table": table,
         "words": loaded.masked is not None,

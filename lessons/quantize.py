@@ -26,7 +26,6 @@ from training.files.writing import write_whole
 
 INT8_FILE = "model.int8.safetensors"
 SCALE = ".scale"  # the scales of matrix NAME are the vector NAME.scale
-OTHER_FILES = ("config.json", "vocab.txt", "tokenizer_config.json")
 
 
 class Int8Matrix:
@@ -76,15 +75,15 @@ def usable(small: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return weights
 
 
-def save(small: Mapping[str, np.ndarray], source: Path, folder: Path) -> int:
-    """Write the int8 weights and the other files of ``source``; the bytes of the weights."""
+def save(small: Mapping[str, np.ndarray], model: numpy_bert.Model, folder: Path) -> int:
+    """Write the int8 weights, and the model's configuration and vocabulary; the weights' bytes."""
     from safetensors.numpy import save as to_bytes
 
     content = to_bytes({name: np.ascontiguousarray(tensor) for name, tensor in small.items()})
     write_whole(folder / INT8_FILE, content)
-    for name in OTHER_FILES:
-        if (source / name).is_file() and folder.resolve() != source.resolve():
-            shutil.copyfile(source / name, folder / name)
+    if folder.resolve() != model.folder.resolve():
+        shutil.copyfile(model.folder / "config.json", folder / "config.json")
+        model.words.save_pretrained(folder, model.config.max_position_embeddings)
     return len(content)
 
 
@@ -93,10 +92,14 @@ SENTENCES = ("A film to see twice.", "Two hours I will not get back, however har
 
 def print_difference(int8: np.ndarray, float32: np.ndarray, what: str) -> None:
     """Print how far int8's logits (or pooled vectors) are from the float32 ones."""
-    line = f"int8: {what} at most {np.abs(int8 - float32).max():.1e} from float32's"
+    is_number = np.isfinite(int8 - float32).all(axis=-1)  # (N,), False where there is a nan
+    if not is_number.all():
+        print(f"int8: {what} of {(~is_number).sum()} of {len(int8)} texts are not numbers")
+    largest = np.abs(int8 - float32)[is_number].max(initial=0)
+    line = f"int8: {what} at most {largest:.1e} from float32's"
     if what == "logits":
-        same = (int8.argmax(axis=-1) == float32.argmax(axis=-1)).mean()
-        line += f", the same class in {same:.2%} of {len(int8)} texts"
+        same = is_number & (int8.argmax(axis=-1) == float32.argmax(axis=-1))
+        line += f", the same class in {same.mean():.2%} of {len(int8)} texts"
     print(line)
 
 
@@ -120,7 +123,8 @@ def main() -> None:
     add("--out", type=Path, help="write the int8 model into this folder")
     add("--file", type=Path, help="table of texts and classes to measure accuracy on")
     args = parser.parse_args()
-    folder, config, weights, words = numpy_bert.load(args.model)
+    model = numpy_bert.load(args.model)
+    folder, config, weights, words = model
     needed = "classifier" if args.file else "pooler.dense"
     if f"{needed}.weight" not in weights:
         raise InputError(f"{folder} has no {needed}; python -m lessons.export writes one")
@@ -132,7 +136,7 @@ def main() -> None:
     small = quantize(weights)
     describe(weights, small)
     if args.out:
-        size = save(small, folder, args.out)
+        size = save(small, model, args.out)
         before = sum(tensor.nbytes for tensor in weights.values())
         print(f"{before / 1e6:.2f} MB → {size / 1e6:.2f} MB: {args.out / INT8_FILE}")
 

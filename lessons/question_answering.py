@@ -15,7 +15,6 @@ answers; heads.py has flags, folders and the head's weights.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,11 +56,7 @@ class QuestionAnswerer(BertWithHead):
 
     def __init__(self, config: BertConfig, labels: Sequence[str] | None = None):
         super().__init__(config, labels)
-        if "token_type_ids" not in inspect.signature(self.bert.embed).parameters:
-            raise InputError(
-                "question and context need segment ids, but BertModel.embed in bert.py takes "
-                "none: give it token_type_ids=None as its second argument"
-            )
+        self.bert.check_segments("question answering")
 
     def forward(self, input_ids: Tensor, mask: Tensor, segments: Tensor) -> tuple[Tensor, Tensor]:
         """(B, L) three times → logits of the first and of the last token, (B, L) each."""

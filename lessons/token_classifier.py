@@ -27,6 +27,7 @@ from config import BertConfig
 from lessons.entities import (
     NO_LABEL,
     OUTSIDE,
+    TAG,
     Sentence,
     TaggedWords,
     entities,
@@ -39,6 +40,7 @@ from optimizer import AdamW
 from tokenizer import BertTokenizer, split_at_punctuation
 from training.cli.flags import OneLineParser, flag, positive_int, probability
 from training.cli.scripts import run_script
+from training.files.errors import InputError
 from training.files.writing import atomic_write, write_json
 from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
 from training.loop.batches import cpu_copy
@@ -60,6 +62,10 @@ class TokenClassifier(BertWithHead):
 
     def __init__(self, config: BertConfig, labels: Sequence[str] | None = None):
         super().__init__(config, labels)
+        other = [label for label in self.labels if not TAG.fullmatch(str(label))]
+        if other and not self.is_new:
+            what = f"{config.name_or_path} has the label {other[0]!r} (id2label)"
+            raise InputError(f"{what}, not O, B-TYPE or I-TYPE; correct its config.json")
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:

@@ -17,12 +17,15 @@ from torch import Tensor, nn
 
 from base_bert import LAYER_NAMES, MODEL_NAMES, read_weights, write_folder
 from bert import BertModel
-from config import BertConfig
+from config import REQUIRED, BertConfig
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError, values_of
+from training.files.folder import CORE, COUNTERS, check_surplus, require
 from training.files.hub import find_model
 from training.files.texts import read_json
+
+PARTS = (*CORE, "transformer")  # of these models, of which nothing may be passed over
 
 
 class Variant(BertModel):
@@ -54,10 +57,8 @@ class Variant(BertModel):
         values = read_json(folder / "config.json")
         with values_of(f"{folder} is not a {cls.__name__} as it is here", "take another"):
             values = {cls.CONFIG_NAMES.get(key, key): value for key, value in values.items()}
-            wanted = {"model_type": cls.MODEL_TYPE, "hidden_act": cls.ACTIVATION}
-            for name, value in (wanted | {"num_hidden_groups": 1, "inner_group_num": 1}).items():
-                if values.get(name, value) != value:
-                    raise ValueError(f"its {name} is {values[name]!r}, not {value!r}")
+            wanted = REQUIRED | {"model_type": cls.MODEL_TYPE, "hidden_act": cls.ACTIVATION}
+            require(values, wanted | {"num_hidden_groups": 1, "inner_group_num": 1})
             config = BertConfig(**(values | {"hidden_act": "gelu", "name_or_path": str(folder)}))
         model = cls(config)
         model.load_hf_weights(read_weights(folder), source=str(folder))
@@ -66,6 +67,7 @@ class Variant(BertModel):
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
         """Copy tensors under Hugging Face's names into this model; a task's head is left out."""
         tensors = {k.removeprefix(f"{self.MODEL_TYPE}."): tensor for k, tensor in tensors.items()}
+        check_surplus(source, tensors.keys() - {*COUNTERS}, dict(self.hf_names()), *PARTS)
         state = {ours: tensors[theirs] for theirs, ours in self.hf_names() if theirs in tensors}
         try:
             self.load_state_dict(state | dict(self.named_buffers()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from base_bert import BertPreTrainedModel, canonical_name
+from base_bert import BertPreTrainedModel
 from bert import BertModel
 from config import BertConfig
 from training.files.errors import InputError
+from training.files.folder import check_surplus
 
 # The decoder's rows come in multiples of this: on a CPU PyTorch keeps code and buffers for every
 # number of rows it has met, gigabytes in a long run.
@@ -27,6 +29,9 @@ MASKED_WORD_NAMES = {
     "cls.predictions.transform.LayerNorm.bias": "transform_norm.bias",
     "cls.predictions.bias": "decoder_bias",
 }
+DECODER = "cls.predictions.decoder.weight"
+# The same tensor under its other name, which is there as well, or instead
+BIASES = {"cls.predictions.decoder.bias": "cls.predictions.bias"}
 RELATION_NAMES = {
     "cls.seq_relationship.weight": "relation.weight",
     "cls.seq_relationship.bias": "relation.bias",
@@ -50,6 +55,8 @@ class PretrainingModel(BertPreTrainedModel):
         self.transform_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.decoder_bias = nn.Parameter(torch.zeros(config.vocab_size))
         self.relation = None if objective == "none" else nn.Linear(config.hidden_size, 2)
+        if self.relation:
+            self.bert.check_segments("next-sentence prediction")
         self.init_weights()
 
     def forward(
@@ -87,9 +94,11 @@ class PretrainingModel(BertPreTrainedModel):
 
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
         """As BertPreTrainedModel's, and the heads where the checkpoint has them."""
-        is_head = {name: canonical_name(name).startswith("cls.") for name in tensors}
-        super().load_hf_weights({k: v for k, v in tensors.items() if not is_head[k]}, source)
-        known = {canonical_name(name): tensors[name] for name in tensors if is_head[name]}
+        known = {name: tensor for name, tensor in tensors.items() if name.startswith("cls.")}
+        super().load_hf_weights({k: v for k, v in tensors.items() if k not in known}, source)
+        check_surplus(source, known, {*MASKED_WORD_NAMES, DECODER, *BIASES, *RELATION_NAMES}, "cls")
+        self.check_decoder(tensors, source)
+        known = {BIASES.get(name, name): tensor for name, tensor in known.items()}
         own = self.state_dict()
         for head, names in self.heads().items():
             if not names.keys() <= known.keys():
@@ -102,6 +111,22 @@ class PretrainingModel(BertPreTrainedModel):
                         f"config says {tuple(own[ours].shape)}"
                     )
                 own[ours].copy_(known[theirs])
+
+    def check_decoder(self, tensors: dict[str, Tensor], source: str) -> None:
+        """InputError where the decoder is not the word embedding, with the one bias."""
+        if not self.has_head(tensors):
+            return
+        is_absent = DECODER not in tensors and not getattr(self.config, "tie_word_embeddings", True)
+        pairs = [(DECODER, "embeddings.word_embeddings.weight"), *BIASES.items()]
+        pairs = [(tensors[a], tensors[b]) for a, b in pairs if a in tensors and b in tensors]
+        if is_absent or not all(torch.equal(own, ours) for own, ours in pairs):
+            what = f"{source} has a decoder of its own (tie_word_embeddings, {DECODER})"
+            raise InputError(f"{what}, and here it is the word embedding; take another model")
+
+    @staticmethod
+    def has_head(names: Collection[str]) -> bool:
+        """Whether a checkpoint has the head for masked words."""
+        return MASKED_WORD_NAMES.keys() <= {BIASES.get(name, name) for name in names}
 
     def to_hf_weights(self) -> dict[str, Tensor]:
         """All tensors under the names of Hugging Face's BertForPreTraining, on the CPU."""

@@ -1,5 +1,6 @@
 """The configuration: defaults, what older code does with it, and what it refuses."""
 
+import numpy as np
 import pytest
 import transformers
 from factories import tiny_config
@@ -65,9 +66,13 @@ def test_a_wrong_value_is_refused(tmp_path, text):
         BertConfig.from_pretrained(tmp_path)
 
 
+HEAD = {"classifier.weight": np.ones((3, 32)), "classifier.bias": np.ones(3)}
+HEAD |= {"pooler.dense.weight": np.ones((32, 32)), "pooler.dense.bias": np.ones(32)}
+
+
 def test_a_head_for_tokens_or_choices_is_refused():
     for kind in ("BertForTokenClassification", "BertForMultipleChoice"):
         with one_line_error(f"is for {kind}"):
-            tiny_config(architectures=[kind]).check_classes(3)
+            tiny_config(architectures=[kind], num_labels=3).check_classes(HEAD)
     for fit in ({}, {"problem_type": "single_label_classification", "architectures": None}):
-        tiny_config(**fit).check_classes(2)
+        tiny_config(num_labels=3, **fit).check_classes(HEAD)

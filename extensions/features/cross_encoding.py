@@ -12,13 +12,10 @@ price: to compare n sentences with one another takes n² / 2 passes, not n). In 
 
 from __future__ import annotations
 
-import inspect
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tokenizer import truncate_longest_first
-from training.files.errors import InputError
 from training.loop.batches import cpu_copy, to_device
 
 
@@ -57,12 +54,3 @@ def unpadded(ids: Tensor, mask: Tensor) -> list[list[int]]:
     """The ids of each row without its padding: (B, L) twice → B lists."""
     lengths = cpu_copy(mask).numpy().sum(axis=1)  # (B,)
     return [row[:n] for row, n in zip(cpu_copy(ids).numpy().tolist(), lengths, strict=True)]
-
-
-def check_segments(bert: nn.Module) -> None:
-    """InputError, in one line, if a model's ``embed`` takes no segment ids."""
-    if "token_type_ids" not in inspect.signature(bert.embed).parameters:
-        raise InputError(
-            "cross encoding needs segment ids, but BertModel.embed in bert.py takes none: "
-            "give it token_type_ids=None as its second argument, or use --pair_encoding bi"
-        )

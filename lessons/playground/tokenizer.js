@@ -15,13 +15,15 @@ const CJK = new RegExp("([\\u3400-\\u4dbf\\u4e00-\\u9fff\\uf900-\\ufaff\\u{20000
 class Tokenizer {
   /**
    * @param {Array} pieces the vocabulary, in the order of its ids
-   * @param {boolean} lowerCase lower-case and strip accents
+   * @param {Object} cleaning do_lower_case, strip_accents and tokenize_chinese_chars, as in Python
    * @param {Object} unicode letters: ranges "5c8-5c9 61d" of what came after Unicode 8, letters to
    *   BERT whatever they are; moved: characters of which BERT knows an older category
    */
-  constructor(pieces, lowerCase, unicode) {
+  constructor(pieces, cleaning, unicode) {
     this.pieces = pieces;
-    this.lowerCase = lowerCase;
+    this.lowerCase = cleaning.do_lower_case;
+    this.stripAccents = cleaning.strip_accents ?? this.lowerCase;
+    this.splitChinese = cleaning.tokenize_chinese_chars ?? true;
     this.vocab = new Map(pieces.map((piece, id) => [piece, id]));
     this.moved = unicode.moved;
     this.letters = unicode.letters.trim().split(/\s+/).map(range =>
@@ -47,10 +49,12 @@ class Tokenizer {
 
   /** A word without control characters and accents, lower-cased, with spaces around CJK. */
   normalise(text) {
-    text = Array.from(text).filter(c => !this.is(DELETED, c)).join("").replace(CJK, " $1 ");
-    if (!this.lowerCase) return text;
-    const kept = Array.from(text.normalize("NFD")).filter(c => !this.is(MARK, c));
-    return kept.map(c => c.toLowerCase()).join("");
+    text = Array.from(text).filter(c => !this.is(DELETED, c)).join("");
+    if (this.splitChinese) text = text.replace(CJK, " $1 ");
+    if (this.stripAccents) {
+      text = Array.from(text.normalize("NFD")).filter(c => !this.is(MARK, c)).join("");
+    }
+    return this.lowerCase ? Array.from(text, c => c.toLowerCase()).join("") : text;
   }
 
   /** Words and punctuation marks, each mark on its own. */

@@ -12,7 +12,7 @@ from running import one_line_error
 from bert import BertModel
 from datasets import SentencePairDataset, preprocess_string
 from extensions.features import pooling
-from extensions.features.cross_encoding import check_segments, concat
+from extensions.features.cross_encoding import concat
 from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.text.sampling import Turns, plan_run
 from training.loop.batches import LengthBatches
@@ -57,9 +57,10 @@ def test_an_embed_without_segments_is_one_line():
         def embed(self, input_ids):
             return super().embed(input_ids)
 
-    with one_line_error("BertModel.embed in bert.py takes none: "):
-        check_segments(Old(tiny_config()))
-    assert check_segments(BertModel(tiny_config())) is None
+    for model in (Old(tiny_config()), BertModel(tiny_config(type_vocab_size=1))):
+        with one_line_error("--pair needs "):
+            model.check_segments("--pair")
+    assert BertModel(tiny_config()).check_segments("--pair") is None
 
 
 IDS, MASK, _ = padded_batch(4, 3)

@@ -4,6 +4,7 @@ import pytest
 import torch
 import transformers
 from factories import NO_DROPOUT, padded_batch, stir, tiny_config
+from running import one_line_error
 
 from base_bert import weight_names
 from lessons.entities import NO_LABEL
@@ -71,3 +72,13 @@ def test_folders_go_through_transformers_and_back(name, tmp_path, capsys):
     other = kind.from_pretrained(str(tmp_path / "b"), labels=["a", "b", "c", "d"])
     assert len(other.head.weight) == 4
     assert "the head of 4 outputs is new" in capsys.readouterr().out
+
+
+def test_outputs_without_names(tmp_path):
+    """As transformers saves two: tags need their names, the ends of answers do not."""
+    for kind, _, theirs in HEADS.values():
+        config = transformers.BertConfig(**tiny_config().to_dict())
+        theirs(config).save_pretrained(tmp_path / kind.HEAD)
+    QuestionAnswerer.from_pretrained(tmp_path / "qa_outputs")
+    with one_line_error("has the label 'LABEL_0' (id2label)"):
+        TokenClassifier.from_pretrained(tmp_path / "classifier")

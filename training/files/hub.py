@@ -2,8 +2,6 @@
 
 import functools
 import os
-import re
-from collections.abc import Collection
 from pathlib import Path
 
 from training.files.course_files import COURSE_MODEL
@@ -11,8 +9,6 @@ from training.files.errors import InputError
 
 OWN_MODEL = "books"  # pre-trained in this repository, and part of it
 MODELS = Path(__file__).resolve().parent.parent.parent / "models"
-FIRST = "embeddings.word_embeddings.weight"  # every BERT has it
-WRAPPERS = re.compile(r"(?:(?:module|_orig_mod|model|auto_model|\d+)\.)*")
 
 
 def find_model(name_or_path: str | os.PathLike | None, local_files_only: bool = False) -> Path:
@@ -56,10 +52,3 @@ def _locate(name: str, local_files_only: bool, why: str = "") -> Path:
     from training.files import download
 
     return download.fetch_model(name, local_files_only, why)
-
-
-def unwrapped(names: Collection[str]) -> dict[str, str]:
-    """Each name without what DistributedDataParallel, torch.compile or a module around BERT add."""
-    first = next((name for name in names if name.endswith(FIRST)), "")
-    wrapper = WRAPPERS.match(first).group()
-    return {name: name.removeprefix(wrapper) for name in names}

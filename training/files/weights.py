@@ -9,7 +9,7 @@ from torch import Tensor
 
 from training.files.course_files import WEIGHT_FILES
 from training.files.errors import InputError, first_line, values_of
-from training.files.hub import unwrapped
+from training.files.folder import by_name
 from training.files.texts import read_json
 
 
@@ -17,9 +17,9 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
     """All tensors of a checkpoint folder: safetensors, else .bin, each one file or shards.
 
     Raises InputError naming the file if it is missing, truncated or not what it claims to be, or
-    if its weights are not floating-point numbers.
+    if its weights are not floating-point numbers. Their names are those of training.files.folder.
     """
-    names = [f"{name}{end}" for name in WEIGHT_FILES for end in (".index.json", "")]
+    names = [f"{name}{end}" for name in WEIGHT_FILES for end in ("", ".index.json")]
     file = next((Path(folder, name) for name in names if Path(folder, name).is_file()), None)
     if file is None:
         raise InputError(f"{folder} holds no weights ({' or '.join(WEIGHT_FILES)})")
@@ -40,7 +40,7 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
             why = first_line(error) if file.suffix == ".safetensors" else why
             raise InputError(f"{file} cannot be read ({why}); fetch it again") from error
     check_numbers(f"{folder}:", tensors)
-    return {short: tensors[name] for name, short in unwrapped(tensors).items()}
+    return by_name(Path(folder), tensors)
 
 
 def check_numbers(source: str, tensors: Mapping[str, Tensor]) -> None:
