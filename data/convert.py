@@ -34,7 +34,7 @@ from datasets import preprocess_string
 from training.cli.flags import OneLineParser, positive_int, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.tables import class_labels, parse_table, refuse
+from training.files.tables import check_columns, class_labels, column_names, parse_table, refuse
 from training.files.texts import parse_json, read_text
 from training.files.writing import atomic_write, write_whole
 
@@ -53,12 +53,10 @@ def read(path: Path, columns: tuple[str, ...], quoted: bool = True) -> pd.DataFr
     if path.suffix == ".jsonl":
         lines = enumerate(read_text(path).split("\n"), start=1)
         table = pd.DataFrame([parse_json(x, f"{path}, line {i}") for i, x in lines if x.strip()])
+        table.columns = column_names([*table.columns])
     else:
         table = parse_table(path, quoted=quoted)
-    missing = [name for name in columns if name not in table]
-    if missing or table.empty:
-        wanted = f"lacks the column {missing[0]}" if missing else "has no rows"
-        raise InputError(f"{path} {wanted}; it should have {', '.join(columns)}")
+    check_columns(path, table, columns)
     for name in columns:
         bad = ~table[name].map(lambda cell: isinstance(cell, str))
         refuse(path, table, bad, f"has no text as its {name}", "fix the row or remove it")
@@ -66,8 +64,8 @@ def read(path: Path, columns: tuple[str, ...], quoted: bool = True) -> pd.DataFr
 
 
 def as_sentiment(path: Path, table: pd.DataFrame) -> pd.DataFrame:
-    """The columns id, sentence and sentiment of a table with id, text and label, 0 or 1."""
-    text = table["text"].str.replace(r"<br />|[\t\r\n]", " ", regex=True).str.strip()
+    """The columns id, sentence and sentiment of a table with id, sentence and label, 0 or 1."""
+    text = table["sentence"].str.replace(r"<br />|[\t\r\n]", " ", regex=True).str.strip()
     labels = class_labels(path, table, 2)
     return pd.DataFrame({"id": table["id"], "sentence": text, "sentiment": labels})
 
@@ -78,7 +76,7 @@ def sst2(folder: Path, args: Namespace) -> Tables:
     for split in ("train", "dev"):
         path = folder / f"{split}.tsv"
         table = with_ids(read(path, ("sentence", "label"), quoted=False), split)
-        tables[split] = as_sentiment(path, table.rename(columns={"sentence": "text"}))
+        tables[split] = as_sentiment(path, table)
     return tables
 
 
@@ -107,7 +105,7 @@ def reviews(folder: Path, half: str) -> pd.DataFrame:
     ]
     if len({label for _, label, _ in rows}) < 2:
         raise InputError(f"{folder} has no reviews in {half}/neg and {half}/pos; is it aclImdb?")
-    rows = pd.DataFrame(rows, columns=["id", "label", "text"])
+    rows = pd.DataFrame(rows, columns=["id", "label", "sentence"])
     return rows.sort_values("id")  # the split depends on the order
 
 
@@ -142,11 +140,7 @@ def with_ids(table: pd.DataFrame, split: str) -> pd.DataFrame:
 
 def quora(file: Path, args: Namespace) -> Tables:
     """The rows of a file of pairs as two tables in which no question is twice."""
-    pairs = read(file, ("id", "is_duplicate"))
-    pairs = pairs.rename(columns=dict(zip(("question1", "question2"), PAIR, strict=True)))
-    if not {*PAIR} <= {*pairs}:
-        raise InputError(f"{file} has neither sentence1 and sentence2 nor question1 and question2")
-    pairs = pairs[["id", *PAIR, "is_duplicate"]]
+    pairs = read(file, ("id", *PAIR, "is_duplicate"))[["id", *PAIR, "is_duplicate"]]
     questions = pd.concat([pairs["sentence1"], pairs["sentence2"]]).str.lower()
     names = pd.factorize(questions.map(preprocess_string))[0]
     first, second = names[: len(pairs)], names[len(pairs) :]
@@ -161,8 +155,7 @@ def quora(file: Path, args: Namespace) -> Tables:
 def few(file: Path, args: Namespace) -> Tables:
     """A random sample of a tab-separated file's rows."""
     rows = read(file, ("id",))
-    if rows.columns[0] == "Unnamed: 0":  # a course file's numbers of rows
-        rows = rows.drop(columns="Unnamed: 0")
+    rows = rows.loc[:, ~rows.columns.str.startswith("unnamed")]  # a course file's numbers of rows
     if not args.rows or args.rows > len(rows):
         raise InputError(f"{file} has {len(rows):,} rows; give as --rows how many to draw")
     drawn = np.random.default_rng(args.seed).permutation(len(rows))[: args.rows]
