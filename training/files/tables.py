@@ -63,7 +63,8 @@ def parse_table(path: str | Path, quoted: bool = True) -> pd.DataFrame:
         if any(surplus):
             count = f"has {len(cells)} cells, the header {len(names)}"
             raise InputError(f"{path}, row {number} {count}; put a text with a separator in quotes")
-        if "\n" in source and (count := rows_without_quotes(source, row, separator)) > 1:
+        count = rows_without_quotes(source, row, separator, len(names)) if "\n" in source else 1
+        if count > 1:
             what = f"one row if the quotation marks enclose a text, {count} rows if they do not"
             start = source.partition("\n")[0].strip()[:40]
             remedy = "remove the marks, or the line breaks between them"
@@ -99,19 +100,19 @@ def cell_text(match: re.Match) -> str:
     return match["plain"]
 
 
-def rows_without_quotes(source: str, row: Sequence[str], separator: str) -> int:
+def rows_without_quotes(source: str, row: Sequence[str], separator: str, width: int) -> int:
     """How many lines of a row's text would be rows if quotation marks were characters like others.
 
-    Such a line has as many cells as the row, with numbers where the row has some. In a sentence a
-    blank follows a comma, between cells none does.
+    Such a line has ``width`` cells or more, and numbers where a row of that width has some. In a
+    sentence a blank follows a comma, between cells none does.
     """
+    numbers = [i for i, cell in enumerate(row) if len(row) == width and is_number(cell)]
     count = 0
     for line in source.split("\n"):
         cells = [cell.strip(' "') for cell in line.split(separator)]
-        numbers = [cell for cell, other in zip(cells, row, strict=False) if is_number(other)]
         is_sentence = separator == "," and ", " in line
-        is_whole = len(cells) >= len(row) and not any(cells[len(row) :])
-        count += is_whole and not is_sentence and all(map(is_number, filter(None, numbers)))
+        fits = len(cells) >= width and all(is_number(cells[i] or "0") for i in numbers)
+        count += fits and not is_sentence
     return count
 
 
