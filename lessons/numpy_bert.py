@@ -26,7 +26,7 @@ from config import BertConfig
 from tokenizer import BertTokenizer, read_vocabulary
 from training.cli.flags import OneLineParser
 from training.files.course_files import trained_names
-from training.files.errors import InputError, reader_left, values_of
+from training.files.errors import InputError, output_fault, values_of
 from training.files.hub import find_model, unwrapped
 from training.files.tables import (
     LABEL_COLUMNS,
@@ -338,7 +338,8 @@ if __name__ == "__main__":
     except ValueError as error:  # InputError among them: bad input
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:
-        if not reader_left():
+    except OSError:
+        fault = output_fault()
+        if fault is None:
             raise
-        sys.exit(1)
+        sys.exit(fault or 1)
