@@ -262,10 +262,9 @@ def read_table(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:
     check_columns(path, table, ("sentence",))
     empty = table["sentence"].str.strip() == ""
     refuse(path, table, empty, "has an empty sentence", "fill it in or remove the row")
-    ids = checked_ids(path, table) if "id" in table else table.index.astype(str)
     label = next((name for name in LABEL_COLUMNS if name in table), None)
     labels = class_labels(path, table.assign(label=table[label])).to_numpy() if label else None
-    return [*ids], [*table["sentence"]], labels
+    return [*checked_ids(path, table)], [*table["sentence"]], labels
 
 
 def report(labels: np.ndarray, predicted: np.ndarray) -> float:

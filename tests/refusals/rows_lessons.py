@@ -103,7 +103,7 @@ ROWS = [
     Row(f"{NUMPY} --text a", "no BERT of the shape in config.json", without_a_layer),
     Row(f"{NUMPY} --text a", "is for x", partial(with_head, 3, problem_type="x")),
     Row(f"{NUMPY} --file f", "has no classifier", written("f", "id,text\n1,a\n")),
-    Row(QUANTIZE, "no column text or sentence", partial(with_head, 2, table="id,words\n1,a\n")),
+    Row(QUANTIZE, "lacks the column sentence", partial(with_head, 2, table="id,words\n1,a\n")),
     Row(QUANTIZE, "(id 2) has the label 'good'", partial(with_head, 2, table=WRONG_LABEL)),
     Row("lessons.playground --model none.pt", "no checkpoint at none.pt"),
     Row(PIECES, "there are no words", written("f", "\n \n")),

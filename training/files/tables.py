@@ -23,22 +23,18 @@ MOST_CLASSES = 1000  # that a file of texts may have
 
 # A quotation mark opens a cell only if another one stands directly before the cell's end. Those in
 # between are doubled, or have a backslash before them.
-QUOTED = r'''
+QUOTED = r"""
     (?: "(?P<doubled> [^"]*+ (?: "" [^"]*+ )*+ )" (?=[SEPARATOR\n]|\Z)
       | "(?P<escaped> [^"\\]*+ (?: (?: \\. | "" ) [^"\\]*+ )*+ )" (?=[SEPARATOR\n]|\Z)
       | (?P<plain> [^SEPARATOR\n]* )
     ) (?P<end> [SEPARATOR\n] | \Z )
-'''
+"""
 
 
-def parse_table(path: str | Path, quoted: bool = True) -> pd.DataFrame:
+def parse_table(path: str | Path) -> pd.DataFrame:
     """All cells of a table as text, under the header's names.
 
     The separator is a tab if the header has one, else a comma.
-
-    Args:
-        quoted: whether quotation marks may enclose a cell, as in the course's files; in GLUE's one
-            is a character like any other.
 
     Raises:
         InputError: missing, empty, not UTF-8; two columns of the same name; a row with too many
@@ -51,7 +47,7 @@ def parse_table(path: str | Path, quoted: bool = True) -> pd.DataFrame:
         raise InputError(f"no file {path}; check the path ({fetch})")
     text = read_text(path)
     separator = "\t" if "\t" in text.lstrip("\n").partition("\n")[0] else ","
-    lines = [line for line in split_cells(text, separator, quoted) if any(line[0])]
+    lines = [line for line in split_cells(text, separator) if any(line[0])]
     if not lines:
         raise InputError(f"{path} is empty; is it the right file?")
     names = column_names(lines[0][0])
@@ -73,13 +69,13 @@ def parse_table(path: str | Path, quoted: bool = True) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def split_cells(text: str, separator: str, quoted: bool) -> Iterator[tuple[list[str], str]]:
+def split_cells(text: str, separator: str) -> Iterator[tuple[list[str], str]]:
     """The cells of each row, and the line or lines of the text that they come from."""
     cell = re.compile(QUOTED.replace("SEPARATOR", separator), re.DOTALL | re.VERBOSE)
     start = 0
     while start < len(text):
         line = text[start : text.find("\n", start) % (len(text) + 1)]
-        if not quoted or '"' not in line:
+        if '"' not in line:
             row, end = line.split(separator), start + len(line) + 1
         else:
             row, end, match = [], start, None
@@ -137,33 +133,37 @@ def check_columns(path: str | Path, table: pd.DataFrame, columns: Sequence[str])
     """InputError unless a table has these columns, and rows."""
     if missing := [name for name in columns if name not in table]:
         present = ", ".join(name for name in table if not name.startswith("unnamed"))
-        remedy = "name it so in the header, whose columns are separated by tabs"
+        remedy = "its columns are separated by tabs or commas"
         raise InputError(f"{path} lacks the column {missing[0]} (it has: {present}); {remedy}")
     if table.empty:
         raise InputError(f"{path} has a header but no rows; is it the right file?")
 
 
 def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> pd.DataFrame:
-    """Read a course file as text, with its columns checked.
+    """Read a file of texts: the column id, further ones, and the labels; all as text.
 
     Args:
-        columns: the columns it must have, such as ("id", "sentence").
+        columns: the texts' columns, such as ("sentence",).
         label: a further one, renamed to "label"; without it the first of LABEL_COLUMNS will do.
 
     Raises:
         InputError: what parse_table refuses; without a column; an empty or repeated id.
     """
     table = parse_table(path)
-    columns = list(columns)
+    if "id" not in table:
+        print(f"data: {path} has no column id; its rows are numbered from 0")
+    names = [*columns]
     if label:
-        columns.append(next((name for name in (label, *LABEL_COLUMNS) if name in table), label))
-    check_columns(path, table, columns)
-    table = table[columns].assign(id=checked_ids(path, table))
-    return table.rename(columns={columns[-1]: "label"}) if label else table
+        names.append(next((name for name in (label, *LABEL_COLUMNS) if name in table), label))
+    check_columns(path, table, names)
+    table = table[names].assign(id=checked_ids(path, table))
+    return table.rename(columns={names[-1]: "label"}) if label else table
 
 
 def checked_ids(path: str | Path, table: pd.DataFrame) -> pd.Series:
-    """The ids without blanks around; InputError where one could not stand in predictions."""
+    """The ids without blanks around, or numbers; InputError where predictions cannot have one."""
+    if "id" not in table:
+        return table.index.astype(str).to_series(table.index)
     ids = table["id"].str.strip()
     refuse(path, table, ids == "", "has no id", "every row needs one")
     odd = ids.str.contains('[,"\\t\\n]')  # predictions are id,number
