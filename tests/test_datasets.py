@@ -1,7 +1,7 @@
 """The course's files and batches, held to the contract (datasets.py)."""
 
 import csv
-import importlib
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
+import datasets
 from datasets import (
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
@@ -80,6 +81,14 @@ def test_quotation_marks(tmp_path, cells, texts):
     assert [row[0] for row in load_data(tmp_path / "t.csv", "dev")] == texts
 
 
+def rows_or_refusal(path: Path) -> list | str:
+    """What load_data reads, or why it does not."""
+    try:
+        return load_data(path, "dev")
+    except InputError as error:
+        return str(error)
+
+
 @given(st.data(), st.lists(st.text('a "\\\t\n,', min_size=1), min_size=1, max_size=4))
 def test_no_row_is_lost_and_none_refused_without_a_reason(tmp_path_factory, data, texts):
     """What csv writes is read as it was, unless it could also be several rows."""
@@ -91,11 +100,9 @@ def test_no_row_is_lost_and_none_refused_without_a_reason(tmp_path_factory, data
         table = csv.DictWriter(file, order, delimiter=data.draw(st.sampled_from("\t,")))
         table.writeheader()
         table.writerows(rows)
-    try:
-        assert load_data(path, "dev") == [(text, 1, f"i{n}") for n, text in enumerate(texts)]
-    except InputError as error:
-        assert "rows if they do not" in str(error)
-        assert any("\n" in text for text in texts)
+    found = rows_or_refusal(path)
+    is_doubtful = any("\n" in text for text in texts) and "rows if they do not" in found
+    assert is_doubtful or found == [(text, 1, f"i{n}") for n, text in enumerate(texts)]
 
 
 def test_rows_without_ids_are_numbered(tmp_path, capsys):
@@ -106,8 +113,8 @@ def test_rows_without_ids_are_numbered(tmp_path, capsys):
 
 def test_the_library_that_this_file_hides_is_named():
     with pytest.raises(ImportError, match="not the library datasets that has load_dataset"):
-        importlib.import_module("datasets").load_dataset
-    assert not hasattr(importlib.import_module("datasets"), "something")
+        getattr(datasets, "load_" + "dataset")
+    assert not hasattr(datasets, "something")
 
 
 PAIR = "id sentence1 sentence2"
