@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LABEL_COLUMNS = ("sentiment", "label", "is_duplicate", "similarity")
 OTHER_NAMES = {"text": "sentence", "question1": "sentence1", "question2": "sentence2"}
 MOST_CLASSES = 1000  # that a file of texts may have
+NUMBER = re.compile(r"-?\d+(\.\d*)? *")
 
 # A quotation mark opens a cell only if another one stands directly before the cell's end. Those in
 # between are doubled, or have a backslash before them.
@@ -100,25 +101,17 @@ def rows_without_quotes(source: str, row: Sequence[str], separator: str, width: 
     """How many lines of a row's text would be rows if quotation marks were characters like others.
 
     Such a line has ``width`` cells or more, and numbers where a row of that width has some. In a
-    sentence a blank follows a comma, between cells none does.
+    sentence a blank follows a comma, so a number has none before it, and without numbers to look at
+    a line with such a comma is a sentence.
     """
-    numbers = [i for i, cell in enumerate(row) if len(row) == width and is_number(cell)]
+    numbers = [i for i, cell in enumerate(row) if len(row) == width and NUMBER.fullmatch(cell)]
+    has_commas = separator == ","
     count = 0
     for line in source.split("\n"):
-        cells = [cell.strip(' "') for cell in line.split(separator)]
-        is_sentence = separator == "," and ", " in line
-        fits = len(cells) >= width and all(is_number(cells[i] or "0") for i in numbers)
-        count += fits and not is_sentence
+        cells = [cell.strip('"' if has_commas else ' "') for cell in line.split(separator)]
+        fits = len(cells) >= width and all(NUMBER.fullmatch(cells[i] or "0") for i in numbers)
+        count += fits and not (has_commas and not numbers and ", " in line)
     return count
-
-
-def is_number(text: str) -> bool:
-    """Whether a cell holds a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def column_names(header: Sequence[str]) -> list[str]:
