@@ -20,7 +20,7 @@ import pytest
 import torch
 from factories import ROOT, Malicious
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-from running import MODULES, as_process, one_line_error
+from running import MODULES, one_line_error
 from torch import nn
 
 import utils
@@ -224,12 +224,13 @@ def test_a_pipe_is_written_into(tmp_path):
     os.close(reader)
 
 
-def test_a_table_into_stdout_stands_between_what_is_printed(tmp_path):
-    (tmp_path / "out").symlink_to("/proc/self/fd/1")
-    code = (
-        "print(1); from training.files.writing import *; write_whole('out', 'table\\n'); print(2)"
-    )
-    assert as_process("-c", code, folder=tmp_path, **MODULES).out == "1\ntable\n2\n"
+def test_a_table_into_stdout_follows_what_was_printed(tmp_path):
+    (tmp_path / "link").symlink_to("/proc/self/fd/1")
+    write = "from training.files.writing import write_whole; write_whole('link', 'table ')"
+    command = [sys.executable, "-c", f"print(1); {write}; print(2)"]
+    with open(tmp_path / "out", "w") as out:
+        subprocess.run(command, cwd=tmp_path, env=os.environ | MODULES, stdout=out, check=True)
+    assert (tmp_path / "out").read_text() == "1\ntable 2\n"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux alone has a disk that is full")

@@ -81,6 +81,7 @@ ROWS = [
     Row(TAG, "f, line 2: expected a word, a tab and O", written("f", "a\tO\nb\n")),
     Row(TAG, "f holds no sentences", written("f", "\n \n")),
     Row(ANSWER, "f holds no questions", written("f", '{"data": []}')),
+    Row(ANSWER, 'f has no "paragraphs"', written("f", '{"context": "a", "question": "b"}\n')),
     Row(ANSWER, "f is not SQuAD's JSON", written("f", '{"data": [{"paragraphs": [{}]}]}')),
     Row(ANSWER, "'cd' is not at character 2", written("f", asked(answers=ELSEWHERE))),
     Row(ANSWER, "questions without an answer", written("f", asked(answers=[]))),
