@@ -23,6 +23,17 @@ from training.files.course_files import COURSE_STEMS, data_folder
 from training.files.errors import InputError
 from training.files.tables import class_labels, read_table, refuse, similarities
 
+
+def __getattr__(name: str) -> Any:
+    """Say so where somebody wants the library of the same name, which this file hides."""
+    if name in ("Dataset", "DatasetDict", "load_dataset", "load_from_disk"):
+        raise ImportError(
+            f"{__file__} is this course's file, not the library datasets that has {name}; "
+            "run a script that needs the library in another folder"
+        )
+    raise AttributeError(f"module 'datasets' has no attribute {name!r}")
+
+
 # ---------------------------------------------------------------------------------------------
 # Rows
 
@@ -31,13 +42,13 @@ def load_data(filename: str | Path, flag: str = "train", num_labels: int | None 
     """Rows of a file of single sentences.
 
     Args:
-        filename: a file with id, sentence and (unless flag is 'test') sentiment or label.
+        filename: a file with id, sentence or text, and (unless flag is 'test') sentiment or label.
         flag: 'train' → (rows, number of classes); 'test' → rows (sentence, id); anything else →
             rows (sentence, label, id).
         num_labels: the number of classes if it is known; labels must be below it.
     """
     path = Path(filename)
-    table = read_table(path, ("id", "sentence"), None if flag == "test" else "sentiment")
+    table = read_table(path, ("sentence",), None if flag == "test" else "sentiment")
     sentences = table["sentence"].str.strip()
     refuse(path, table, sentences == "", "has an empty sentence", "fill it in or remove the row")
     if flag == "test":
@@ -58,7 +69,7 @@ def load_pairs(filename: str | Path, flag: str, label: str, classes: int = 2) ->
         classes: how many of them.
     """
     path, pair = Path(filename), ["sentence1", "sentence2"]
-    table = read_table(path, ("id", *pair), None if flag == "test" else label)
+    table = read_table(path, pair, None if flag == "test" else label)
     table[pair] = table[pair].map(preprocess_string)
     empty = (table[pair] == "").any(axis=1)
     if flag == "test":

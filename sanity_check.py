@@ -30,7 +30,7 @@ from checks.hunt.hunt import TEST_OF, hunt
 from checks.quiz.terminal import QUIZZED, quiz
 from checks.report import Report, is_right
 from training.cli.flags import OneLineParser, positive_float, positive_int
-from training.files.errors import InputError, reader_left
+from training.files.errors import InputError, output_fault
 
 PARTS = sorted({entry.part for entry in GRADED_TASKS})
 ADDED = {  # by the handout of a part
@@ -193,10 +193,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:  # in a hunt: check and quiz say more
         sys.exit("\ninterrupted")
-    except BrokenPipeError:
-        if not reader_left():
+    except OSError:
+        fault = output_fault()
+        if fault is None:
             raise
-        sys.exit(1)
+        sys.exit(fault or 1)
 
 
 if __name__ == "__main__":

@@ -26,10 +26,17 @@ from config import BertConfig
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser
 from training.files.course_files import trained_names
-from training.files.errors import InputError, reader_left, values_of
+from training.files.errors import InputError, output_fault, values_of
 from training.files.folder import CORE, by_name, check_surplus
 from training.files.hub import find_model
-from training.files.tables import checked_ids, class_labels, parse_table
+from training.files.tables import (
+    LABEL_COLUMNS,
+    check_columns,
+    checked_ids,
+    class_labels,
+    parse_table,
+    refuse,
+)
 from training.files.writing import write_whole
 
 Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one
@@ -262,23 +269,14 @@ def predict(
 
 
 def read_table(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:
-    """Read ids, texts and labels from a table separated by commas or tabs.
-
-    Texts are in the column text or sentence, labels, if any, in label or sentiment.
-    """
-    table = parse_table(path, separator=None)
-    text, label = (
-        next((name for name in names if name in table), None)
-        for names in (("text", "sentence"), ("label", "sentiment"))
-    )
-    if text is None or table.empty:
-        what = "has no rows" if text else "has no column text or sentence"
-        raise InputError(f"{path} {what} (it has: {', '.join(table)}); rename one")
-    ids = checked_ids(path, table) if "id" in table else table.index.astype(str)
-    labels = None
-    if label:
-        labels = class_labels(path, table.assign(label=table[label])).to_numpy()
-    return [*ids], [*table[text]], labels
+    """Read ids, texts and labels from a table; ids and labels may be missing."""
+    table = parse_table(path)
+    check_columns(path, table, ("sentence",))
+    empty = table["sentence"].str.strip() == ""
+    refuse(path, table, empty, "has an empty sentence", "fill it in or remove the row")
+    label = next((name for name in LABEL_COLUMNS if name in table), None)
+    labels = class_labels(path, table.assign(label=table[label])).to_numpy() if label else None
+    return [*checked_ids(path, table)], [*table["sentence"]], labels
 
 
 def report(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -351,7 +349,8 @@ if __name__ == "__main__":
     except ValueError as error:  # InputError among them: bad input
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:
-        if not reader_left():
+    except OSError:
+        fault = output_fault()
+        if fault is None:
             raise
-        sys.exit(1)
+        sys.exit(fault or 1)

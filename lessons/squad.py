@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from tokenizer import BertTokenizer, category, normalise, split_at_punctuation
 from training.files.errors import InputError, values_of
-from training.files.texts import read_json
+from training.files.texts import parse_json, read_text
 from training.loop.progress import progress_bar
 
 QUESTION_TOKENS = 64  # a longer question is cut, as BERT's own script cuts it
@@ -83,7 +83,11 @@ def read_questions(path: str | Path, limit: int | None = None) -> list[Question]
     Raises:
         InputError: the file is not of that form, or an answer is not at its character.
     """
-    saved = read_json(path)
+    text = read_text(path)
+    if '"context"' in text and '"paragraphs"' not in text:
+        what = 'has no "paragraphs"; the library datasets saves SQuAD in another form than this'
+        raise InputError(f"{path} {what}: give the file that SQuAD's authors publish")
+    saved = parse_json(text, str(path))
     questions = []
     with values_of(f"{path} is not SQuAD's JSON, data/paragraphs/qas"):
         for paragraph in (one for article in saved["data"] for one in article["paragraphs"]):

@@ -1,12 +1,17 @@
 """The course's files and batches, held to the contract (datasets.py)."""
 
+import csv
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from factories import write_table
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
+import datasets
 from datasets import (
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
@@ -19,6 +24,7 @@ from datasets import (
 )
 from training.files import course_files
 from training.files.course_files import data_folder
+from training.files.errors import InputError
 
 
 @pytest.fixture
@@ -51,18 +57,70 @@ def test_rows_of_single_sentences(tmp_path, column):
         "\ufeffid\tsentence\tlabel\na\tgood\t1\t\t\r\nb\tbad\t0\r\t\t\n",
         "ID\t Sentence\tLabel \na\tgood\t1\nb\tbad\t0\n",
         "label\tid\tsentence\t\n1.0\ta\tgood\n 0\tb\tbad\n",
+        "id,\ufeffText,label\na,good,1\nb,bad,0\n",
     ],
-    ids=["bytes of other systems", "header", "order"],
+    ids=["bytes of other systems", "header", "order", "commas"],
 )
 def test_rows_that_are_clear(tmp_path, text):
     (tmp_path / "t.csv").write_bytes(text.encode())
     assert load_data(tmp_path / "t.csv", "dev") == [("good", 1, "a"), ("bad", 0, "b")]
 
 
+@pytest.mark.parametrize(
+    ("cells", "texts"),
+    [
+        ('"good, it is\n bad, is it",a,1', ["good, it is\n bad, is it"]),
+        (r'"He said \"hi\" to me",a,1', ['He said "hi" to me']),
+        ('"good" film,a,1\n"bad,b,0\nso "so",c,1', ['"good" film', '"bad', 'so "so"']),
+        ('"good,a,1\nbad" film,b,0\n"""x""",c,1', ['"good', 'bad" film', '"x"']),
+    ],
+    ids=["a line break", "backslashes", "marks inside", "two rows"],
+)
+def test_quotation_marks(tmp_path, cells, texts):
+    (tmp_path / "t.csv").write_text(f"text,id,label\n{cells}\n")
+    assert [row[0] for row in load_data(tmp_path / "t.csv", "dev")] == texts
+
+
+def rows_or_refusal(path: Path) -> list | str:
+    """What load_data reads, or why it does not."""
+    try:
+        return load_data(path, "dev")
+    except InputError as error:
+        return str(error)
+
+
+@given(st.data(), st.lists(st.text('a "\\\t\n,', min_size=1), min_size=1, max_size=4))
+def test_no_row_is_lost_and_none_refused_without_a_reason(tmp_path_factory, data, texts):
+    """What csv writes is read as it was, unless it could also be several rows."""
+    texts = [f"x{text}x" for text in texts]
+    order = data.draw(st.permutations(["id", "sentence", "label"]))
+    rows = [{"id": f"i{n}", "sentence": text, "label": "1"} for n, text in enumerate(texts)]
+    path = tmp_path_factory.mktemp("table") / "t.csv"
+    with open(path, "w", newline="") as file:
+        table = csv.DictWriter(file, order, delimiter=data.draw(st.sampled_from("\t,")))
+        table.writeheader()
+        table.writerows(rows)
+    found = rows_or_refusal(path)
+    is_doubtful = any("\n" in text for text in texts) and "rows if they do not" in found
+    assert is_doubtful or found == [(text, 1, f"i{n}") for n, text in enumerate(texts)]
+
+
+def test_rows_without_ids_are_numbered(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("text,label\ngood,1\nbad,0\n")
+    assert load_data(tmp_path / "t.csv", "dev") == [("good", 1, "0"), ("bad", 0, "1")]
+    assert "no column id" in capsys.readouterr().out
+
+
+def test_the_library_that_this_file_hides_is_named():
+    with pytest.raises(ImportError, match="not the library datasets that has load_dataset"):
+        getattr(datasets, "load_" + "dataset")
+    assert not hasattr(datasets, "something")
+
+
 PAIR = "id sentence1 sentence2"
 
 
-def test_rows_of_pairs(tmp_path):
+def test_rows_of_pairs(tmp_path, capsys):
     path = tmp_path / "x.csv"
     cells = [("A", "Why?", "What's not,\u00a0 Bob?", "0.0"), ("B", "Yes.", "yes", "1.0")]
     write_table(path, f"{PAIR} is_duplicate", cells)
@@ -71,6 +129,9 @@ def test_rows_of_pairs(tmp_path):
     write_table(path, f"{PAIR} similarity", [("A", "x.", "y", "3.8")])
     rows = load_pairs(path, "dev", "similarity")
     assert rows == [("x .", "y", 3.8, "A")]
+    write_table(path, f"{PAIR} similarity", [(n, "x", "y", n / 10) for n in range(11)])
+    load_pairs(path, "dev", "similarity")
+    assert "are at most 1" in capsys.readouterr().out
     write_table(path, PAIR, [("A", "x.", "y")])
     assert load_pairs(path, "test", "similarity") == [("x .", "y", "A")]
 

@@ -7,6 +7,9 @@ import pickle
 import random
 import resource
 import shutil
+import stat
+import subprocess
+import sys
 import types
 from pathlib import Path
 from unittest.mock import Mock
@@ -15,9 +18,9 @@ import huggingface_hub
 import numpy as np
 import pytest
 import torch
-from factories import Malicious
+from factories import ROOT, Malicious
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-from running import one_line_error
+from running import MODULES, one_line_error
 from torch import nn
 
 import utils
@@ -202,6 +205,44 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(old_file, failure):
     with pytest.raises(expected), files.atomic_write(old_file) as file:  # noqa: PT012
         file.write("half")
         raise failure
+
+
+def test_links_and_permissions_stay(tmp_path):
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "file").chmod(0o640)
+    (tmp_path / "link").symlink_to("file")
+    files.write_whole(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "new"
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+
+
+def test_a_pipe_is_written_into(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    files.write_whole(tmp_path / "pipe", b"rows")
+    assert os.read(reader, 9) == b"rows"
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    os.close(reader)
+
+
+def test_a_table_into_stdout_follows_what_was_printed(tmp_path):
+    (tmp_path / "link").symlink_to("/proc/self/fd/1")
+    write = "from training.files.writing import write_whole; write_whole('link', 'table ')"
+    command = [sys.executable, "-c", f"print(1); {write}; print(2)"]
+    with open(tmp_path / "out", "w") as out:
+        subprocess.run(command, cwd=tmp_path, env=os.environ | MODULES, stdout=out, check=True)
+    assert (tmp_path / "out").read_text() == "1\ntable 2\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux alone has a disk that is full")
+@pytest.mark.parametrize("module", ["lessons.numpy_bert --text a", "lessons.fill_mask --text a"])
+def test_a_full_disk_behind_stdout_is_one_line(tmp_path, tiny_model_folder, module):
+    command = [sys.executable, "-m", *module.split(), "--model", str(tiny_model_folder)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert done.stderr.startswith("error: cannot print: No space left")
 
 
 def test_a_checkpoint_that_does_not_fit(old_file):

@@ -8,6 +8,7 @@ FINETUNE = "classifier.py --option finetune --only sst --data_dir data --model m
 TASKS = "multitask_classifier.py --option finetune --data_dir data --model model"
 STS = "id\tsentence1\tsentence2\tsimilarity"
 TABLE = "data/ids-sst-dev.csv"
+STRAY = 'id\tsentence\tlabel\na\t"good\t1\nb\tbad"\t0\n'
 
 
 def longer_vocabulary(folder: Path) -> None:
@@ -22,8 +23,7 @@ ROWS = [
     Row(FINETUNE, "two columns 'label'", written(TABLE, "id\tsentence\tlabel\tLabel\n")),
     Row(FINETUNE, "'١', not an integer", cell("ids-sst-dev.csv", 1, "sentiment", "١")),
     Row(FINETUNE, "row 1 (id a,1) has a comma", cell("ids-sst-dev.csv", 1, "id", '"a,1"')),
-    Row(FINETUNE, "row 1 has a line break", written(TABLE, 'id\tsentence\na\t"good\nb\tbad\n')),
-    Row(FINETUNE, "opening quote", written(TABLE, 'id\n"' + 9999 * "bad film and very long\n")),
+    Row(FINETUNE, '1 (a\t"good\t1 …) is one row if', written(TABLE, STRAY)),
     Row(TASKS, "row 1 (id", cell("quora-test-student.csv", 1, "sentence2", "")),  # not left out
     Row(TASKS, "no row has two sentences", written("data/sts-dev.csv", f"{STS}\na\tx\t\t1\n")),
     *(

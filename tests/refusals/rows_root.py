@@ -5,8 +5,6 @@ from factories import save_sentiment_checkpoint
 from row import Row, written
 
 NO_TEXT = '{"sentence1": null, "sentence2": "", "gold_label": ""}'
-WRONG_LABEL = "sentence\tlabel\nfine\t2\n"
-PAIRS = "id\tsentence1\tsentence2\nx\ta\tb\n"
 
 
 def checkpoint_with_nan(folder):
@@ -21,12 +19,10 @@ SNLI = "data.convert snli . --out o"
 ROWS = [
     Row("classifier.py --predict a --checkpoint x.pt", "holds nan", checkpoint_with_nan),
     Row("data.convert imdb . --out o", "no reviews in train/neg and train/pos"),
-    Row("data.convert sst2 . --out o", "label '2', not", written("train.tsv", WRONG_LABEL)),
     Row(SNLI, "row 1 has no text as its sentence1", written("snli_1.0_dev.jsonl", NO_TEXT)),
     Row(SNLI, "line 1 is not valid JSON", written("snli_1.0_dev.jsonl", "{")),
-    Row("data.convert few t.csv --rows 1 --out o", "column id", written("t.csv", WRONG_LABEL)),
+    Row("data.convert text t.csv --out o", "column sentence", written("t.csv", "id,label\n1,0\n")),
     Row("data.convert few data/sts-dev.csv --rows 99 --out o", "sts-dev.csv has 11 rows; give as"),
-    Row("data.convert quora t.csv --out o", "lacks the column is_", written("t.csv", PAIRS)),
     Row("data.download --only nobody.csv", "argument --only: invalid choice: 'nobody.csv'"),
     Row("prepare_submit.py --name 'a b'", "--name 'a b': put your ID and group there"),
     Row("prepare_submit.py --data_dir nowhere", "--data_dir nowhere lacks ids-sst-train.csv"),

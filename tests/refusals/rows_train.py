@@ -71,9 +71,9 @@ def runs(folder: Path) -> None:
 
 ROWS = [
     # data files
-    Row(RUN, "sentence", cell(DEV, 0, "sentence", "text")),
+    Row(RUN, "sentence", cell(DEV, 0, "sentence", "words")),
     Row(RUN, f"{DEV}, row 6", cell(DEV, 6, "sentence", "  ")),
-    Row(RUN, "columns are separated by tabs", written(f"data/{DEV}", "id,sentence,sentiment\n1")),
+    Row(RUN, "it has: id;sentence;label", written(f"data/{DEV}", "id;sentence;label\n1;a;1")),
     Row(RUN, "repeats an earlier id", dev_lines(lambda lines: [*lines, lines[1]])),
     Row(RUN, f"{DEV} is empty", written(f"data/{DEV}", "")),
     Row(RUN, "has a header but no rows", written(f"data/{DEV}", "id\tsentence\tsentiment\n")),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from training.files.errors import InputError, Stopped, reader_left
+from training.files.errors import InputError, Stopped, output_fault
 from training.loop.devices import device_fault
 from training.loop.processes import is_main_process, leave_processes
 
@@ -25,11 +25,12 @@ def run_script(main: Callable[[], Any]) -> None:
         leave_processes()
     except KeyboardInterrupt:
         sys.exit("\ninterrupted" if is_main_process() else 1)
-    except BrokenPipeError:
-        if not reader_left():
+    except OSError:
+        fault = output_fault()
+        if fault is None:
             raise
         leave_processes("the output is read no more")
-        sys.exit(1)
+        sys.exit(fault or 1)
     except (InputError, RuntimeError) as error:  # the same in all processes, if there are several
         line = one_line(error)
         if line is None:

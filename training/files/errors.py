@@ -44,11 +44,15 @@ def trouble_in_one_line(remedy: str, what: str = "") -> Iterator[None]:
         raise InputError(f"{what}{why}; {remedy}") from error
 
 
-def reader_left() -> bool:
-    """Whether nobody reads stdout any more, as after ``| head``; if so, it leads nowhere now."""
+def output_fault() -> str | None:
+    """Why stdout takes no more: '' if its reader left, as ``| head`` does; None if it still does.
+
+    After a fault stdout leads nowhere, because Python's end flushes it, too.
+    """
     try:
         print(flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python's end flushes, too
-        return True
-    return False
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        left = isinstance(error, BrokenPipeError)
+        return "" if left else f"error: cannot print: {error.strerror}; free space and run again"
+    return None

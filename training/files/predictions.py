@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from training.files.errors import InputError
+from training.files.tables import column_names
 from training.files.texts import read_text
 
-OLD_SPELLINGS = {"Predicted_Similiary": "Predicted_Similarity"}  # of columns, in older code
+OLD_SPELLINGS = {"predicted_similiary": "predicted_similarity"}  # of columns, in older code
 
 
 def read_predictions(path: str | Path, column: str) -> dict[str, float]:
@@ -19,21 +20,22 @@ def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
     """The predictions that a file's text holds: {id in lower case: value}.
 
     Also understands what older code writes: a tab in the header, spaces around commas, one at the
-    end, ``4.0`` for a class, ``Predicted_Similiary``.
+    end, ``4.0`` for a class, ``Predicted_Similiary``; case and order of the columns do not matter.
 
     Raises:
         InputError: with the file's first fault (header, value, repeated id); it calls it ``name``.
     """
     header, *lines = text.split("\n")  # splitlines() would also split inside odd ids
-    if [OLD_SPELLINGS.get(cell, cell) for cell in _cells(header)] != ["id", column]:
+    columns = [OLD_SPELLINGS.get(cell, cell) for cell in column_names(_cells(header))]
+    if sorted(columns) != sorted(["id", column.lower()]):
         raise InputError(f"{name}: header is {header!r}, not 'id,{column}'")
     values: dict[str, float] = {}
     for number, line in enumerate(lines, start=2):
         if not line.strip():
             continue
         try:
-            key, value = _cells(line.lower())
-            value = float(value)
+            row = dict(zip(columns, _cells(line.lower()), strict=True))
+            key, value = row["id"], float(row[column.lower()])
         except ValueError:
             key, value = "", math.nan
         if not key or not math.isfinite(value):

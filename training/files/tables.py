@@ -5,10 +5,9 @@ pandas is imported where a table is read: it is a fifth of the time until --help
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,85 +18,154 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LABEL_COLUMNS = ("sentiment", "label", "is_duplicate", "similarity")
+OTHER_NAMES = {"text": "sentence", "question1": "sentence1", "question2": "sentence2"}
 MOST_CLASSES = 1000  # that a file of texts may have
+NUMBER = re.compile(r"-?\d+(\.\d*)? *")
+
+# A quotation mark opens a cell only if another one stands directly before the cell's end. Those in
+# between are doubled, or have a backslash before them.
+QUOTED = r"""
+    (?: "(?P<doubled> [^"]*+ (?: "" [^"]*+ )*+ )" (?=[SEPARATOR\n]|\Z)
+      | "(?P<escaped> [^"\\]*+ (?: (?: \\. | "" ) [^"\\]*+ )*+ )" (?=[SEPARATOR\n]|\Z)
+      | (?P<plain> [^SEPARATOR\n]* )
+    ) (?P<end> [SEPARATOR\n] | \Z )
+"""
 
 
-def parse_table(path: Path, separator: str | None = "\t", quoted: bool = True) -> pd.DataFrame:
-    """All cells of a table as text, under the header's names in lower case.
+def parse_table(path: str | Path) -> pd.DataFrame:
+    """All cells of a table as text, under the header's names.
 
-    Args:
-        separator: None for the one in the header, a tab or a comma.
-        quoted: whether a quotation mark may enclose a cell, as in the course's files; in GLUE's it
-            is a character like any other.
+    The separator is a tab if the header has one, else a comma.
+
+    Raises:
+        InputError: missing, empty, not UTF-8; two columns of the same name; a row with too many
+            cells, or one that could also be several rows.
     """
     import pandas as pd
 
-    text = read_text(path)
-    separator = separator or ("\t" if "\t" in text.partition("\n")[0] else ",")
-    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    try:
-        lines = [*csv.reader(io.StringIO(text), delimiter=separator, quoting=quoting)]
-    except csv.Error as error:  # a cell that is longer than any text
-        raise InputError(f"{path}: {error}; close an opening quote") from None
-    header, *rows = [line for line in lines if any(line)] or [[]]
-    if not header:
-        raise InputError(f"{path} is empty; is it the right file?")
-    names = [name.strip().lower() for name in header]
-    if repeated := [name for name in names if name and names.count(name) > 1]:
-        raise InputError(f"{path} has two columns {repeated[0]!r}; rename or remove one")
-    for number, row in enumerate(rows, start=1):
-        if any("\n" in cell for cell in row):
-            remedy = "put the text into one line, or close its opening quote"
-            raise InputError(f"{path}, row {number} has a line break in a text; {remedy}")
-        if any(row[len(names) :]):
-            count = f"has {len(row)} cells, the header {len(names)}"
-            raise InputError(f"{path}, row {number} {count}; put a text with a separator in quotes")
-        row[:] = (row + [""] * len(names))[: len(names)]
-    return pd.DataFrame(rows, columns=[name or f"unnamed {i}" for i, name in enumerate(names)])
-
-
-def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> pd.DataFrame:
-    """Read a course file as text, with its columns checked.
-
-    Args:
-        path: a tab-separated file with a header; upper case in the names of columns does not count.
-        columns: the columns it must have, such as ("id", "sentence").
-        label: a further one, renamed to "label"; without it the first of LABEL_COLUMNS will do.
-
-    Raises:
-        InputError: missing, empty, not UTF-8, without a column, an empty or repeated id.
-    """
-    path = Path(path)
     if not os.path.exists(path):  # False also where the name is too long for one
         fetch = "python -m data.download fetches the course files"
         raise InputError(f"no file {path}; check the path ({fetch})")
-    table = parse_table(path)
-    columns = list(columns)
-    if label:
-        columns.append(next((name for name in (label, *LABEL_COLUMNS) if name in table), label))
+    text = read_text(path)
+    separator = "\t" if "\t" in text.lstrip("\n").partition("\n")[0] else ","
+    lines = [line for line in split_cells(text, separator) if any(line[0])]
+    if not lines:
+        raise InputError(f"{path} is empty; is it the right file?")
+    names = column_names(lines[0][0])
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{path} has two columns {repeated[0]!r}; rename or remove one")
+    rows = []
+    for number, (cells, source) in enumerate(lines[1:], start=1):
+        row, surplus = cells[: len(names)], cells[len(names) :]
+        if any(surplus):
+            count = f"has {len(cells)} cells, the header {len(names)}"
+            raise InputError(f"{path}, row {number} {count}; put a text with a separator in quotes")
+        count = rows_without_quotes(source, row, separator, len(names)) if "\n" in source else 1
+        if count > 1:
+            what = f"one row if the quotation marks enclose a text, {count} rows if they do not"
+            start = source.partition("\n")[0].strip()[:40]
+            remedy = "remove the marks, or the line breaks between them"
+            raise InputError(f"{path}, row {number} ({start} …) is {what}; {remedy}")
+        rows.append(row + [""] * (len(names) - len(row)))
+    return pd.DataFrame(rows, columns=names)
+
+
+def split_cells(text: str, separator: str) -> Iterator[tuple[list[str], str]]:
+    """The cells of each row, and the line or lines of the text that they come from."""
+    cell = re.compile(QUOTED.replace("SEPARATOR", separator), re.DOTALL | re.VERBOSE)
+    start = 0
+    while start < len(text):
+        line = text[start : text.find("\n", start) % (len(text) + 1)]
+        if '"' not in line:
+            row, end = line.split(separator), start + len(line) + 1
+        else:
+            row, end, match = [], start, None
+            while match is None or match["end"] == separator:
+                match = cell.match(text, end)
+                row.append(cell_text(match))
+                end = match.end()
+        yield row, text[start:end].strip("\n")
+        start = end
+
+
+def cell_text(match: re.Match) -> str:
+    """What a cell says, without the marks around it and those that stand for another."""
+    if match["doubled"] is not None:
+        return match["doubled"].replace('""', '"')
+    if match["escaped"] is not None:
+        return re.sub(r'\\(["\\])|""', lambda mark: mark[1] or '"', match["escaped"])
+    return match["plain"]
+
+
+def rows_without_quotes(source: str, row: Sequence[str], separator: str, width: int) -> int:
+    """How many lines of a row's text would be rows if quotation marks were characters like others.
+
+    Such a line has ``width`` cells or more, and numbers where a row of that width has some. In a
+    sentence a blank follows a comma, so a number has none before it, and without numbers to look at
+    a line with such a comma is a sentence.
+    """
+    numbers = [i for i, cell in enumerate(row) if len(row) == width and NUMBER.fullmatch(cell)]
+    has_commas = separator == ","
+    count = 0
+    for line in source.split("\n"):
+        cells = [cell.strip('"' if has_commas else ' "') for cell in line.split(separator)]
+        fits = len(cells) >= width and all(NUMBER.fullmatch(cells[i] or "0") for i in numbers)
+        count += fits and not (has_commas and not numbers and ", " in line)
+    return count
+
+
+def column_names(header: Sequence[str]) -> list[str]:
+    """Names of columns as all scripts know them: case, blanks and some synonyms do not matter."""
+    names = [name.replace("\ufeff", "").strip().lower() for name in header]
+    known = {name: OTHER_NAMES.get(name, name) for name in names}
+    names = [name if known[name] in names else known[name] for name in names]
+    return [name or f"unnamed {i}" for i, name in enumerate(names)]
+
+
+def check_columns(path: str | Path, table: pd.DataFrame, columns: Sequence[str]) -> None:
+    """InputError unless a table has these columns, and rows."""
     if missing := [name for name in columns if name not in table]:
         present = ", ".join(name for name in table if not name.startswith("unnamed"))
-        raise InputError(
-            f"{path} lacks the column {', '.join(missing)} (it has: {present}); "
-            "columns are separated by tabs"
-        )
+        remedy = "its columns are separated by tabs or commas"
+        raise InputError(f"{path} lacks the column {missing[0]} (it has: {present}); {remedy}")
     if table.empty:
         raise InputError(f"{path} has a header but no rows; is it the right file?")
-    table = table[columns].assign(id=checked_ids(path, table))
-    return table.rename(columns={columns[-1]: "label"}) if label else table
 
 
-def checked_ids(path: Path, table: pd.DataFrame) -> pd.Series:
-    """The ids without blanks around; InputError where one could not stand in predictions."""
+def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> pd.DataFrame:
+    """Read a file of texts: the column id, further ones, and the labels; all as text.
+
+    Args:
+        columns: the texts' columns, such as ("sentence",).
+        label: a further one, renamed to "label"; without it the first of LABEL_COLUMNS will do.
+
+    Raises:
+        InputError: what parse_table refuses; without a column; an empty or repeated id.
+    """
+    table = parse_table(path)
+    if "id" not in table:
+        print(f"data: {path} has no column id; its rows are numbered from 0")
+    names = [*columns]
+    if label:
+        names.append(next((name for name in (label, *LABEL_COLUMNS) if name in table), label))
+    check_columns(path, table, names)
+    table = table[names].assign(id=checked_ids(path, table))
+    return table.rename(columns={names[-1]: "label"}) if label else table
+
+
+def checked_ids(path: str | Path, table: pd.DataFrame) -> pd.Series:
+    """The ids without blanks around, or numbers; InputError where predictions cannot have one."""
+    if "id" not in table:
+        return table.index.astype(str).to_series(table.index)
     ids = table["id"].str.strip()
     refuse(path, table, ids == "", "has no id", "every row needs one")
-    odd = ids.str.contains('[,"\\t]')  # predictions are id,number
+    odd = ids.str.contains('[,"\\t\\n]')  # predictions are id,number
     refuse(path, table, odd, "has a comma or a quote in its id", "remove it")
     refuse(path, table, ids.duplicated(), "repeats an earlier id", "remove one of the two")
     return ids
 
 
-def refuse(path: Path, table: pd.DataFrame, bad: pd.Series, what: str, remedy: str) -> None:
+def refuse(path: str | Path, table: pd.DataFrame, bad: pd.Series, what: str, remedy: str) -> None:
     """InputError naming the first bad row, if there is one."""
     if bad.any():
         row, more = table[bad].iloc[0], int(bad.sum()) - 1
@@ -106,17 +174,20 @@ def refuse(path: Path, table: pd.DataFrame, bad: pd.Series, what: str, remedy: s
         raise InputError(f"{path}, row {row.name + 1}{key} {what}{others}; {remedy}")
 
 
-def class_labels(path: Path, table: pd.DataFrame, classes: int | None = None) -> pd.Series:
+def class_labels(path: str | Path, table: pd.DataFrame, classes: int | None = None) -> pd.Series:
     """The labels as integers from 0 on, below ``classes`` if that is known; '1.0' is 1."""
     return _numbers(path, table, "an integer", (classes or MOST_CLASSES) - 1).astype(int)
 
 
-def similarities(path: Path, table: pd.DataFrame) -> pd.Series:
-    """The labels as numbers from 0 to 5."""
-    return _numbers(path, table, "a number", 5).astype(float)
+def similarities(path: str | Path, table: pd.DataFrame) -> pd.Series:
+    """The labels as numbers from 0 to 5; a hint where all of them are from 0 to 1."""
+    values = _numbers(path, table, "a number", 5).astype(float)
+    if len(values) >= 10 and values.max() <= 1:
+        print(f"hint: all similarities of {path} are at most 1; the course's go from 0 to 5")
+    return values
 
 
-def _numbers(path: Path, table: pd.DataFrame, kind: str, highest: int) -> pd.Series:
+def _numbers(path: str | Path, table: pd.DataFrame, kind: str, highest: int) -> pd.Series:
     import pandas as pd
 
     text = table["label"].str.strip()

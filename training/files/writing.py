@@ -3,45 +3,66 @@
 import hashlib
 import json
 import os
+import shutil
+import stat
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from training.files.errors import InputError
+from training.files.errors import trouble_in_one_line
 
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     """Write to a file beside ``path`` and rename it at the end, so no reader sees half of it.
 
+    Of a link, the file that it leads to is replaced, with the same permissions. What is no regular
+    file (a device, a pipe), or is this process's own output, is written into as it is.
     Under torchrun only the process of rank 0 writes; what others write is thrown away.
 
     Raises InputError where the folder is not writable or the disk is full; the file that was at
     ``path`` before is then still there.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0":
-        with open(os.devnull, mode) as nowhere:
-            yield nowhere
-        return
-    path = Path(path)
-    part = path.with_name(f".{path.name}.part")
+        path = os.devnull
     # a file's name that is not UTF-8 is written with backslashes
     text = {"encoding": "utf-8", "newline": "\n", "errors": "backslashreplace"}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, mode, **({} if "b" in mode else text)) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror or error}; choose another place or free space"
-        ) from error
-    finally:
-        if part.exists():
-            part.unlink()
+    options = {} if "b" in mode else text
+    with trouble_in_one_line("choose another place or free space", f"cannot write {path}: "):
+        if stream := stream_at(path):
+            sys.stdout.flush()  # what was printed before comes first
+            with open(stream, mode, **options) as file:
+                yield file
+            return
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".{target.name}.part")
+        try:
+            with open(part, mode, **options) as file:
+                if target.exists():
+                    shutil.copymode(target, part)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, target)
+        finally:
+            with suppress(OSError):
+                part.unlink()
+
+
+def stream_at(path: str | Path) -> str | int | None:
+    """What to open instead of replacing it: a path that is no regular file, or stdout's number."""
+    with suppress(FileNotFoundError):
+        there = os.stat(path)
+        for number in (1, 2):
+            with suppress(OSError):  # it is closed
+                if os.path.samestat(there, os.fstat(number)):
+                    return os.dup(number)
+        if not stat.S_ISREG(there.st_mode):
+            return os.fspath(path)
+    return None
 
 
 def check_writable(folder: str | Path) -> None:
