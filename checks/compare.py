@@ -20,6 +20,8 @@ from checks.task import ERROR, KINDS, Inputs, Outputs, outputs_of, task_of
 TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-3}  # relative where the right value is above 1
 KEYS_FIRST = " (keys first)"  # the end of names of outputs that are as right: of scores
 # (B, H, keys, queries), along whose last axis dropout drops queries
+MODULES = {"dense_layer": "Linear", "dropout": "Dropout", "ln_layer": "LayerNorm"}  # of add_norm
+PASSED_ON = (" of add_norm's call ", " of attention", " given to ")  # in names of what is not returned
 OTHER_MODE = {  # kind → the kind with which it may be mistaken, and what to say then
     "values": ("dropout", "dropout was applied in evaluation mode"),
     "dropout": ("values", "no dropout was applied in training mode"),
@@ -138,15 +140,8 @@ def difference(
         return None
     if got is None and kind == "gradients":
         return Finding(kind, f"{label}: no gradient arrives (detached, or under no_grad?)")
-    if got is None:
-        text = f"{label}: None instead of a tensor: did you forget `return`?"
-        return Finding(kind, text, name="nothing_returned")
     if not is_dense(got):
-        name = "sparse or complex tensor" if isinstance(got, Tensor) else type(got).__name__
-        text = f"{label}: a {name} instead of a tensor"
-        if isinstance(got, tuple | dict):
-            text += ": return the one tensor that the docstring names, and nothing else"
-        return Finding(kind, text, name="no_tensor_returned")
+        return no_tensor(kind, what, got)
     if kind == "padding":
         return changed_by_padding(label, got, tolerance)
     if got.shape != expected.shape:
@@ -158,9 +153,26 @@ def difference(
     if not is_right_type:
         return Finding(kind, f"{label}: type {got.dtype} instead of {expected.dtype}")
     wrong = differing(got, expected, tolerance)
-    return (
-        Finding(kind, f"{label}: {in_words(got, expected, wrong, reveal)}") if wrong.any() else None
-    )
+    if not wrong.any():
+        return None
+    if expected.dtype == torch.bool and expected.numel() == 1:  # the name is a sentence
+        return Finding(kind, f"{what}: this should be {expected.item()}, but is not")
+    return Finding(kind, f"{label}: {in_words(got, expected, wrong, reveal)}")
+
+
+def no_tensor(kind: str, what: str, got: Any) -> Finding:
+    """What is said of an output that is no tensor: what it is, and what is wanted."""
+    name = "sparse or complex tensor" if isinstance(got, Tensor) else type(got).__name__
+    article = "an" if name[0] in "AEIOUaeiou" else "a"
+    wanted = MODULES.get(what.partition(" of ")[0], "tensor")
+    text = f"{kind} of {what}: {'None' if got is None else f'{article} {name}'} instead of a {wanted}"
+    if any(words in what for words in PASSED_ON):
+        return Finding(kind, text)
+    if got is None:
+        return Finding(kind, f"{text}: did you forget `return`?", name="nothing_returned")
+    if isinstance(got, tuple | dict):
+        text += ": return the one tensor that the docstring names, and nothing else"
+    return Finding(kind, text, name="no_tensor_returned")
 
 
 def changed_by_padding(label: str, changes: Tensor, tolerance: float) -> Finding | None:
@@ -181,9 +193,8 @@ def in_words(got: Tensor, expected: Tensor, wrong: Tensor, reveal: bool) -> str:
     index = (odd if odd.any() else wrong).nonzero()[0].tolist()
     value, wanted = got[tuple(index)].item(), expected[tuple(index)].item()
     if expected.dtype == torch.bool:
-        return f"first difference at {index}: got {bool(value)}" + (
-            f", expected {bool(wanted)}" if reveal else ""
-        )
+        right = f", expected {bool(wanted)}" if reveal else ""
+        return f"first difference at {index}: got {bool(value)}{right}"
     right = f", expected {wanted:.6g}" if reveal else ""
     if odd.any():
         return f"{value} at {index}{right}"

@@ -275,14 +275,20 @@ def whole_mask(mask: Any) -> Any:
     return mask
 
 
-def classifier_forward(inputs: Inputs) -> Iterator[Outputs]:
-    """Task 1.7 with given last hidden states (B, L, D) and head; the pooler is the model's."""
+def classifier_forward(inputs: Inputs, alone: bool) -> Iterator[Outputs]:
+    """Task 1.7 with a given head.
+
+    Args:
+        alone: with given last hidden states (B, L, D), behind which the model's pooler stands;
+            else with the student's own bert.py, which may be called in any way.
+    """
     stored = inputs_of("classifier.forward", inputs)
     model, encoder, own = student_classifier(inputs, "finetune")
     head = next(part for part in own if isinstance(part, nn.Linear))
     head.load_state_dict({name: inputs[f"weights/head.{name}"] for name in ("weight", "bias")})
     seen: Outputs = {}
     (states,), (handed,) = leaves(stored.last_hidden_state)
+    words = encoder.word_embedding.weight
 
     def stored_encoder(input_ids, attention_mask, *_, **__):
         seen["values/input_ids given to self.bert"] = input_ids
@@ -293,19 +299,19 @@ def classifier_forward(inputs: Inputs) -> Iterator[Outputs]:
         return {"last_hidden_state": hidden, "pooler_output": pooled}
 
     stored_encoder.__qualname__ = "BertModel.forward"  # in Python's complaint about arguments
-    encoder.forward = stored_encoder
+    if alone:
+        encoder.forward = stored_encoder
     ids, mask = stored.input_ids.clone(), stored.attention_mask.clone()
     result = model(ids, mask)
     yield seen | {"values/logits": result} | afterwards(input_ids=ids, attention_mask=mask)
-    names = {
-        "last_hidden_state": states,
-        "Linear's weight": head.weight,
-        "Linear's bias": head.bias,
-    }
+    behind = {"last_hidden_state": states} if alone else {"word embeddings": words}
+    names = behind | {"Linear's weight": head.weight, "Linear's bias": head.bias}
     yield gradients(result, stored.cotangent, names)
     of_one = model(stored.input_ids[:1].clone(), stored.attention_mask[:1].clone())
     yield {"values/logits of one sentence": of_one}
     model.train()
+    if not alone:
+        encoder.eval()
     yield {"dropout/logits": model(stored.input_ids.clone(), stored.attention_mask.clone())}
 
 
@@ -318,7 +324,8 @@ TASKS = {
         Task("bert.layer, whole", partial(layer, alone=False)),
         Task("bert.embed", embed),
         Task("classifier.init", classifier_init, judge=judge_init),
-        Task("classifier.forward", classifier_forward),
+        Task("classifier.forward", partial(classifier_forward, alone=True)),
+        Task("classifier.forward, whole", partial(classifier_forward, alone=False)),
         Task(WHOLE, whole),
         adamw_checks.TASK,
     )
