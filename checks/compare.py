@@ -163,9 +163,11 @@ def difference(
 def no_tensor(kind: str, what: str, got: Any) -> Finding:
     """What is said of an output that is no tensor: what it is, and what is wanted."""
     name = "sparse or complex tensor" if isinstance(got, Tensor) else type(got).__name__
-    article = "an" if name[0] in "AEIOUaeiou" else "a"
+    name = f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+    if got is None or isinstance(got, type):
+        name = repr(got)
     wanted = MODULES.get(what.partition(" of ")[0], "tensor")
-    text = f"{kind} of {what}: {'None' if got is None else f'{article} {name}'} instead of a {wanted}"
+    text = f"{kind} of {what}: {name} instead of a {wanted}"
     if any(words in what for words in PASSED_ON):
         return Finding(kind, text)
     if got is None:

@@ -90,7 +90,7 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
         return named(mistakes) + [Finding("fact", text) for text in unexplained(runs[run], left)]
     text = random_numbers(task_id, outputs)
     if not text and task_id == OPTIMIZER:
-        text = adamw_checks.factor_of_updates(outputs)
+        text = adamw_checks.fact(outputs)
     if not text and not is_wrong and findings[0].kind != "error":
         text = LOST_DIGITS
     return [Finding("fact", text)] if text else []
