@@ -25,7 +25,7 @@ from collections.abc import Sequence
 
 from checks.child import Child
 from checks.findings import ROOT, Outcome
-from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.graded_tasks import GRADED_TASKS, PAGES, GradedTask, graded_task
 from checks.hunt.hunt import TEST_OF, hunt
 from checks.quiz.terminal import QUIZZED, quiz
 from checks.report import Report, is_right
@@ -38,7 +38,10 @@ ADDED = {  # by the handout of a part
     3: ("lessons/modern_bert.py", "checks/part3"),
 }
 LIMIT = 60.0  # seconds for a job
-MEET = "now meet it: python -m lessons.playground --model books (docs/playground.md)"
+TRAINING = {  # of a part: what comes next when its tasks are right
+    1: "next: train it: python classifier.py --only sst --option pretrain --lr 1e-3",
+    2: "next: train it: python multitask_classifier.py --option pretrain --lr 1e-3",
+}
 
 
 class Session:
@@ -51,7 +54,7 @@ class Session:
 
     def __init__(self, child: Child, report: Report):
         self.child, self.report = child, report
-        self.trouble = False
+        self.trouble = self.begun = False
         self.checked = 0
         self.todo: list[GradedTask] = []
 
@@ -74,7 +77,9 @@ class Session:
         """Check tasks in order; those that are not right yet are noted."""
         for entry in entries:
             self.checked += 1
-            if self.run(entry.id, entry.title).status != "ok":
+            status = self.run(entry.id, entry.title).status
+            self.begun |= status not in ("not started", "waits")
+            if status != "ok":
                 self.todo.append(entry)
 
     def run_model(self) -> None:
@@ -84,10 +89,10 @@ class Session:
         else:
             self.run("whole", "the whole BertModel")
 
-    def run_part_2(self) -> None:
-        """Part 2 where it is here and begun; a line says why it is not checked."""
+    def run_part_2(self) -> bool:
+        """Part 2 where it is here and begun: whether it is; a line says why it is not checked."""
         if missing_of(2):
-            return
+            return False
         if self.trouble:
             print("  --    part 2 is checked once part 1 is right, or with --part 2")
         elif self.ask("part 2", "part 2").status != "ok":
@@ -95,6 +100,8 @@ class Session:
         else:
             self.run_tasks(tasks_of(2))
             self.run_loop()
+            return True
+        return False
 
     def run_loop(self) -> None:
         """The training loop, once all tasks of part 2 are right."""
@@ -103,13 +110,22 @@ class Session:
         else:
             self.run("loop", "the training loop")
 
-    def finish(self) -> int:
-        """Print what is right and what is next; the exit status."""
+    def finish(self, part: int | None) -> int:
+        """Print what is right and what is next; the exit status.
+
+        Args:
+            part: the last one of which all tasks were checked, if any.
+        """
         right = self.checked - len(self.todo)
         print(f"{right} of {self.checked} task{'s' * (self.checked > 1)} right")
         if self.todo:
             following = self.todo[0]
-            print(f"next: {following.title} ({following.check}); {following.page} explains it")
+            if not self.begun and self.checked > 1:
+                print("nothing is filled in yet: this is where you begin")
+            where = f"{following.page}; {following.check}"
+            print(f"next: {following.title}, about {following.minutes} minutes ({where})")
+        elif not self.trouble and part in TRAINING:
+            print(f"{TRAINING[part]} ({PAGES[part]})")
         return 1 if self.trouble or self.todo else 0
 
 
@@ -166,18 +182,16 @@ def check(args: Namespace) -> int:
     with Child(args.limit or LIMIT) as child:
         session = Session(child, Report(args.all))
         session.run_tasks(args.tasks)
-        if not args.task and args.part in (None, 1):
+        part = None if args.task else args.part or 1
+        if part == 1:
             session.run_model()
+        if part == 2:
+            session.run_loop()
         if not args.task and not args.part:
-            session.run_part_2()
+            part = 2 if session.run_part_2() else 1
             if not missing_of(3):
                 print("  --    part 3 is checked with --part 3")
-        if args.part == 2:
-            session.run_loop()
-        status = session.finish()
-        if status == 0 and not args.task and args.part in (None, 1):
-            print(MEET)
-        return status
+        return session.finish(part)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -56,7 +56,8 @@ def test_script_on_the_solution():
     tasks = [entry for entry in GRADED_TASKS if entry.part < 3]  # 3 is checked if asked for
     assert all(f"  ok    {entry.title}: " in done.out for entry in tasks)
     assert "  --    part 3 is checked with --part 3\n" in done.out
-    assert done.out.endswith(f"{len(tasks)} of {len(tasks)} tasks right\n{sanity_check.MEET}\n")
+    count = f"{len(tasks)} of {len(tasks)} tasks right"
+    assert done.out.endswith(f"{count}\n{sanity_check.TRAINING[2]} (docs/part2.md)\n")
 
 
 def test_a_task_is_checked_alone_whatever_is_wrong_elsewhere(check_here, monkeypatch):
@@ -76,4 +77,4 @@ def test_a_wrong_task_is_named_and_is_the_next(check_here, monkeypatch):
     code, lines = check_here("--task", "1.1", "--all")
     assert (code, lines[0]) == (1, "  WRONG Task 1.1 · BertSelfAttention.attention")
     assert lines[1].startswith("        probably: The attention mask is not used")
-    assert lines[-1].startswith("next: Task 1.1 · BertSelfAttention.attention (python sanity_check")
+    assert lines[-1].startswith("next: Task 1.1 · BertSelfAttention.attention, about 60 minutes (")

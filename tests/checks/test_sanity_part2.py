@@ -181,7 +181,8 @@ def test_script_on_part_2(model, check_here, monkeypatch):
     finish_part_1(monkeypatch)
     code, lines = check_here()  # without a choice part 2 follows part 1
     count = len([entry for entry in GRADED_TASKS if entry.part < 3])
-    assert (code, lines[-2:]) == (0, [f"{count} of {count} tasks right", sanity_check.MEET])
+    following = f"{sanity_check.TRAINING[2]} (docs/part2.md)"
+    assert (code, lines[-2:]) == (0, [f"{count} of {count} tasks right", following])
     assert any(line.startswith("  ok    the training loop: ") for line in lines)
     written(model, "predict_paraphrase", f"{SCORE}return (u * v).sum(-1).sigmoid()")
     tasks.findings_in.cache_clear()
