@@ -21,7 +21,8 @@ TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-3}  # relative where the ri
 KEYS_FIRST = " (keys first)"  # the end of names of outputs that are as right: of scores
 # (B, H, keys, queries), along whose last axis dropout drops queries
 MODULES = {"dense_layer": "Linear", "dropout": "Dropout", "ln_layer": "LayerNorm"}  # of add_norm
-PASSED_ON = (" of add_norm's call ", " of attention", " given to ")  # in names of what is not returned
+# In names of outputs that are not returned but passed on:
+PASSED_ON = (" of add_norm's call ", " of attention", " given to ")
 OTHER_MODE = {  # kind → the kind with which it may be mistaken, and what to say then
     "values": ("dropout", "dropout was applied in evaluation mode"),
     "dropout": ("values", "no dropout was applied in training mode"),
@@ -86,20 +87,6 @@ def differences(
         if alike is not None and is_close(outputs[name], alike, TOLERANCES[dtype]):
             finding = Finding(kind, f"{kind} of {what}: {text}")
         yield finding
-
-
-def same(outputs: Outputs, others: Outputs, dtype: torch.dtype = torch.float64) -> bool:
-    """Whether two functions have computed the same, up to rounding.
-
-    Args:
-        outputs: of one function, as ``outputs_of`` gives them.
-        others: of the other one, on the same inputs.
-    """
-    if outputs.keys() != others.keys():
-        return False
-    return all(
-        is_close(output, others[name], TOLERANCES[dtype]) for name, output in outputs.items()
-    )
 
 
 def is_close(got: Any, expected: Any, tolerance: float) -> bool:

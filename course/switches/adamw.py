@@ -62,7 +62,8 @@ SLOTS = {
     "eps_inside_corrected_root eps_beside_corrected_root eps_outside_fraction "
     "eps_outside_fraction_step eps_subtracted eps_multiplied eps_clamp eps_root",
     "condition": "correct_bias_ignored correct_bias_inverted correct_bias_crash "
-    "correct_bias_half_ignored correct_bias_half_ignored_first rate_zero_without_correction no_lr_without_correction",
+    "correct_bias_half_ignored correct_bias_half_ignored_first rate_zero_without_correction "
+    "no_lr_without_correction",
     "correction": sides(
         "correction_upside_down correction_without_power correction_without_one "
         "correction_number exponent_is_decay"
