@@ -7,14 +7,12 @@ part1 (bert.py, optimizer.py, classifier.py) and part2 (multitask_classifier.py,
 its training loop).
 
     checks                                  minutes   expected
-    python sanity_check.py                  < 1       "ok" for every task, exit status 0
-    python sanity_check.py --part 2         < 1       the same for the tasks of one part
+    python sanity_check.py                  < 1       "ok" for every task of part 1, exit status 0
+    python sanity_check.py --part 2         < 1       the same for the tasks of another part
     python sanity_check.py --task 1.2       < 1       the same for one task, by number or id
     python sanity_check.py --all            < 1       all findings, not the first of each kind
     python sanity_check.py --hunt           1         how many bugs your my_tests.py catches
     python sanity_check.py --quiz           < 1       questions about your own code, with answers
-
-Without a choice, part 2 is checked once part 1 is right and part 2 begun, part 3 is not.
 """
 
 from __future__ import annotations
@@ -58,17 +56,13 @@ class Session:
         self.checked = 0
         self.todo: list[GradedTask] = []
 
-    def ask(self, job: str, title: str) -> Outcome:
-        """The outcome of a job. Ctrl-C ends the script, which says where the job was."""
+    def run(self, job: str, title: str) -> Outcome:
+        """The outcome of a job, which is also printed. Ctrl-C ends the script, saying where."""
         try:
-            return self.child.run(job, title)
+            outcome = self.child.run(job, title)
         except KeyboardInterrupt:
             print(f"\ninterrupted: {title}{self.child.interrupted()}")
             sys.exit(1)
-
-    def run(self, job: str, title: str) -> Outcome:
-        """The outcome of a job, which is also printed."""
-        outcome = self.ask(job, title)
         self.report.end(outcome, self.child.printed())
         self.trouble |= not is_right(outcome)
         return outcome
@@ -89,23 +83,9 @@ class Session:
         else:
             self.run("whole", "the whole BertModel")
 
-    def run_part_2(self) -> bool:
-        """Part 2 where it is here and begun: whether it is; a line says why it is not checked."""
-        if missing_of(2):
-            return False
-        if self.trouble:
-            print("  --    part 2 is checked once part 1 is right, or with --part 2")
-        elif self.ask("part 2", "part 2").status != "ok":
-            print("  --    part 2 is not begun (python sanity_check.py --part 2)")
-        else:
-            self.run_tasks(tasks_of(2))
-            self.run_loop()
-            return True
-        return False
-
     def run_loop(self) -> None:
         """The training loop, once all tasks of part 2 are right."""
-        if any(entry.part == 2 for entry in self.todo):
+        if self.todo:
             print("  --    the training loop is checked once all tasks of part 2 are right")
         else:
             self.run("loop", "the training loop")
@@ -114,7 +94,7 @@ class Session:
         """Print what is right and what is next; the exit status.
 
         Args:
-            part: the last one of which all tasks were checked, if any.
+            part: whose tasks were checked, if all of them were.
         """
         right = self.checked - len(self.todo)
         print(f"{right} of {self.checked} task{'s' * (self.checked > 1)} right")
@@ -126,7 +106,7 @@ class Session:
             print(f"next: {following.title}, about {following.minutes} minutes ({where})")
         elif not self.trouble and part in TRAINING:
             print(f"{TRAINING[part]} ({PAGES[part]})")
-        return 1 if self.trouble or self.todo else 0
+        return int(self.trouble)
 
 
 def tasks_of(part: int) -> list[GradedTask]:
@@ -144,7 +124,7 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
     parser = OneLineParser(description="Check the functions of the tasks, each alone.")
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--task", help="number or id of one task: 1.2 or bert.add_norm")
-    choice.add_argument("--part", type=int, choices=PARTS, help="the tasks of one part only")
+    choice.add_argument("--part", type=int, choices=PARTS, help="the tasks of this part (1)")
     parser.add_argument("--all", action="store_true", help="show all findings")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--quiz", action="store_true", help="ask about your own code instead")
@@ -188,9 +168,8 @@ def check(args: Namespace) -> int:
         if part == 2:
             session.run_loop()
         if not args.task and not args.part:
-            part = 2 if session.run_part_2() else 1
-            if not missing_of(3):
-                print("  --    part 3 is checked with --part 3")
+            for later in (number for number in ADDED if not missing_of(number)):
+                print(f"  --    part {later} is checked with --part {later}")
         return session.finish(part)
 
 
