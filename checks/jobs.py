@@ -51,11 +51,6 @@ def examine(entry: GradedTask) -> list[Finding]:
     return checks_of(entry).check(entry)
 
 
-def check(entry: GradedTask) -> list[Finding]:
-    """What is wrong with the student's function for a task; nothing if it is right."""
-    return faulty(examine(entry))
-
-
 def checks_of(entry: GradedTask) -> ModuleType:
     """The module that checks a task; that of a later part comes with its handout."""
     return importlib.import_module(f"checks.part{2 if entry.part == 2 else 1}.tasks")

@@ -20,7 +20,7 @@ from checks.errors import attempt, describe
 from checks.findings import Finding, named
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import adamw_checks
-from checks.task import ERROR, Outputs, outputs_of
+from checks.task import ERROR, Outputs, outputs_of, task_of
 
 LAYER, LAYER_WHOLE, OPTIMIZER = "bert.layer", "bert.layer, whole", "optimizer.step"
 WHOLE_RUNS = {  # without stand-ins, for those that reach the correct result in another way
@@ -40,10 +40,7 @@ CHECKED = {
     "modern.local_mask": "four lengths and windows",
     "modern.geglu": "values, gradients, dropout",
 }
-LOST_DIGITS = (
-    "all of this is right in float64, but in float32, in which models are trained, digits get "
-    "lost: is a large number added to small ones?"
-)
+LOST_DIGITS = "all of this is right in float64, but not in float32, in which models are trained"
 RANDOM = (
     "the same inputs give other results in every run{}: random numbers are in it that are not "
     "those of nn.Dropout, as the initial weights of a layer that you have added"
@@ -87,7 +84,9 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
     run, mistakes, left = known.find_in_runs(runs)
     is_wrong = task_id == OPTIMIZER or compare(task_id, outputs)  # not in float32 alone
     if mistakes and is_wrong:
-        return named(mistakes) + [Finding("fact", text) for text in unexplained(runs[run], left)]
+        # a judge says all that is wrong by itself
+        facts = [] if task_of(run).judge else unexplained(runs[run], left)
+        return named(mistakes) + [Finding("fact", text) for text in facts]
     text = random_numbers(task_id, outputs)
     if not text and task_id == OPTIMIZER:
         text = adamw_checks.fact(outputs)

@@ -45,9 +45,9 @@ FIRST_ADD_NORM = """self.add_norm(
         self.attention_dropout,
         self.attention_layer_norm,
     )"""
-MODULES = "self.attention_dropout,\n            self.attention_layer_norm"
+MODULES = "self.attention_dropout,\n        self.attention_layer_norm"
 PASSED = "self.attention_layer_norm,\n            self.attention_dropout"
-MERGE = "context = context.transpose(1, 2)\n        context = context.flatten(2)"
+MERGE = "context = context.transpose(1, 2)\n    context = context.flatten(2)"
 TOLD = [  # task, what is replaced by what; a name or words that must be said, words that must not
     (ATTEND, "return context", "context", "forget `return`?", "dropout"),
     (ATTEND, "return context", "return context, scores", "return the one tensor", "forget"),
@@ -90,9 +90,9 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
     (INIT, LINEAR, "nn.Linear(768, 5)", "found 768 → 5", "that is not all"),
     (STEP, "update = alpha", "update = 3 * alpha", "every update is 3 times what it should be",
      "probably"),
-    (STEP, "p.sub_(decay * p)", "p.sub_(decay * p)\n                p.grad = None",
+    (STEP, "p.sub_(decay * p)", "p.sub_(decay * p); p.grad = None",
      "step() sets p.grad to None", "in place"),
-    (STEP, "update = alpha", "if p is not group['params'][-1]: continue\n                "
+    (STEP, "update = alpha", "if p is not group['params'][-1]: continue\n            "
      "update = alpha", "no step changes parameter 0 (of 2", "share"),
     (STEP, "p.sub_(update)", "p = group['params'][-1]; p.sub_(update)",
      "last_parameter_of_the_group", "share"),
