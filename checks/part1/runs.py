@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from checks.findings import Finding
 from checks.part1 import adamw_checks
-from checks.part1.stand_ins import LayerStandIns, NoStandIns
+from checks.part1.stand_ins import LayerStandIns
 from checks.references import (
     CLASSIFIER_DROPOUT,
     TINY,
@@ -118,28 +118,25 @@ def layer(inputs: Inputs, alone: bool) -> Iterator[Outputs]:
     """
     stored = inputs_of("bert.layer", inputs)
     layer = student_model(inputs).bert_layers[0]
-    stand_ins = LayerStandIns(layer, inputs, "values") if alone else NoStandIns()
+    none = SimpleNamespace(seen={}, normed={})
+    stand_ins = LayerStandIns(layer, inputs, "values") if alone else none
     (source,), (hidden,) = leaves(stored.hidden)
     mask = stored.mask.clone()
     result = layer(hidden, mask)
     yield stand_ins.seen | {"values/result": result} | afterwards(hidden=hidden, mask=mask)
-    yield gradients(result, stored.cotangent, layer_sources(layer, source) | stand_ins.normed)
+    linears = {name: getattr(layer.self_attention, name) for name in ("query", "key", "value")}
+    linears["interm_dense"] = layer.interm_dense
+    weights = {f"{name}.weight": linear.weight for name, linear in linears.items()}
+    sources = {"hidden_states": source} | weights | stand_ins.normed
+    yield gradients(result, stored.cotangent, sources)
     if not alone:
         padded = (stored.mask < 0)[:, 0, 0, :, None]  # (B, L, 1)
         after = layer(torch.where(padded, 3 - source, source), stored.mask.clone())
         yield {"padding/result": change(result, after, stored.mask[:, 0, 0] == 0)}
     layer.train()
-    stand_ins = LayerStandIns(layer, inputs, "dropout") if alone else NoStandIns()
+    stand_ins = LayerStandIns(layer, inputs, "dropout") if alone else none
     result = layer(source.clone(), stored.mask.clone())
     yield stand_ins.seen | {"dropout/result": result}
-
-
-def layer_sources(layer: nn.Module, hidden: Tensor) -> dict[str, Tensor]:
-    """The input and the weights of a layer whose gradients are looked at."""
-    linears = {name: getattr(layer.self_attention, name) for name in ("query", "key", "value")}
-    linears["interm_dense"] = layer.interm_dense
-    weights = {f"{name}.weight": linear.weight for name, linear in linears.items()}
-    return {"hidden_states": hidden} | weights
 
 
 def embed(inputs: Inputs) -> Iterator[Outputs]:

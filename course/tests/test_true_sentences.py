@@ -45,6 +45,8 @@ FIRST_ADD_NORM = """self.add_norm(
         self.attention_dropout,
         self.attention_layer_norm,
     )"""
+STEP_SOURCE = plain(STEP)[1]
+LINES = STEP_SOURCE[STEP_SOURCE.index("            state = ") : STEP_SOURCE.index("    return")]
 MODULES = "self.attention_dropout,\n        self.attention_layer_norm"
 PASSED = "self.attention_layer_norm,\n            self.attention_dropout"
 MERGE = "context = context.transpose(1, 2)\n    context = context.flatten(2)"
@@ -96,6 +98,10 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
      "update = alpha", "no step changes parameter 0 (of 2", "share"),
     (STEP, "p.sub_(update)", "p = group['params'][-1]; p.sub_(update)",
      "last_parameter_of_the_group", "share"),
+    (STEP, "p.sub_(update)", "p = group['params'][0]; p.sub_(update)",
+     "first_parameter_of_the_group", "share"),
+    (STEP, LINES, LINES.replace("\n    ", "\n")[4:], "update_behind_the_loop", "share"),
+    (STEP, 'state["m"] = torch.zeros_like(p)', 'state["m"] = p', "begins_with_parameter", "share"),
 ]  # fmt: skip
 
 
@@ -109,30 +115,6 @@ def test_what_is_said_is_true(task_id, old, new, words, never):
     assert faulty(findings)
     assert words in said
     assert never not in said
-
-
-NO_DECAY = ("            p.sub_(decay * p)\n", "")
-EPS_INSIDE = [("v.sqrt()", "(v + eps).sqrt()"), ("root + eps", "root")]
-SWAPPED = ("beta1, beta2 =", "beta2, beta1 =")
-STEP_SOURCE = plain(STEP)[1]
-LINES = STEP_SOURCE[STEP_SOURCE.index("            state = ") : STEP_SOURCE.index("    return")]
-
-
-@pytest.mark.parametrize(
-    ("names", "changes"),
-    [
-        ({"begins_with_parameter"}, [('state["m"] = torch.zeros_like(p)', 'state["m"] = p')]),
-        ({"first_parameter_of_the_group"},
-         [("p.sub_(update)", 'p = group["params"][0]; p.sub_(update)')]),
-        ({"update_behind_the_loop"}, [(LINES, LINES.replace("\n    ", "\n")[4:])]),
-        ({"no_decay", "eps_inside_root", "betas_swapped"}, [NO_DECAY, *EPS_INSIDE, SWAPPED]),
-    ],
-    ids=lambda value: "+".join(sorted(value)) if isinstance(value, set) else "",
-)  # fmt: skip
-def test_adamw_s_mistakes_as_students_write_them_are_named(names, changes):
-    with with_changes(STEP, *changes):
-        findings = jobs.examine(graded_task(STEP))
-    assert {finding.name for finding in findings} - {""} == names
 
 
 def test_a_function_that_calls_a_stub_waits_for_it():
