@@ -62,7 +62,7 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
      "other results in every run in training mode", "get no dropout"),
     (ATTEND, SUM, "scores = scores + (1 - attention_mask) * -10000",
      "all of this is right in float64", "dropout"),
-    (ATTEND, "@ value", "@ (value / 7**0.5)", "scale_of_the_result_too", "weights sum"),
+    (ATTEND, "@ value", "@ (value / 7**0.5)", "scale_of_the_result_too", "sum to 0"),
     (ATTEND, MERGE, "context = context.sum(1)", "heads_summed", "dropout"),
     (ATTEND, MERGE, "context = context[:, -1]", "last_head_only", "dropout"),
     (ADD, "= dropout(", "= self.out_dropout(", "The dropout is one of the layer's own",
