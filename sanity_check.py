@@ -7,14 +7,12 @@ part1 (bert.py, optimizer.py, classifier.py) and part2 (multitask_classifier.py,
 its training loop).
 
     checks                                  minutes   expected
-    python sanity_check.py                  < 1       "ok" for every task, exit status 0
-    python sanity_check.py --part 2         < 1       the same for the tasks of one part
+    python sanity_check.py                  < 1       "ok" for every task of part 1, exit status 0
+    python sanity_check.py --part 2         < 1       the same for the tasks of another part
     python sanity_check.py --task 1.2       < 1       the same for one task, by number or id
     python sanity_check.py --all            < 1       all findings, not the first of each kind
     python sanity_check.py --hunt           1         how many bugs your my_tests.py catches
     python sanity_check.py --quiz           < 1       questions about your own code, with answers
-
-Without a choice, part 2 is checked once part 1 is right and part 2 begun, part 3 is not.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from collections.abc import Sequence
 
 from checks.child import Child
 from checks.findings import ROOT, Outcome
-from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.graded_tasks import GRADED_TASKS, PAGES, GradedTask, graded_task
 from checks.hunt.hunt import TEST_OF, hunt
 from checks.quiz.terminal import QUIZZED, quiz
 from checks.report import Report, is_right
@@ -38,7 +36,10 @@ ADDED = {  # by the handout of a part
     3: ("lessons/modern_bert.py", "checks/part3"),
 }
 LIMIT = 60.0  # seconds for a job
-MEET = "now meet it: python -m lessons.playground --model books (docs/playground.md)"
+TRAINING = {  # of a part: what comes next when its tasks are right
+    1: "next: train it: python classifier.py --only sst --option pretrain --lr 1e-3",
+    2: "next: train it: python multitask_classifier.py --option pretrain --lr 1e-3",
+}
 
 
 class Session:
@@ -51,21 +52,17 @@ class Session:
 
     def __init__(self, child: Child, report: Report):
         self.child, self.report = child, report
-        self.trouble = False
+        self.trouble = self.begun = False
         self.checked = 0
         self.todo: list[GradedTask] = []
 
-    def ask(self, job: str, title: str) -> Outcome:
-        """The outcome of a job. Ctrl-C ends the script, which says where the job was."""
+    def run(self, job: str, title: str) -> Outcome:
+        """The outcome of a job, which is also printed. Ctrl-C ends the script, saying where."""
         try:
-            return self.child.run(job, title)
+            outcome = self.child.run(job, title)
         except KeyboardInterrupt:
             print(f"\ninterrupted: {title}{self.child.interrupted()}")
             sys.exit(1)
-
-    def run(self, job: str, title: str) -> Outcome:
-        """The outcome of a job, which is also printed."""
-        outcome = self.ask(job, title)
         self.report.end(outcome, self.child.printed())
         self.trouble |= not is_right(outcome)
         return outcome
@@ -74,7 +71,9 @@ class Session:
         """Check tasks in order; those that are not right yet are noted."""
         for entry in entries:
             self.checked += 1
-            if self.run(entry.id, entry.title).status != "ok":
+            status = self.run(entry.id, entry.title).status
+            self.begun |= status not in ("not started", "waits")
+            if status != "ok":
                 self.todo.append(entry)
 
     def run_model(self) -> None:
@@ -84,33 +83,30 @@ class Session:
         else:
             self.run("whole", "the whole BertModel")
 
-    def run_part_2(self) -> None:
-        """Part 2 where it is here and begun; a line says why it is not checked."""
-        if missing_of(2):
-            return
-        if self.trouble:
-            print("  --    part 2 is checked once part 1 is right, or with --part 2")
-        elif self.ask("part 2", "part 2").status != "ok":
-            print("  --    part 2 is not begun (python sanity_check.py --part 2)")
-        else:
-            self.run_tasks(tasks_of(2))
-            self.run_loop()
-
     def run_loop(self) -> None:
         """The training loop, once all tasks of part 2 are right."""
-        if any(entry.part == 2 for entry in self.todo):
+        if self.todo:
             print("  --    the training loop is checked once all tasks of part 2 are right")
         else:
             self.run("loop", "the training loop")
 
-    def finish(self) -> int:
-        """Print what is right and what is next; the exit status."""
+    def finish(self, part: int | None) -> int:
+        """Print what is right and what is next; the exit status.
+
+        Args:
+            part: whose tasks were checked, if all of them were.
+        """
         right = self.checked - len(self.todo)
         print(f"{right} of {self.checked} task{'s' * (self.checked > 1)} right")
         if self.todo:
             following = self.todo[0]
-            print(f"next: {following.title} ({following.check}); {following.page} explains it")
-        return 1 if self.trouble or self.todo else 0
+            if not self.begun and self.checked > 1:
+                print("nothing is filled in yet: this is where you begin")
+            where = f"{following.page}; {following.check}"
+            print(f"next: {following.title}, about {following.minutes} minutes ({where})")
+        elif not self.trouble and part in TRAINING:
+            print(f"{TRAINING[part]} ({PAGES[part]})")
+        return int(self.trouble)
 
 
 def tasks_of(part: int) -> list[GradedTask]:
@@ -128,7 +124,7 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
     parser = OneLineParser(description="Check the functions of the tasks, each alone.")
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--task", help="number or id of one task: 1.2 or bert.add_norm")
-    choice.add_argument("--part", type=int, choices=PARTS, help="the tasks of one part only")
+    choice.add_argument("--part", type=int, choices=PARTS, help="the tasks of this part (1)")
     parser.add_argument("--all", action="store_true", help="show all findings")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--quiz", action="store_true", help="ask about your own code instead")
@@ -166,18 +162,15 @@ def check(args: Namespace) -> int:
     with Child(args.limit or LIMIT) as child:
         session = Session(child, Report(args.all))
         session.run_tasks(args.tasks)
-        if not args.task and args.part in (None, 1):
+        part = None if args.task else args.part or 1
+        if part == 1:
             session.run_model()
-        if not args.task and not args.part:
-            session.run_part_2()
-            if not missing_of(3):
-                print("  --    part 3 is checked with --part 3")
-        if args.part == 2:
+        if part == 2:
             session.run_loop()
-        status = session.finish()
-        if status == 0 and not args.task and args.part in (None, 1):
-            print(MEET)
-        return status
+        if not args.task and not args.part:
+            for later in (number for number in ADDED if not missing_of(number)):
+                print(f"  --    part {later} is checked with --part {later}")
+        return session.finish(part)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

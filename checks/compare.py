@@ -20,6 +20,9 @@ from checks.task import ERROR, KINDS, Inputs, Outputs, outputs_of, task_of
 TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-3}  # relative where the right value is above 1
 KEYS_FIRST = " (keys first)"  # the end of names of outputs that are as right: of scores
 # (B, H, keys, queries), along whose last axis dropout drops queries
+MODULES = {"dense_layer": "Linear", "dropout": "Dropout", "ln_layer": "LayerNorm"}  # of add_norm
+# In names of outputs that are not returned but passed on:
+PASSED_ON = (" of add_norm's call ", " of attention", " given to ")
 OTHER_MODE = {  # kind → the kind with which it may be mistaken, and what to say then
     "values": ("dropout", "dropout was applied in evaluation mode"),
     "dropout": ("values", "no dropout was applied in training mode"),
@@ -86,20 +89,6 @@ def differences(
         yield finding
 
 
-def same(outputs: Outputs, others: Outputs, dtype: torch.dtype = torch.float64) -> bool:
-    """Whether two functions have computed the same, up to rounding.
-
-    Args:
-        outputs: of one function, as ``outputs_of`` gives them.
-        others: of the other one, on the same inputs.
-    """
-    if outputs.keys() != others.keys():
-        return False
-    return all(
-        is_close(output, others[name], TOLERANCES[dtype]) for name, output in outputs.items()
-    )
-
-
 def is_close(got: Any, expected: Any, tolerance: float) -> bool:
     """Whether both are the same tensor up to rounding, or neither is a tensor and they are equal.
 
@@ -138,15 +127,8 @@ def difference(
         return None
     if got is None and kind == "gradients":
         return Finding(kind, f"{label}: no gradient arrives (detached, or under no_grad?)")
-    if got is None:
-        text = f"{label}: None instead of a tensor: did you forget `return`?"
-        return Finding(kind, text, name="nothing_returned")
     if not is_dense(got):
-        name = "sparse or complex tensor" if isinstance(got, Tensor) else type(got).__name__
-        text = f"{label}: a {name} instead of a tensor"
-        if isinstance(got, tuple | dict):
-            text += ": return the one tensor that the docstring names, and nothing else"
-        return Finding(kind, text, name="no_tensor_returned")
+        return no_tensor(kind, what, got)
     if kind == "padding":
         return changed_by_padding(label, got, tolerance)
     if got.shape != expected.shape:
@@ -158,9 +140,28 @@ def difference(
     if not is_right_type:
         return Finding(kind, f"{label}: type {got.dtype} instead of {expected.dtype}")
     wrong = differing(got, expected, tolerance)
-    return (
-        Finding(kind, f"{label}: {in_words(got, expected, wrong, reveal)}") if wrong.any() else None
-    )
+    if not wrong.any():
+        return None
+    if expected.dtype == torch.bool and expected.numel() == 1:  # the name is a sentence
+        return Finding(kind, f"{what}: this should be {expected.item()}, but is not")
+    return Finding(kind, f"{label}: {in_words(got, expected, wrong, reveal)}")
+
+
+def no_tensor(kind: str, what: str, got: Any) -> Finding:
+    """What is said of an output that is no tensor: what it is, and what is wanted."""
+    name = "sparse or complex tensor" if isinstance(got, Tensor) else type(got).__name__
+    name = f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+    if got is None or isinstance(got, type):
+        name = repr(got)
+    wanted = MODULES.get(what.partition(" of ")[0], "tensor")
+    text = f"{kind} of {what}: {name} instead of a {wanted}"
+    if any(words in what for words in PASSED_ON):
+        return Finding(kind, text)
+    if got is None:
+        return Finding(kind, f"{text}: did you forget `return`?", name="nothing_returned")
+    if isinstance(got, tuple | dict):
+        text += ": return the one tensor that the docstring names, and nothing else"
+    return Finding(kind, text, name="no_tensor_returned")
 
 
 def changed_by_padding(label: str, changes: Tensor, tolerance: float) -> Finding | None:
@@ -181,9 +182,8 @@ def in_words(got: Tensor, expected: Tensor, wrong: Tensor, reveal: bool) -> str:
     index = (odd if odd.any() else wrong).nonzero()[0].tolist()
     value, wanted = got[tuple(index)].item(), expected[tuple(index)].item()
     if expected.dtype == torch.bool:
-        return f"first difference at {index}: got {bool(value)}" + (
-            f", expected {bool(wanted)}" if reveal else ""
-        )
+        right = f", expected {bool(wanted)}" if reveal else ""
+        return f"first difference at {index}: got {bool(value)}{right}"
     right = f", expected {wanted:.6g}" if reveal else ""
     if odd.any():
         return f"{value} at {index}{right}"

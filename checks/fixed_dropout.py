@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 def kept(length: int, p: float, like: Tensor) -> Tensor:
     """A fixed dropout mask (length,): every third number is dropped, the others are scaled up."""
     keep = torch.arange(length) % 3 != 1
-    return keep.to(like) / (1 - p)
+    return keep.to(like) / (1 - p) if p < 1 else torch.zeros(length).to(like)
 
 
 class FixedDropout(TorchFunctionMode):
@@ -39,6 +39,8 @@ class FixedDropout(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func in (F.dropout, torch.dropout):
+            # torch's own is called as well: it raises what it raises
+            func(*args, **kwargs | ({"inplace": False} if func is F.dropout else {}))
             return self.dropout(*args, **kwargs)
         if func is F.scaled_dot_product_attention:
             return self.attention(*args, **kwargs)
@@ -46,8 +48,6 @@ class FixedDropout(TorchFunctionMode):
 
     def dropout(self, input, p=0.5, training=True, inplace=False, train=None):
         """In place of F.dropout and torch.dropout."""
-        if not isinstance(input, Tensor):  # torch says so
-            return F.dropout(input, p)
         if not (training if train is None else train) or p == 0:
             return input
         mask = kept(input.size(self.axis), p, input)

@@ -15,7 +15,7 @@ from types import ModuleType
 from checks import compare, student_warnings
 from checks.errors import attempt, describe, import_fault
 from checks.findings import Finding, Outcome, faulty
-from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task, module_of
+from checks.graded_tasks import GradedTask, graded_task, module_of
 from checks.references import load_references, student_model
 from checks.task import WHOLE
 
@@ -49,11 +49,6 @@ def check_task(entry: GradedTask) -> Outcome:
 def examine(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task, and hints about it."""
     return checks_of(entry).check(entry)
-
-
-def check(entry: GradedTask) -> list[Finding]:
-    """What is wrong with the student's function for a task; nothing if it is right."""
-    return faulty(examine(entry))
 
 
 def checks_of(entry: GradedTask) -> ModuleType:
@@ -106,15 +101,6 @@ def judged(title: str, about: str, findings: Sequence[Finding]) -> Outcome:
 # Part 2
 
 
-def part_2_is_begun() -> Outcome:
-    """Whether any function of part 2 is written."""
-    file = next(entry.file for entry in GRADED_TASKS if entry.part == 2)
-    part2 = importlib.import_module("checks.part2.tasks")  # it comes with part 2
-    tasks = [entry.id for entry in GRADED_TASKS if entry.part == 2]
-    begun = cause_in(file) or not all(map(part2.not_begun, tasks))
-    return Outcome("part 2", "ok" if begun else "not started")
-
-
 def check_loop() -> Outcome:
     """The training loop of part 2. It is no graded task, and may be written in any way."""
     title = "the training loop"
@@ -127,6 +113,5 @@ def check_loop() -> Outcome:
 
 OTHERS: dict[str, Callable[[], Outcome]] = {
     "whole": check_whole,
-    "part 2": part_2_is_begun,
     "loop": check_loop,
 }

@@ -28,7 +28,6 @@ TOLERANCE = TOLERANCES[torch.float64]
 HUGE = 1e30  # for all that float32 could not hold, and for outputs without a finite number
 NO_TENSOR, FAILED = -1.0, -2.0  # in place of a shape: of None and the like; of an exception
 OPTIONAL = "with token_type_ids"  # of outputs that a function need not have
-NO_DROPOUT = "no_dropout"  # is named next to any other mistake
 
 
 @dataclass(frozen=True)
@@ -159,9 +158,6 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
     if best is None or is_chance(*best[1:]):
         return [], []
     _, names, left = best
-    if NO_DROPOUT in table.mistakes and NO_DROPOUT not in names and never_drops(outputs, left):
-        names = (*names, NO_DROPOUT)
-        left = [name for name in left if not name.startswith("dropout/")]
     return [table.mistakes[name] for name in names], left
 
 
@@ -176,16 +172,6 @@ def is_chance(names: tuple[str, ...], left: list[str]) -> bool:
     """Whether mistakes leave unexplained where they would show: AdamW's simplest case, or decay."""
     about_decay = any("decay" in name for name in names)
     return "values/plain" in left or (about_decay and any(n.startswith("decay/") for n in left))
-
-
-def never_drops(outputs: Outputs, left: list[str]) -> bool:
-    """Whether results in training mode, left unexplained, are those of evaluation mode."""
-    pairs = [
-        (outputs.get(name), outputs.get(name.replace("dropout/", "values/", 1)))
-        for name in left
-        if name.startswith("dropout/")
-    ]
-    return bool(pairs) and all(alike(fingerprint(a), fingerprint(b)) for a, b in pairs)
 
 
 # ---------------------------------------------------------------------------------------------

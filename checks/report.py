@@ -5,7 +5,9 @@ It needs no torch.
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -13,6 +15,7 @@ from checks.findings import EXPLAINING, Finding, Outcome
 
 INDENT = " " * 8
 LABELS = {"ok": "  ok   ", "wrong": "  WRONG", "waits": "  waits", "skipped": "  --   "}
+COLOURS = {"ok": "\033[32m", "wrong": "\033[31m"}  # green, red
 MOST_FACTS, MOST_PRINTED, MOST_NAMES = 6, 3, 10  # that are shown without --all
 
 
@@ -33,7 +36,7 @@ class Report:
             for finding in outcome.findings:
                 if finding not in self.causes:
                     self.causes.add(finding)
-                    print(f"  WRONG {finding.text}")
+                    print(f"{label_of('wrong')} {finding.text}")
         for line in self.lines(outcome, printed):
             print(line, flush=True)
 
@@ -43,7 +46,7 @@ class Report:
             yield f"  not started  {outcome.title}"
         else:
             about = f": {outcome.about}" if outcome.about else ""
-            yield f"{LABELS[outcome.status]} {outcome.title}{about}"
+            yield f"{label_of(outcome.status)} {outcome.title}{about}"
         if outcome.status != "waits":
             yield from self.details(outcome.findings)
         shown = printed if self.everything else printed[:MOST_PRINTED]
@@ -67,6 +70,13 @@ class Report:
             names = list(dict.fromkeys(hidden))
             about = ", ".join(names[:MOST_NAMES] + ["…"] * (len(names) > MOST_NAMES))
             yield from wrapped(f"… and {left} more (--all){': ' if about else ''}{about}")
+
+
+def label_of(status: str) -> str:
+    """The verdict, in colour on a terminal, unless NO_COLOR is set (https://no-color.org)."""
+    is_plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.name == "nt"
+    colour = "" if is_plain else COLOURS.get(status, "")
+    return f"{colour}{LABELS[status]}\033[0m" if colour else LABELS[status]
 
 
 def wrapped(text: str) -> list[str]:

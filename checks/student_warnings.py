@@ -34,8 +34,5 @@ def collected() -> Iterator[list[Finding]]:
 
 def students_line() -> str:
     """The innermost line of the student's code that is running: file:line; "" if there is none."""
-    for frame, line in traceback.walk_stack(None):
-        path = Path(frame.f_code.co_filename)
-        if is_students(path):
-            return f"{path.name}:{line}"
-    return ""
+    stack = ((Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_stack(None))
+    return next((f"{path.name}:{line}" for path, line in stack if is_students(path)), "")

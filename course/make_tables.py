@@ -81,7 +81,7 @@ def functions() -> dict[str, Function]:
         Function("bert.attention", attention.attention, attention.SLOTS),
         Function("bert.add_norm", add_norm.add_norm, add_norm.SLOTS),
         Function("bert.layer", layer.forward, layer.SLOTS),
-        Function("bert.layer, whole", layer.forward, layer.SLOTS | layer.WRITTEN_OUT),
+        Function("bert.layer, whole", layer.forward, layer.SLOTS),
         Function("bert.embed", embed.embed, embed.SLOTS),
         Function("classifier.init", classifier.init, classifier.INIT),
         Function("classifier.forward", classifier.forward, classifier.FORWARD),

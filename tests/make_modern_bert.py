@@ -64,8 +64,8 @@ def rotary(noise) -> dict[str, Tensor]:
         "inputs/theta": torch.tensor(runs.THETA, dtype=torch.float64),
         "inputs/cotangent": cotangent,
         "values/turned": turned.detach(),
-        "values/whether a result of half precision stays so": torch.tensor([True]),
-        "values/whether it is near that of float32": torch.tensor([True]),
+        "values/a bfloat16 result stays bfloat16": torch.tensor([True]),
+        "values/a bfloat16 result is close to the float32 result": torch.tensor([True]),
         "gradients/x": grad,
     }
 
@@ -81,7 +81,7 @@ def local_mask() -> dict[str, Tensor]:
         )
         seen = torch.ones(length, length) > 0 if mask is None else mask[0, 0] == 0
         tensors[f"values/mask of {length} tokens, window {window}"] = seen
-    return tensors | {"values/whether masks are of bool": torch.tensor([True])}
+    return tensors | {"values/masks are of type torch.bool": torch.tensor([True])}
 
 
 def geglu(noise) -> dict[str, Tensor]:

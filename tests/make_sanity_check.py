@@ -256,6 +256,7 @@ def classifier_tensors(model, ids: Tensor, real: Tensor, noise, put) -> None:
     put("classifier.forward", "values", values)
     sources = {
         "last_hidden_state": states,
+        "word embeddings": model.bert.embeddings.word_embeddings.weight,
         "Linear's weight": model.classifier.weight,
         "Linear's bias": model.classifier.bias,
     }

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from checks.findings import Finding
 from checks.part1 import adamw_checks
-from checks.part1.stand_ins import LayerStandIns, NoStandIns
+from checks.part1.stand_ins import LayerStandIns
 from checks.references import (
     CLASSIFIER_DROPOUT,
     TINY,
@@ -118,28 +118,25 @@ def layer(inputs: Inputs, alone: bool) -> Iterator[Outputs]:
     """
     stored = inputs_of("bert.layer", inputs)
     layer = student_model(inputs).bert_layers[0]
-    stand_ins = LayerStandIns(layer, inputs, "values") if alone else NoStandIns()
+    none = SimpleNamespace(seen={}, normed={})
+    stand_ins = LayerStandIns(layer, inputs, "values") if alone else none
     (source,), (hidden,) = leaves(stored.hidden)
     mask = stored.mask.clone()
     result = layer(hidden, mask)
     yield stand_ins.seen | {"values/result": result} | afterwards(hidden=hidden, mask=mask)
-    yield gradients(result, stored.cotangent, layer_sources(layer, source) | stand_ins.normed)
+    linears = {name: getattr(layer.self_attention, name) for name in ("query", "key", "value")}
+    linears["interm_dense"] = layer.interm_dense
+    weights = {f"{name}.weight": linear.weight for name, linear in linears.items()}
+    sources = {"hidden_states": source} | weights | stand_ins.normed
+    yield gradients(result, stored.cotangent, sources)
     if not alone:
         padded = (stored.mask < 0)[:, 0, 0, :, None]  # (B, L, 1)
         after = layer(torch.where(padded, 3 - source, source), stored.mask.clone())
         yield {"padding/result": change(result, after, stored.mask[:, 0, 0] == 0)}
     layer.train()
-    stand_ins = LayerStandIns(layer, inputs, "dropout") if alone else NoStandIns()
+    stand_ins = LayerStandIns(layer, inputs, "dropout") if alone else none
     result = layer(source.clone(), stored.mask.clone())
     yield stand_ins.seen | {"dropout/result": result}
-
-
-def layer_sources(layer: nn.Module, hidden: Tensor) -> dict[str, Tensor]:
-    """The input and the weights of a layer whose gradients are looked at."""
-    linears = {name: getattr(layer.self_attention, name) for name in ("query", "key", "value")}
-    linears["interm_dense"] = layer.interm_dense
-    weights = {f"{name}.weight": linear.weight for name, linear in linears.items()}
-    return {"hidden_states": hidden} | weights
 
 
 def embed(inputs: Inputs) -> Iterator[Outputs]:
@@ -275,14 +272,20 @@ def whole_mask(mask: Any) -> Any:
     return mask
 
 
-def classifier_forward(inputs: Inputs) -> Iterator[Outputs]:
-    """Task 1.7 with given last hidden states (B, L, D) and head; the pooler is the model's."""
+def classifier_forward(inputs: Inputs, alone: bool) -> Iterator[Outputs]:
+    """Task 1.7 with a given head.
+
+    Args:
+        alone: with given last hidden states (B, L, D), behind which the model's pooler stands;
+            else with the student's own bert.py, which may be called in any way.
+    """
     stored = inputs_of("classifier.forward", inputs)
     model, encoder, own = student_classifier(inputs, "finetune")
     head = next(part for part in own if isinstance(part, nn.Linear))
     head.load_state_dict({name: inputs[f"weights/head.{name}"] for name in ("weight", "bias")})
     seen: Outputs = {}
     (states,), (handed,) = leaves(stored.last_hidden_state)
+    words = encoder.word_embedding.weight
 
     def stored_encoder(input_ids, attention_mask, *_, **__):
         seen["values/input_ids given to self.bert"] = input_ids
@@ -293,19 +296,22 @@ def classifier_forward(inputs: Inputs) -> Iterator[Outputs]:
         return {"last_hidden_state": hidden, "pooler_output": pooled}
 
     stored_encoder.__qualname__ = "BertModel.forward"  # in Python's complaint about arguments
-    encoder.forward = stored_encoder
+    if alone:
+        encoder.forward = stored_encoder
     ids, mask = stored.input_ids.clone(), stored.attention_mask.clone()
     result = model(ids, mask)
+    if alone and not seen:  # it goes to BERT another way
+        yield from classifier_forward(inputs, alone=False)
+        return
     yield seen | {"values/logits": result} | afterwards(input_ids=ids, attention_mask=mask)
-    names = {
-        "last_hidden_state": states,
-        "Linear's weight": head.weight,
-        "Linear's bias": head.bias,
-    }
+    behind = {"last_hidden_state": states} if alone else {"word embeddings": words}
+    names = behind | {"Linear's weight": head.weight, "Linear's bias": head.bias}
     yield gradients(result, stored.cotangent, names)
     of_one = model(stored.input_ids[:1].clone(), stored.attention_mask[:1].clone())
     yield {"values/logits of one sentence": of_one}
     model.train()
+    if not alone:
+        encoder.eval()
     yield {"dropout/logits": model(stored.input_ids.clone(), stored.attention_mask.clone())}
 
 
@@ -318,7 +324,8 @@ TASKS = {
         Task("bert.layer, whole", partial(layer, alone=False)),
         Task("bert.embed", embed),
         Task("classifier.init", classifier_init, judge=judge_init),
-        Task("classifier.forward", classifier_forward),
+        Task("classifier.forward", partial(classifier_forward, alone=True)),
+        Task("classifier.forward, whole", partial(classifier_forward, alone=False)),
         Task(WHOLE, whole),
         adamw_checks.TASK,
     )

@@ -62,24 +62,18 @@ class LayerStandIns:
         self.add_norms += 1
         number = min(self.add_norms, 2)
         place = f"add_norm's call {number}"
-        # What has no weight, or no probability, is noted as it is: the comparison says what it is.
+        # A module of another kind is noted as it is: the comparison says what it is.
+        is_linear, is_norm = isinstance(dense_layer, nn.Linear), isinstance(ln_layer, nn.LayerNorm)
         self.note(place, input=input, output=output)
-        self.note(place, dense_layer=getattr(dense_layer, "weight", dense_layer))
-        self.note(place, ln_layer=getattr(ln_layer, "weight", ln_layer))
-        probability = getattr(dropout, "p", dropout)
-        is_number = isinstance(probability, float)
-        self.note(place, dropout=torch.tensor(probability) if is_number else probability)
+        self.note(place, dense_layer=dense_layer.weight if is_linear else dense_layer)
+        self.note(place, ln_layer=ln_layer.weight if is_norm else ln_layer)
+        is_dropout = isinstance(dropout, nn.Dropout)
+        self.note(place, dropout=torch.tensor(dropout.p) if is_dropout else dropout)
         name = STAND_INS[number]
         result = self.replay(name, input=input, output=output)
         if self.add_norms == 1 and result.requires_grad:
             self.normed = {"result of add_norm's call 1": result}
         return result
-
-
-class NoStandIns:
-    """In their place where the student's own functions are called."""
-
-    seen, normed = {}, {}
 
 
 # Python's own complaint about wrong arguments is to name the student's function.

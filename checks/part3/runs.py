@@ -43,8 +43,8 @@ def rotary(inputs: Inputs) -> Iterator[Outputs]:
     half, exact = apply_rotary(long, theta), apply_rotary(long.float(), theta)
     keeps = isinstance(half, Tensor) and half.dtype == torch.bfloat16
     near = keeps and torch.allclose(half.float(), exact.float(), rtol=0.02, atol=0.02)
-    yield {"values/whether a result of half precision stays so": torch.tensor([keeps])}
-    yield {"values/whether it is near that of float32": torch.tensor([near])}
+    yield {"values/a bfloat16 result stays bfloat16": torch.tensor([keeps])}
+    yield {"values/a bfloat16 result is close to the float32 result": torch.tensor([near])}
 
 
 def local_mask(inputs: Inputs) -> Iterator[Outputs]:
@@ -55,7 +55,7 @@ def local_mask(inputs: Inputs) -> Iterator[Outputs]:
         mask = mask_of(length, window)
         yield {f"values/mask of {length} tokens, window {window}": mask}
     is_bool = isinstance(mask, Tensor) and mask.dtype == torch.bool
-    yield {"values/whether masks are of bool": torch.tensor([is_bool])}
+    yield {"values/masks are of type torch.bool": torch.tensor([is_bool])}
 
 
 def geglu(inputs: Inputs) -> Iterator[Outputs]:

@@ -30,7 +30,8 @@ SLOTS = {
     "order": "decay_before",
     "loop": "return_in_the_loop return_in_the_loop_group return_in_the_loop_break "
     "update_behind_the_loop update_behind_the_loop_all update_behind_both_loops "
-    "update_behind_both_loops_all first_parameter_of_the_group",
+    "update_behind_both_loops_all first_parameter_of_the_group "
+    "first_parameter_of_the_group_state last_parameter_of_the_group",
     "missing": "missing_gradient_is_zero missing_gradient_resets missing_gradient_crashes "
     "missing_gradient_ends missing_gradient_decays missing_gradient_inverted",
     "betas": "betas_in_code betas_swapped one_beta_for_both one_beta_for_both_everywhere "
@@ -61,7 +62,8 @@ SLOTS = {
     "eps_inside_corrected_root eps_beside_corrected_root eps_outside_fraction "
     "eps_outside_fraction_step eps_subtracted eps_multiplied eps_clamp eps_root",
     "condition": "correct_bias_ignored correct_bias_inverted correct_bias_crash "
-    "correct_bias_half_ignored correct_bias_half_ignored_first rate_zero_without_correction",
+    "correct_bias_half_ignored correct_bias_half_ignored_first rate_zero_without_correction "
+    "no_lr_without_correction",
     "correction": sides(
         "correction_upside_down correction_without_power correction_without_one "
         "correction_number exponent_is_decay"
@@ -83,7 +85,7 @@ SLOTS = {
     "decay_is_lr decay_of_the_gradient decay_of_the_moment decay_of_the_update decay_squared "
     "decay_without_lambda decay_sum decay_sum_difference decay_ratio decay_ratio_inverse "
     "decay_factor decay_factor_minus decay_factor_two decay_factor_swapped "
-    "decay_needs_correction",
+    "decay_needs_correction decay_behind_the_loop",
     "keys": "first_group_for_all hyper_parameters_from_defaults lr_from_defaults eps_is_lr "
     "eps_is_decay decay_is_eps lr_is_decay lr_is_eps lr_and_decay_swapped condition_is_decay",
 }
@@ -154,6 +156,8 @@ def step(wrong: Switches, self: torch.optim.Optimizer, closure: Any = None) -> A
                 return loss
             if "return_in_the_loop_break" in wrong:
                 break
+        if "decay_behind_the_loop" in wrong:
+            p.mul_(1 - group["lr"] * group["weight_decay"])
         if "return_in_the_loop_group" in wrong:
             return loss
     return loss
@@ -183,7 +187,9 @@ def update(wrong: Switches, self: Any, group: dict, p: Tensor, grad: Tensor | No
         "state_not_saved": vars(self).setdefault("own", {}).setdefault(id(p), {}),
     }
     x.state = chosen(states, wrong, None)
-    x.state = self.state[p] if x.state is None else x.state
+    if x.state is None:
+        first = "first_parameter_of_the_group_state" in wrong
+        x.state = self.state[group["params"][0] if first else p]
     if fresh := "m" not in x.state:
         begin(wrong, x)
         if "first_step_skipped" in wrong:
@@ -194,7 +200,13 @@ def update(wrong: Switches, self: Any, group: dict, p: Tensor, grad: Tensor | No
         keep(wrong, x)
     else:
         x.m, x.v = x.state["m"], x.state["v"]
-    x.p = group["params"][0] if "first_parameter_of_the_group" in wrong else p
+    places = {
+        "first_parameter_of_the_group": 0,
+        "first_parameter_of_the_group_state": 0,
+        "last_parameter_of_the_group": -1,
+    }
+    place = chosen(places, wrong, None)
+    x.p = p if place is None else group["params"][place]
     write(wrong, x)
     if "gradient_changed_zeroed" in wrong and p.grad is not None:
         p.grad.zero_()

@@ -91,7 +91,7 @@ RATES: dict[str, Formula] = {
     "lr_changed_in_place_decay": lambda lr, wd, alpha: alpha * wd,
 }
 COUPLED = {"coupled_decay", "coupled_decay_rate", "coupled_decay_in_place", "decay_in_the_update"}
-NO_DECAY = COUPLED | {"no_decay", "nothing_moves"}
+NO_DECAY = COUPLED | {"no_decay", "nothing_moves", "decay_behind_the_loop"}
 
 
 def correction(wrong: Switches, side: str, x: SimpleNamespace) -> float:
@@ -136,6 +136,8 @@ def step_size(wrong: Switches, x: SimpleNamespace, by: float) -> float:
             "correction_without_brackets_second": lambda: (x.lr * 1 - p2) / (1 - p1),
         }
         alpha = chosen(unbracketed, wrong, lambda: alpha)()
+    if "no_lr_without_correction" in wrong and not x.correct:
+        alpha = 1.0
     if wrong & {"lr_changed_in_place", "lr_changed_in_place_decay"}:
         x.group["lr"] = alpha
     return alpha

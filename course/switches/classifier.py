@@ -14,6 +14,7 @@ SIZES = {  # of the Linear: of the width and the number of labels
     "one_output": lambda width, labels: (width, 1),
     "sizes_swapped": lambda width, labels: (labels, width),
     "width_in_code": lambda width, labels: (768, labels),
+    "sizes_in_code": lambda width, labels: (768, 5),
 }
 INIT = {
     "options": "bert_always_frozen bert_always_trains options_swapped head_frozen_too".split(),
@@ -22,6 +23,7 @@ INIT = {
 }
 GIVEN = {  # what BERT gets, of the ids and the mask (B, L)
     "no_mask": lambda ids, mask: (ids, torch.ones_like(ids)),
+    "mask_inverted": lambda ids, mask: (ids, 1 - mask),
     "ids_and_mask_swapped": lambda ids, mask: (mask, ids),
     "ids_as_mask": lambda ids, mask: (ids, ids),
     "mask_as_ids": lambda ids, mask: (mask, mask),
@@ -62,7 +64,7 @@ LINEAR = {
     "no_linear": lambda linear, x: x,
     "linear_without_bias": lambda linear, x: x @ linear.weight.T,
 }
-ACTIVATIONS = {"relu_of_logits": torch.relu, "tanh_of_logits": torch.tanh}
+ACTIVATIONS = {"relu_of_logits": torch.relu, "tanh_of_logits": torch.tanh, "gelu_of_logits": F.gelu}
 ENDS = {  # what is returned of the logits
     "argmax_returned": lambda logits: logits.argmax(-1),
     "log_softmax_returned": lambda logits: logits.log_softmax(-1),
@@ -76,6 +78,10 @@ ENDS = {  # what is returned of the logits
     "unsqueezed": lambda logits: logits.unsqueeze(1),
     "all_detached": torch.detach,
     "log_softmax_over_batch": lambda logits: logits.log_softmax(0),
+    "softmax_and_another": lambda logits: logits.softmax(-1).softmax(-1),
+    "softmax_and_another_log": lambda logits: logits.softmax(-1).log_softmax(-1),
+    "softmax_and_another_sigmoid": lambda logits: logits.softmax(-1).sigmoid(),
+    "softmax_and_another_logsigmoid": lambda logits: F.logsigmoid(logits.softmax(-1)),
 }
 FORWARD = {
     "dropout": [*DROPOUTS, "dropout_twice"], "given": GIVEN, "pooled": POOLED, "between": BETWEEN,

@@ -43,6 +43,11 @@ SEGMENTS = {  # of the ids, and the segments as they were given, or None
     "segments_of_one": lambda ids, given: torch.ones_like(ids) if given is None else given,
     "segments_of_mask": lambda ids, given: (ids != 0).long() if given is None else given,
 }
+SUMS = {  # of words, positions and segments
+    "multiplied": lambda w, p, s: w * p * s,
+    "multiplied_positions": lambda w, p, s: w * p + s,
+    "multiplied_segments": lambda w, p, s: w + p * s,
+}
 NORMS = {  # of the norm, words, positions and segments
     "norm_of_each": lambda norm, w, p, s: norm(w) + norm(p) + norm(s),
     "norm_of_words": lambda norm, w, p, s: norm(w) + p + s,
@@ -63,7 +68,7 @@ SLOTS = {
     "positions": ["no_positions", *POSITIONS, "positions_of_words", "positions_twice"],
     "segments": ["no_segments", "no_segments_unless_given", *SEGMENTS, "segments_of_positions"]
     + ["segments_twice"],
-    "sum": ["multiplied", "positions_subtracted", "segments_subtracted"],
+    "sum": [*SUMS, "positions_subtracted", "segments_subtracted"],
     "norm": [*NORMS, *NORMS_OF_SUM],
     "padding": ["padding_zeroed", "padding_zeroed_at_the_end"],
     "result": ["result_detached", "result_transposed"],
@@ -82,9 +87,7 @@ def embed(wrong: Switches, self, input_ids, token_type_ids=None) -> Tensor:
         positions = -positions
     if "segments_subtracted" in wrong:
         segments = -segments
-    total = words + positions + segments
-    if "multiplied" in wrong:
-        total = words * positions * segments
+    total = chosen(SUMS, wrong, lambda w, p, s: w + p + s)(words, positions, segments)
     if "padding_zeroed" in wrong:
         total = total * real
     if wrong & {"dropout_before_norm", "dropout_twice"}:

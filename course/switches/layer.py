@@ -42,6 +42,8 @@ FIRST = {  # the first add & norm
     "first_residual_multiplied": lambda p, h, a: p.norm(p.drop(p.dense(a)) * h),
     "attention_not_used": lambda p, h, a: p.add_norm(h, h),
     "first_norm_missing": lambda p, h, a: h + p.drop(p.dense(a)),
+    "no_dropout_first": lambda p, h, a: p.norm(h + p.dense(a)),
+    "first_sublayer_past_add_norm": lambda p, h, a: p.norm(h + a),
     "activation_after_attention": lambda p, h, a: p.norm(h + p.drop(p.gelu(p.dense(a)))),
     "first_dense_skipped": lambda p, h, a: p.norm(h + p.drop(a)),
     "first_add_norm_twice": lambda p, h, a: p.add_norm(h, p.add_norm(h, a)),
@@ -84,6 +86,7 @@ CARRIED = {  # past the feed-forward network, by the second residual connection
 }
 SECOND = {  # the second add & norm, of what is carried and of the expanded states
     "last_norm_missing": lambda p, x, e: x + p.drop(p.dense(e)),
+    "no_dropout_second": lambda p, x, e: p.norm(x + p.dense(e)),
     "second_residual_subtracted": lambda p, x, e: p.norm(p.drop(p.dense(e)) - x),
     "second_residual_multiplied": lambda p, x, e: p.norm(p.drop(p.dense(e)) * x),
     "second_output_not_added": lambda p, x, e: p.norm(x),
@@ -111,8 +114,6 @@ SLOTS = {
     "attention": ATTENDED, "first": FIRST, "modules": MODULES, "expanded": EXPANDED,
     "activation": ACTIVATED, "second": [*(SECOND | CARRIED), "last_dense_twice"], "end": ENDS,
 }  # fmt: skip
-# add & norm, without add_norm: known by the whole layer
-WRITTEN_OUT = {"written": ["no_dropout", "no_dropout_first", "no_dropout_second"]}
 
 
 def forward(wrong: Switches, self, hidden_states, attention_mask) -> Tensor:
@@ -126,12 +127,12 @@ def forward(wrong: Switches, self, hidden_states, attention_mask) -> Tensor:
     a = chosen(ATTENDED, wrong, lambda self, h, mask: self.self_attention(h, mask))(
         self, h, attention_mask
     )
-    p = add_norm_of(wrong, self, "first", *first)
+    p = add_norm_of(self, *first)
     given = (a, h) if "tensors_swapped" in wrong else (h, a)
     x = chosen(FIRST, wrong, lambda p, h, a: p.add_norm(h, a))(p, *given)
     e = chosen(EXPANDED, wrong, lambda self, x, h, a: self.interm_dense(x))(self, x, h, a)
     e = chosen(ACTIVATED, wrong, lambda self, e: self.interm_af(e))(self, e)
-    p = add_norm_of(wrong, self, "second", *last)
+    p = add_norm_of(self, *last)
     if "last_dense_twice" in wrong:
         e = self.out_dense(e)
     carried = chosen(CARRIED, wrong, lambda x, e, h, a: x)(x, e, h, a)
@@ -141,12 +142,10 @@ def forward(wrong: Switches, self, hidden_states, attention_mask) -> Tensor:
     return chosen(ENDS, wrong, lambda self, y, x, h, a: y)(self, y, x, h, a)
 
 
-def add_norm_of(wrong: Switches, self, which: str, dense, drop, norm) -> SimpleNamespace:
-    """The modules of an add & norm, and the function: the model's, or written out, no dropout."""
+def add_norm_of(self, dense, drop, norm) -> SimpleNamespace:
+    """The modules of an add & norm, and the function."""
 
     def add_norm(input: Tensor, output: Tensor) -> Tensor:
-        if wrong & {"no_dropout", f"no_dropout_{which}"}:
-            return norm(input + dense(output))
         return self.add_norm(input, output, dense, drop, norm)
 
     modules = {"dense": dense, "drop": drop, "norm": norm, "gelu": self.interm_af}

@@ -7,7 +7,6 @@ from answers import put, read_all, solution_with
 from running import versions
 
 from checks import jobs, known
-from checks.compare import same
 from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.hunt.edits import installed_source
@@ -72,19 +71,10 @@ def test_of_two_switches_no_other_is_named(function):
             named += not left and bool(names)
             continue
         with switched(function, frozenset(names)):  # others, which compute the same
-            assert same(outputs_of(function.task_id), outputs) or ERROR in outputs, pair
+            columns = [*outputs]
+            rows = [known.fingerprints(o, columns) for o in (outputs_of(function.task_id), outputs)]
+            assert known.alike(*rows).all() or ERROR in outputs, pair
     assert named >= 4 or function.is_second_run
-
-
-@pytest.mark.parametrize(
-    ("task_id", "switches"),
-    [
-        ("bert.attention", ["mask_zeroed_after_softmax", "scale_by_length", "no_dropout"]),
-        ("bert.add_norm", ["relu_added", "residual_subtracted", "no_dropout"]),
-    ],
-)
-def test_forgotten_dropout_joins_any_two(task_id, switches):
-    assert found(FUNCTIONS[task_id], *switches) == (set(switches), [])
 
 
 def test_what_explains_by_chance_is_not_named():

@@ -19,10 +19,9 @@ from torch.nn import functional as F
 import bert
 import multitask_classifier
 import sanity_check
-from checks import compare, jobs
-from checks.findings import Outcome, faulty
-from checks.graded_tasks import GRADED_TASKS, graded_task
-from checks.part1 import tasks as part1_tasks
+from checks import compare
+from checks.findings import faulty
+from checks.graded_tasks import graded_task
 from checks.part2 import tasks
 from checks.part2.subjects import FORWARD, INIT, PREDICTIONS
 from config import BertConfig
@@ -171,17 +170,10 @@ def test_an_unfinished_bert_is_no_fault_of_part_2(model, monkeypatch):
     assert checked(FORWARD)[0][FORWARD][0].text == "for bert.py (python sanity_check.py --part 1)"
 
 
-def finish_part_1(monkeypatch, status="ok"):
-    """Let part 1's functions be right, and the whole model of this status."""
-    monkeypatch.setattr(part1_tasks, "check", lambda entry: [])
-    monkeypatch.setitem(jobs.OTHERS, "whole", lambda: Outcome("the whole BertModel", status))
-
-
 def test_script_on_part_2(model, check_here, monkeypatch):
-    finish_part_1(monkeypatch)
-    code, lines = check_here()  # without a choice part 2 follows part 1
-    count = len([entry for entry in GRADED_TASKS if entry.part < 3])
-    assert (code, lines[-2:]) == (0, [f"{count} of {count} tasks right", sanity_check.MEET])
+    code, lines = check_here("--part", "2")
+    following = f"{sanity_check.TRAINING[2]} (docs/part2.md)"
+    assert (code, lines[-2:]) == (0, [f"{len(IDS)} of {len(IDS)} tasks right", following])
     assert any(line.startswith("  ok    the training loop: ") for line in lines)
     written(model, "predict_paraphrase", f"{SCORE}return (u * v).sum(-1).sigmoid()")
     tasks.findings_in.cache_clear()
@@ -189,22 +181,3 @@ def test_script_on_part_2(model, check_here, monkeypatch):
     assert (code, lines[-2]) == (1, "4 of 5 tasks right")
     assert "  --    the training loop is checked once all tasks of part 2 are right" in lines
     assert lines[3] == "  WRONG Task 2.4 · MultitaskBERT.predict_paraphrase"
-
-
-@pytest.mark.parametrize(
-    ("status", "line"),
-    [
-        ("ok", "  --    part 2 is not begun (python sanity_check.py --part 2)"),
-        ("wrong", "  --    part 2 is checked once part 1 is right, or with --part 2"),
-    ],
-)
-def test_a_student_of_part_1_is_not_told_of_part_2s_tasks(
-    status, line, model, check_here, monkeypatch
-):
-    finish_part_1(monkeypatch, status)
-    for task_id in IDS:
-        written(model, task_id.split(".")[1], STUB)
-    code, lines = check_here()
-    assert code == (status == "wrong")
-    assert line in lines
-    assert not any("Task 2" in text for text in lines)
