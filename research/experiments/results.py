@@ -14,21 +14,15 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from datasets import load_data, load_pairs
-from evaluation import COLUMNS
 from training.cli.task_flags import multitask_files
 from training.files.errors import InputError
-from training.files.predictions import read_predictions
-from training.files.writing import sha256_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "research" / "experiments"
@@ -36,7 +30,6 @@ RESULTS = FOLDER / "results.jsonl"
 RUNS = FOLDER / "runs"
 
 TASKS = ("sst", "para", "sts")
-PAIR_LABELS = {"para": "is_duplicate", "sts": "similarity"}  # columns of the data files
 
 # ---------------------------------------------------------------------------------------------
 # Descriptions of runs
@@ -171,29 +164,6 @@ def dev_files(flags: dict[str, Any]) -> dict[str, Path]:
     """Each task's dev file, as the scripts find it with these flags."""
     files = multitask_files(flags.get("data_dir"))
     return {task: Path(flags.get(f"{task}_dev") or files[f"{task}_dev"]) for task in TASKS}
-
-
-@cache
-def gold(task: str, path: Path) -> tuple[list[str], np.ndarray]:
-    """(ids, labels) of a dev file, in its order."""
-    label = PAIR_LABELS.get(task)
-    rows = load_pairs(path, "dev", label) if label else load_data(path, "dev")
-    return [row[-1].lower() for row in rows], np.array([row[-2] for row in rows], dtype=float)
-
-
-def dev_predictions(folder: Path, task: str, path: Path) -> np.ndarray:
-    """What the run in a folder predicted on a task's dev file, in the order of that file."""
-    file = folder / f"{task}-dev-output.csv"
-    predictions = read_predictions(file, COLUMNS[TASKS.index(task)])
-    ids, _ = gold(task, path)
-    if predictions.keys() != set(ids):
-        raise InputError(f"{file} has other ids than {path}; run again")
-    return np.array([predictions[key] for key in ids], dtype=float)
-
-
-def fingerprints(files: Mapping[str, Path], tasks: Sequence[str]) -> dict[str, str]:
-    """The first 12 digits of each dev file's SHA-256: results compare on the same file only."""
-    return {task: sha256_of(files[task])[:12] for task in tasks}
 
 
 # ---------------------------------------------------------------------------------------------
