@@ -12,11 +12,12 @@ from factories import ROOT
 
 PRACTICE = ROOT / "data" / "practice"
 GRADES = [f"{step / 5:.1f}" for step in range(26)]
-TASKS = {  # column of labels, rows of the splits, labels as they are written
-    "ids-sst": ("sentiment", (1000, 200, 200), [*"01234"]),
-    "ids-cfimdb": ("sentiment", (160, 40, 40), [*"01"]),
-    "quora": ("is_duplicate", (400, 100, 100), ["0.0", "1.0"]),
-    "sts": ("similarity", (400, 100, 100), GRADES),
+ONE, TWO = ["sentence"], ["sentence1", "sentence2"]
+TASKS = {  # columns of texts and of labels, rows of the splits, labels as they are written
+    "ids-sst": (ONE, "sentiment", (1000, 200, 200), [*"01234"]),
+    "ids-cfimdb": (ONE, "sentiment", (160, 40, 40), [*"01"]),
+    "quora": (TWO, "is_duplicate", (400, 100, 100), ["0.0", "1.0"]),
+    "sts": (TWO, "similarity", (400, 100, 100), GRADES),
 }
 SPLITS = ("train", "dev", "test-student")
 
@@ -27,18 +28,13 @@ def rows_of(task: str, split: str) -> list[list[str]]:
         return list(csv.reader(file, delimiter="\t", strict=True))
 
 
-def text_columns(task: str) -> list[str]:
-    return ["sentence"] if task.startswith("ids") else ["sentence1", "sentence2"]
-
-
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_file_has_its_columns_rows_and_labels(task, split):
     """Nothing is around a cell; labels are balanced, and test files have none."""
-    label, sizes, labels = TASKS[task]
+    texts, label, sizes, labels = TASKS[task]
     header, *rows = rows_of(task, split)
-    columns = ["", "id", *text_columns(task)]
-    assert header == columns + [label] * (split != "test-student")
+    assert header == ["", "id", *texts] + [label] * (split != "test-student")
     assert len(rows) == sizes[SPLITS.index(split)]
     assert [row[0] for row in rows] == [str(number) for number in range(len(rows))]
     assert all(cell == cell.strip() != "" and "\r" not in cell for row in rows for cell in row)
@@ -57,10 +53,10 @@ def test_a_file_has_its_columns_rows_and_labels(task, split):
 def test_an_id_and_a_text_are_there_once():
     """Whatever the text's case and punctuation; an id has 25 hexadecimal digits."""
     ids = []
-    for task in TASKS:
+    for task, (columns, *_) in TASKS.items():
         rows = [row for split in SPLITS for row in rows_of(task, split)[1:]]
         ids += [row[1] for row in rows]
-        texts = [text.casefold() for row in rows for text in row[2 : 2 + len(text_columns(task))]]
+        texts = [text.casefold() for row in rows for text in row[2 : 2 + len(columns)]]
         plain = [" ".join(re.findall(r"\w+", re.sub("['’]", "", text))) for text in texts]
         assert [text for text, count in Counter(plain).items() if count > 1] == []
     assert len(set(ids)) == len(ids)
