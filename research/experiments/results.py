@@ -12,7 +12,6 @@ import platform
 import re
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -100,19 +99,17 @@ def read_experiment(path: str | Path) -> Experiment:
 
 
 def as_arguments(flags: dict[str, Any], seed: int | None = None) -> list[str]:
-    """Flags of a TOML as command-line arguments; true is a bare flag, false is left out."""
+    """Flags of a TOML as command-line arguments; true is a bare flag, false is left out.
+
+    Variables are filled in: $RUNS, $SEED and those of the environment.
+    """
     arguments = []
     for name, value in flags.items():
         if value is not False:
             values = [] if value is True else value if isinstance(value, list) else [value]
-            arguments += [f"--{name}", *(expanded(value, seed) for value in values)]
-    return arguments
-
-
-def expanded(value: Any, seed: int | None = None) -> str:
-    """A value of a TOML with variables filled in: $RUNS, $SEED and those of the environment."""
-    text = str(value).replace("$RUNS", str(RUNS)).replace("$SEED", str(seed))
-    return os.path.expandvars(text)
+            arguments += [f"--{name}", *map(str, values)]
+    filled = (word.replace("$RUNS", str(RUNS)).replace("$SEED", str(seed)) for word in arguments)
+    return [*map(os.path.expandvars, filled)]
 
 
 def run_name(name: str, seed: int | None) -> str:
@@ -206,11 +203,6 @@ def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[s
     ]
 
 
-def rounded_scores(row: dict[str, Any]) -> dict[str, float]:
-    """The scores that tables show, to five decimals."""
-    return {key: round(row[key], 5) for key in SCORES if key in row}
-
-
 METRICS = {
     "train": "multitask-metrics.json",
     "classify": "predictions/*-metrics.json",
@@ -242,27 +234,17 @@ def read_metrics(folder: Path, kind: str) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------
-# Where and from what a result comes
+# What a result comes from
 
 
 def commit() -> str | None:
     """The commit, with "-dirty" if any Python file differs from it; None outside git."""
-    try:
-        head = _git("rev-parse", "--short=12", "HEAD").strip()
-        return f"{head}-dirty" if _git("status", "--porcelain", "--", "*.py").strip() else head
-    except (OSError, subprocess.CalledProcessError):
-        return None
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", "--no-optional-locks", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
-def origin(code: str | None, use_gpu: bool) -> dict[str, Any]:
-    """What a result says of where it comes from; ``code`` is ``commit()`` when the run began."""
-    when = time.strftime("%Y-%m-%d %H:%M", time.gmtime())  # UTC
-    return {"commit": code, "when": when, "machine": machine(use_gpu)}
+    git = ["git", "-C", str(ROOT), "--no-optional-locks"]
+    head, changed = (
+        subprocess.run([*git, *words.split()], capture_output=True, text=True, check=False).stdout
+        for words in ("rev-parse --short=12 HEAD", "status --porcelain -- *.py")
+    )
+    return head.strip() + "-dirty" * bool(changed) or None
 
 
 def machine(use_gpu: bool) -> str:

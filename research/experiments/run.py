@@ -11,6 +11,7 @@ on. The runs' models are not in git: --again makes them once more.
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ def run_one(experiment: Experiment, seed: int | None, has_line: bool) -> None:
         raise InputError(f"{name} ended with status {status}; the same command resumes it")
     result = {"name": experiment.name, "seed": seed, "flags": experiment.digest()}
     result |= outcome(experiment, folder)
-    result |= results.origin(code, bool(experiment.flags.get("use_gpu")))
+    result |= {"commit": code, "when": time.strftime("%Y-%m-%d %H:%M", time.gmtime())}  # UTC
+    result["machine"] = results.machine(bool(experiment.flags.get("use_gpu")))
     if not has_line:
         results.append_line(results.RESULTS, result)
     if stop_asked:
@@ -75,7 +77,8 @@ def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
     """Scores and seconds that a run wrote, and which dev files its tasks were measured on."""
     result = results.read_metrics(folder, experiment.kind)
     for key in {"metrics", "last"} & result.keys():
-        result[key] = results.rounded_scores(result[key])
+        scores = result[key].items()
+        result[key] = {name: round(score, 5) for name, score in scores if name in results.SCORES}
     data = {}
     if experiment.kind in OF_TASKS:
         files = results.dev_files(experiment.flags)
