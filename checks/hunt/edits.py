@@ -63,7 +63,7 @@ class Edit:
         is_one = self.first == self.last
         lines = f"line {self.first} is" if is_one else f"lines {self.first} to {self.last} are"
         text = " ".join(self.text.split())
-        is_out = text == "pass" or re.fullmatch(r"(\w+) = \1", text)
+        is_out = text == "pass" or re.fullmatch(r"(.+) = \1", text)
         return f"{lines} left out" if is_out else f"{lines} replaced by `{text}`"
 
     def of(self, source: str) -> str:
