@@ -7,27 +7,22 @@ argument is missing, it lists those that exist; nothing is guessed by spelling.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import functools
 import inspect
 import itertools
-import math
 import re
 import tomllib
-import types
+from ast import Call
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
-from torch.nn import functional as F
 
 from checks.traces import UNKNOWN, Place, path_in, place_of, quoted
 
 TABLE = Path(__file__).with_suffix(".toml")
-LIBRARIES = {"math": math, "torch": torch, "nn": nn, "F": F}  # as students import them
 FACTS = ("elsewhere", "names", "parts")  # sentences that say all, without what was given
 OTHERS = ("torch", "builtins", "typing")  # whose classes have too much to be listed
 MOST_NAMES = 24  # that are listed
@@ -78,22 +73,13 @@ def said_of(error: BaseException, place: Place | None) -> tuple[str, str]:
 
 
 def elsewhere(error: BaseException, place: Place) -> Iterator[str]:
-    """Where exactly the name that is missing is: in a dictionary, in self, or in a library."""
-    name, owner = getattr(error, "name", None), getattr(error, "obj", None)
-    names, statement = place.frame.f_locals, place.statement or ast.Pass()
-    mine, is_name = names.get("self"), type(error) is NameError
-    if is_name:
+    """Where the name that is missing has a value: in a dictionary, self, or BERT's config."""
+    name, names = getattr(error, "name", None), place.frame.f_locals
+    paths = [f"bert.config.{name}"] * hasattr(getattr(error, "obj", None), "hidden_size")
+    if type(error) is NameError:
         yield from (f"{key}['{name}']" for key, x in names.items() if type(x) is dict and name in x)
-    paths = [f"bert.config.{name}"] * hasattr(owner, "hidden_size") + [name] * is_name
-    if is_name or isinstance(owner, nn.Module):
-        modules = mine.named_modules() if isinstance(mine, nn.Module) else ()
-        paths += [path for path, _ in modules if re.fullmatch(rf"([a-z_]+\.)*{name}", path)]
-    yield from (f"self.{p}" for p in dict.fromkeys(paths) if path_in(mine, p) is not None)
-    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
-    is_called = is_name and any(isinstance(f, ast.Name) and f.id == name for f in calls)
-    if is_called or isinstance(owner, types.ModuleType):
-        for key, module in LIBRARIES.items():
-            yield from (f"{key}.{x}" for x in dir(module) if x.lower() == name.lower())
+        paths.append(name)
+    yield from (f"self.{p}" for p in paths if path_in(names.get("self"), p) is not None)
 
 
 def parts(owner: Any) -> str:
@@ -112,7 +98,7 @@ def listed(names: Iterable[str]) -> str:
 
 def parameters(error: TypeError, place: Place) -> str:
     """What the called function takes, where the exception is about its arguments."""
-    if not isinstance(place.node, ast.Call) or "argument" not in str(error):
+    if not isinstance(place.node, Call) or "argument" not in str(error):
         return ""
     called = place.value(place.node.func)
     function = called.forward if isinstance(called, nn.Module) else called

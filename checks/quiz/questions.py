@@ -60,12 +60,8 @@ ZEROS = {  # (task, input that is 0 in one more run) → in words
 WHOLE_LAYER = {"bert.layer": "bert.layer, whole"}  # with the student's own attention and add_norm
 MOST_EDITS = 25  # of a function
 MISTAKE = "a mistake"  # what a question may be about
-GIVEN = (
-    "The batch has padding, and weights and biases are random, unless a question says otherwise."
-)
-OF_ADAMW = (
-    "A run makes ten steps with lr=0.05 and no weight decay, unless a question says otherwise."
-)
+GIVEN = "The batch has padding. Weights are random, unless a question says otherwise."
+OF_ADAMW = "A run makes ten steps with lr=0.05, and without weight decay unless it is named."
 SIZES = {  # of the tiny BERT → what has so many
     TINY["num_attention_heads"]: "heads",
     TINY["hidden_size"] // TINY["num_attention_heads"]: "numbers for a head",
@@ -114,9 +110,10 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
     sentences, tokens = made["classifier.forward/inputs/input_ids"].shape
     classes = {"classes": len(made["weights/head.bias"])} if task.id == "classifier.forward" else {}
     edits = [edit for edit in function.edits() if edit.about in WHY]
-    texts = [part for part in ast.walk(function.node) if is_text(part)]
-    hidden = {n for part in texts for n in range(part.lineno, part.end_lineno + 1)}
-    lines = {*range(function.first, function.node.end_lineno + 1)} - hidden
+    lines = {*range(function.first, function.node.end_lineno + 1)}
+    for node in ast.walk(function.node):  # texts alone, such as the docstring, may tell shapes
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines -= {*range(node.lineno, node.end_lineno + 1)}
     return {
         "task": task.id,
         "source": source,
@@ -127,11 +124,6 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
         "sizes": {"sentences": sentences, "tokens": tokens, **classes},
         "given": f"{inputs}. {GIVEN}" if inputs else OF_ADAMW,
     }
-
-
-def is_text(node: ast.AST) -> bool:
-    """Whether a node is a text alone, such as a docstring, which may tell shapes."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -243,16 +235,16 @@ def question(
 def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
     """So many questions, as even as can be over functions and over what they are about.
 
-    Those about mistakes come first.
+    One about a mistake is among them, if there is one.
 
     Args:
         groups: of each function its questions.
     """
     every = [question for group in groups for question in group]
-    order: dict[Question, tuple[bool, int]] = {}
+    order: dict[Question, tuple[int, bool]] = {}
     so_far: Counter[str] = Counter()
     for question in (q for turn in itertools.zip_longest(*groups) for q in turn if q):
-        order[question] = question.about != MISTAKE, so_far[question.about]
+        order[question] = so_far[question.about], question.about != MISTAKE
         so_far[question.about] += 1
     return sorted(sorted(order, key=order.get)[:count], key=every.index)
 
