@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from checks.compare import TOLERANCES, factor_of, is_close
+from checks.compare import TOLERANCES, is_close
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
 from checks.hunt.edits import Edit, Function, in_turns, installed_source
@@ -72,19 +72,18 @@ TOLERANCE = TOLERANCES[torch.float64]
 # What an edit that is asked about has to do with → what decides the answer
 WHY = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8"))
 Runs = Mapping[str, Outputs]  # of the function as it is ("0"), of each edit ("1", …), "stored"
-Claims = Mapping[str, tuple[bool, str]]  # option → whether it is true, and why
+Claims = Mapping[str, bool]  # option → whether it is true
 Asked = Iterator[tuple[str, str, str, Claims]]  # what it is about, why, the question, options
 
 
 @dataclass(frozen=True)
 class Question:
-    """Four options, of which exactly one is true; of each what was measured; and why."""
+    """Four options, of which exactly one is true, and why."""
 
     task: str  # its id
     about: str
     text: str
     options: tuple[str, ...]
-    reasons: tuple[str, ...]
     key: int
     why: str = ""
 
@@ -222,14 +221,13 @@ def question(
     task_id: str, about: str, why: str, text: str, claims: Claims, rng: random.Random
 ) -> Question | None:
     """A question with four of these options, one of them true; None where there are too few."""
-    true = [option for option, (is_true, _) in claims.items() if is_true]
-    false = [option for option, (is_true, _) in claims.items() if not is_true]
+    true = [option for option, is_true in claims.items() if is_true]
+    false = [option for option, is_true in claims.items() if not is_true]
     if not true or len(false) < 3:
         return None
     right = rng.choice(true)
     options = rng.sample([right, *rng.sample(false, 3)], 4)
-    reasons = tuple(claims[option][1] for option in options)
-    return Question(task_id, about, text, tuple(options), reasons, options.index(right), why)
+    return Question(task_id, about, text, tuple(options), options.index(right), why)
 
 
 def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
@@ -256,7 +254,8 @@ def mistakes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     found = set() if left else {mistake.name for mistake in made}  # what explains all is true
     known = load_table(subject["task"]).mistakes.values() if found else ()
     text = "This function does not compute what the task asks for. Which of these is its mistake?"
-    yield MISTAKE, "", text, {m.says: (m.name in found, m.hint * (m.name in found)) for m in known}
+    why = " ".join(mistake.hint for mistake in made)
+    yield MISTAKE, why, text, {mistake.says: mistake.name in found for mistake in known}
 
 
 def changes(subject: Mapping[str, Any], runs: Runs) -> Asked:
@@ -264,46 +263,14 @@ def changes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     for version, edit in enumerate(subject["edits"], start=1):
         before, after = runs["0"], runs[f"{version}"]
         claims = {
-            option: difference(subject["names"], before, after, key)
+            option: is_close(after[key], before[key], TOLERANCE)
             for key, option in options_of(subject["task"]).items()
             if key in before and key in after
         }
         for wanted, verb in ((False, "changes"), (True, "stays the same")):
-            asked = {option: (same is wanted, why) for option, (same, why) in claims.items()}
+            asked = {option: same is wanted for option, same in claims.items()}
             text = f"Suppose {Edit(**edit)}. Which of these {verb}?"
             yield edit["about"], reason(edit["about"], asked), text, asked
-
-
-def difference(
-    names: Mapping[str, int], before: Outputs, after: Outputs, key: str
-) -> tuple[bool, str]:
-    """Whether an edit leaves an output as it is; what changes first on the way to it.
-
-    Args:
-        names: the variables, with their lines.
-    """
-    keys = {f"`{name}` (line {n})": f"{key}|{name}" for name, n in names.items()} | {"it": key}
-    changed = {
-        words: told(before[k], after[k])
-        for words, k in keys.items()
-        if k in before and k in after and not is_close(after[k], before[k], TOLERANCE)
-    }
-    is_same = "it" not in changed
-    for words, text in changed.items():
-        return is_same, f"{words} {text}{', without effect' * is_same}"
-    return True, "nothing changes on the way to it"
-
-
-def told(before: Tensor, after: Tensor) -> str:
-    """How a value differs: its shape, a factor, or the number that differs most."""
-    if before.shape != after.shape:
-        return f"has the shape {tuple(after.shape)} instead of {tuple(before.shape)}"
-    if (factor := factor_of(after, before)) is not None:
-        return f"is {factor:.5g} times what it was"
-    most = (after - before).abs().nan_to_num().argmax()
-    place = [n.item() for n in torch.unravel_index(most, before.shape)]
-    old, new = (value.flatten()[most].item() for value in (before, after))
-    return f"is {new:.5g} instead of {old:.5g}{f' at {place}' if place else ''}"
 
 
 def shapes(subject: Mapping[str, Any], runs: Runs) -> Asked:
@@ -317,9 +284,8 @@ def shapes(subject: Mapping[str, Any], runs: Runs) -> Asked:
             axes = range(1, len(size))
             others = [(*size[:i], n, *size[i + 1 :]) for i in axes for n in whose]
             others += [(size[0], *axes) for axes in itertools.permutations(size[1:])]
-            claims = {f"{s}": (False, "") for s in others}
-            claims |= {f"{s}": (False, f"`{n}` has it") for n, s in shape_of.items() if len(s) > 1}
-            claims[f"{size}"] = True, f"line {subject['names'][name]} sets it"
+            others += [s for s in shape_of.values() if len(s) > 1]
+            claims = {f"{s}": s == size for s in (*others, size)}
             axes_in_words = ", ".join(f"{n} {whose.get(n, '')}".strip() for n in size)
             if f"{size}" not in subject["given"]:
                 text = f"What is the shape of `{name}` when the function returns?"
@@ -328,7 +294,7 @@ def shapes(subject: Mapping[str, Any], runs: Runs) -> Asked:
 
 def reason(about: str, claims: Claims) -> str:
     """Why options are true or not: by what exactly the true ones, or the others, have in common."""
-    true = {option for option, (is_true, _) in claims.items() if is_true}
+    true = {option for option, is_true in claims.items() if is_true}
     for entry in WHY.values():
         for pattern in entry.get("separates", ()):
             if {o for o in claims if re.search(pattern, o)} in (true, claims.keys() - true):
@@ -352,8 +318,7 @@ def gradients(subject: Mapping[str, Any], runs: Runs) -> Asked:
         if lost and len(three) == 3:
             sets = [s for n in range(4) for s in itertools.combinations(three, n)]
             right = tuple(name for name in three if after[name] > 0)
-            why = f"the largest numbers: {', '.join(f'{n} {after[n]:.2g}' for n in three)}"
-            claims = {", ".join(s) or "none": (s == right, why * (s == right)) for s in sets}
+            claims = {", ".join(s) or "none": s == right for s in sets}
             text = f"Suppose {Edit(**edit)}. A loss is computed from the result. "
             text += f"Which of {', '.join(three)} get a gradient other than 0?"
             yield "a gradient", reason("gradient", claims), text, claims

@@ -63,9 +63,5 @@ def ask(question: Mapping[str, Any]) -> bool:
             raise EOFError
         answer = line.strip().lower() or "?"
     print(f"{'right' if answer == right else 'no'}: {right}")
-    reasons = zip(LETTERS, question["reasons"], strict=True)
-    print(
-        *(f"  {letter}) {measured}\n" for letter, measured in reasons if measured), sep="", end=""
-    )
     print(question["why"])
     return answer == right

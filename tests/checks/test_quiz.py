@@ -78,9 +78,7 @@ def made(kind, old, new):
 
 def claims(kind, old, new):
     """The options of these questions: which hold."""
-    return [
-        {o for o, (holds, _) in options.items() if holds} for _, options in made(kind, old, new)
-    ]
+    return [{o for o, holds in options.items() if holds} for _, options in made(kind, old, new)]
 
 
 @pytest.mark.parametrize(
