@@ -87,6 +87,11 @@ class Question:
     key: int
     why: str = ""
 
+    @property
+    def place(self) -> str:
+        """The task, and the first line that an edit is of."""
+        return self.task + re.match(r"Suppose lines? \d+|.*", self.text)[0]
+
 
 def options_of(task_id: str) -> dict[str, str]:
     """What an edit may change: an output of ``run`` → in words."""
@@ -211,9 +216,8 @@ def questions_of(
         for kind in kinds
     ]
     for each in (q for row in itertools.zip_longest(*made) for q in row if q):
-        place = re.match(r"Suppose lines? \d+|.*", each.text)[0], each.about
-        if place not in asked:
-            asked.add(place)
+        if (each.place, each.about) not in asked:
+            asked.add((each.place, each.about))
             yield each
 
 
@@ -231,7 +235,7 @@ def question(
 
 
 def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
-    """So many questions, as even as can be over functions and over what they are about.
+    """So many questions, as even as can be over functions, lines and what they are about.
 
     One about a mistake is among them, if there is one.
 
@@ -242,8 +246,9 @@ def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
     order: dict[Question, tuple[int, bool]] = {}
     so_far: Counter[str] = Counter()
     for question in (q for turn in itertools.zip_longest(*groups) for q in turn if q):
-        order[question] = so_far[question.about], question.about != MISTAKE
-        so_far[question.about] += 1
+        alike = question.about, question.place
+        order[question] = sum(so_far[key] for key in alike), question.about != MISTAKE
+        so_far.update(alike)
     return sorted(sorted(order, key=order.get)[:count], key=every.index)
 
 
