@@ -1,24 +1,31 @@
-"""What an exception in a student's code probably means here, in a sentence or two.
+"""What an exception in a student's code means here, in a sentence or two.
 
 ``meaning(error)`` goes through the table exceptions.toml, and says what the failing expression was
-given: "here `x` is a tensor (5, 6, 10, 7) = (B, H, L, W)". Of an unknown name or attribute it says
-what Python itself suggests; nothing is guessed by spelling.
+given: "here `x` is a tensor (5, 6, 10, 7) = (B, H, L, W)". Where a name, an attribute or an
+argument is missing, it lists those that exist; nothing is guessed by spelling.
 """
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import functools
-import io
+import inspect
+import itertools
 import re
-import sys
 import tomllib
+from ast import Call
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-from checks.traces import Place, path_in, place_of
+from torch import nn
+
+from checks.traces import UNKNOWN, Place, path_in, place_of, quoted
 
 TABLE = Path(__file__).with_suffix(".toml")
+FACTS = ("elsewhere", "names", "parts")  # sentences that say all, without what was given
+OTHERS = ("torch", "builtins", "typing")  # whose classes have too much to be listed
+MOST_NAMES = 24  # that are listed
 
 
 @functools.cache
@@ -28,7 +35,7 @@ def table() -> dict[str, dict[str, str]]:
 
 
 def meaning(error: BaseException) -> str:
-    """What an exception in a student's code probably means; "" where that is not known."""
+    """What an exception in a student's code means; "" where that is not known."""
     return find(error)[1]
 
 
@@ -37,41 +44,66 @@ def find(error: BaseException) -> tuple[str, str]:
     with contextlib.suppress(Exception, SystemExit):  # whatever it answers when it is looked at
         place = place_of(error)
         name, sentence = said_of(error, place)
-        known = place.here() if place and table().get(name, {}).get("here", True) else ""
+        shows = place and name not in FACTS and table().get(name, {}).get("here", True)
+        known = place.here() if shows else ""
         known = f"{'Here' if sentence else 'here'} {known}" if known else ""
-        stop = "" if not known or not sentence or sentence.endswith("?") else "."
+        stop = "" if not known or not sentence or sentence.endswith(("?", ".)")) else "."
         return name, f"{sentence}{stop} {known}".strip()
     return "", ""
 
 
 def said_of(error: BaseException, place: Place | None) -> tuple[str, str]:
     """The name of an entry and its sentence, which may follow from the line that failed."""
-    if place and isinstance(error, NameError) and (sentence := known_elsewhere(error, place)):
-        return "known_elsewhere", sentence
+    if place and (places := [*elsewhere(error, place)]):
+        return "elsewhere", f"there is no {error.name} here; there is {', '.join(places)}"
     message = f"{type(error).__name__}: {' '.join(str(error).split())}"
     for name, entry in table().items():
         if match := re.search(entry["pattern"], message):
             return name, " ".join(entry["says"].split()).format(*match.groups())
-    suggested = suggestion(error)
-    return ("suggestion", f"do you mean {suggested}?") if suggested else ("", "")
+    match error:
+        case NameError() if place and (names := listed(place.frame.f_locals)):
+            return "names", f"the names that have a value here are {names}"
+        case AttributeError(
+            obj=nn.Module() | type() | object(param_groups=_) | object(hidden_size=_) as owner
+        ):
+            return "parts", parts(owner)
+        case TypeError() if place:
+            return "arguments", parameters(error, place)
+    return "", ""
 
 
-def known_elsewhere(error: NameError, place: Place) -> str:
-    """A name without a value here that self or a dictionary has, as a group has its settings."""
-    name, names = error.name, place.frame.f_locals
-    for holder, value in names.items():
-        if isinstance(value, dict) and name in value:
-            return f"{name} has no value; {holder}['{name}'] has one"
-    if path_in(names.get("self"), f"{name}") is None or isinstance(error, UnboundLocalError):
+def elsewhere(error: BaseException, place: Place) -> Iterator[str]:
+    """Where the name that is missing has a value: in a dictionary, self, or BERT's config."""
+    name, names = getattr(error, "name", None), place.frame.f_locals
+    paths = [f"bert.config.{name}"] * hasattr(getattr(error, "obj", None), "hidden_size")
+    if type(error) is NameError:
+        yield from (f"{key}['{name}']" for key, x in names.items() if type(x) is dict and name in x)
+        paths.append(name)
+    yield from (f"self.{p}" for p in paths if path_in(names.get("self"), p) is not None)
+
+
+def parts(owner: Any) -> str:
+    """What an object, or a class, has of its own."""
+    kind = owner if isinstance(owner, type) else type(owner)
+    modules = (getattr(owner, name, ()) for name in ("_modules", "_parameters"))
+    classes = (vars(part) for part in kind.__mro__ if not part.__module__.startswith(OTHERS))
+    return f"{kind.__name__} has {listed(itertools.chain(vars(owner), *modules, *classes))}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a row, without those of Python itself."""
+    shown = [name for name in names if name not in ("self", "training") and name[0] != "_"]
+    return ", ".join(dict.fromkeys(shown[:MOST_NAMES]))
+
+
+def parameters(error: TypeError, place: Place) -> str:
+    """What the called function takes, where the exception is about its arguments."""
+    if not isinstance(place.node, Call) or "argument" not in str(error):
         return ""
-    return f"{name} has no value; self.{name} has one"
-
-
-def suggestion(error: BaseException) -> str:
-    """The name that Python itself suggests when it prints an exception; builtins are none."""
-    if not isinstance(error, NameError | AttributeError | ImportError):
+    called = place.value(place.node.func)
+    function = called.forward if isinstance(called, nn.Module) else called
+    if called is UNKNOWN or getattr(function, "__qualname__", "\0") not in str(error):
         return ""
-    with contextlib.redirect_stderr(io.StringIO()) as printed:
-        sys.__excepthook__(type(error), error, error.__traceback__)
-    match = re.search(r"Did you mean: '(?:self\.)?(\w+)'\?\s*$", printed.getvalue())
-    return match[1] if match and match[1] not in vars(builtins) else ""
+    with contextlib.suppress(ValueError, TypeError):  # a function of torch that does not tell
+        return f"{quoted(place.node.func)} takes {listed(inspect.signature(function).parameters)}"
+    return ""

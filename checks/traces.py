@@ -191,7 +191,12 @@ def in_words(value: Any) -> str:
         return f"the text {value!r}"
     if isinstance(value, dict):
         keys = ", ".join(map(repr, [*value][:8]))
-        return f"a dictionary with the keys {keys}" if value else "an empty dictionary"
+        empty = "an empty dictionary, as the state of a parameter is before AdamW's first step"
+        return f"a dictionary with the keys {keys}" if value else empty
+    if isinstance(value, torch.Size):
+        return f"the shape {tuple(value)}"
+    if hasattr(value, "hidden_size"):
+        return f"a configuration with {', '.join(vars(value))}"
     kind = type(value).__name__
     if isinstance(value, nn.Module):
         return f"a layer ({kind}), not what it makes of a tensor: layer(x)"

@@ -71,7 +71,7 @@ def sheet_of(
 def get_args() -> argparse.Namespace:
     """Read the command line."""
     parser = OneLineParser(description="Questions about each group's own code, with keys.")
-    about = f"of the processor for a group; by the clock {CLOCK} times that"
+    about = f"for a function, and of the processor for a group; {CLOCK} times that for a group"
     batch.add_flags(parser, 2 * SECONDS, about)
     parser.add_argument("--out", type=Path, required=True, help="new folder for the pages")
     parser.add_argument("--seed", type=seed, required=True, help="whole number; keep it")
@@ -91,7 +91,7 @@ def main() -> None:
     limits = isolation.Limits(cpu_s=math.ceil(args.seconds), wall_s=wall_s, file_mib=64)
     with contextlib.ExitStack() as opened:
         opened.enter_context(batch.ended_by_signals())
-        context = opened.enter_context(open_context(1, "", limits, limits.wall_s, around))
+        context = opened.enter_context(open_context(1, "", limits, args.seconds, around))
         batch.require_safe_machine(around, [args.submissions, args.out, ROOT])
         args.out.mkdir(parents=True, exist_ok=True)
         args.out.chmod(0o700)

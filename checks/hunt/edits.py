@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import io
 import itertools
 import linecache
 import random
 import re
 import sys
+import tokenize
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from tokenize import TokenError
 
 from checks.findings import ROOT
 from checks.graded_tasks import GradedTask, module_of
 from training.files.errors import InputError
 
 MARK = re.compile(r"^( *)### (?:TODO|BEGIN SOLUTION)")  # above a student's own lines
-GIVEN = re.compile(r"\b(closure|loss|enable_grad|raise)\b|sparse|\.grad is None")  # in AdamW.step
+GIVEN = re.compile(  # in AdamW.step
+    r"\b(closure|loss|enable_grad|raise|param_groups)\b|\[.params.\]|sparse|\.grad is None"
+)
 OTHERS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
 ABOUT = {  # what code is about, by the words in it
     "dropout": r"drop",
@@ -35,7 +40,7 @@ ABOUT = {  # what code is about, by the words in it
     "epsilon": r"eps",
     "dense layer": r"dense|linear|classifier",
     "activation": r"_af\b|gelu|relu",
-    "embeddings": r"embed",
+    "embeddings": r"embed|position|segment|type_ids|\bwords?\b",
     "shape": r"transpose|flatten|reshape|view|permute",
     "moments": r"beta|avg|moment|\b[mv]\b|lerp",
     "step size": r"\blr\b|step_size|alpha|rate",
@@ -58,7 +63,8 @@ class Edit:
         is_one = self.first == self.last
         lines = f"line {self.first} is" if is_one else f"lines {self.first} to {self.last} are"
         text = " ".join(self.text.split())
-        return f"{lines} left out" if text == "pass" else f"{lines} replaced by `{text}`"
+        is_out = text == "pass" or re.fullmatch(r"(.+) = \1", text)
+        return f"{lines} left out" if is_out else f"{lines} replaced by `{text}`"
 
     def of(self, source: str) -> str:
         """A file's text with the edit; the lines below it keep their numbers."""
@@ -70,7 +76,7 @@ class Function:
     """A task's function in the text of its file; InputError where it is not there.
 
     Attributes:
-        docstring: the numbers of its lines.
+        lines, bare: the lines of the file, and the same without comments.
         own: the nodes of the student's own lines.
         names: of each variable the last line of these that sets it.
     """
@@ -78,8 +84,8 @@ class Function:
     def __init__(self, task: GradedTask, source: str):
         self.task, self.source, self.lines = task, source, source.split("\n")
         try:
-            node = ast.parse(source, task.file)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            node, self.bare = ast.parse(source, task.file), without_comments(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError, TokenError) as error:
             raise InputError(f"{task.file} is not Python: {error}") from error
         for name in task.function.split("."):  # the class, then the method: the last one counts
             kinds = ast.ClassDef | ast.FunctionDef
@@ -89,8 +95,6 @@ class Function:
             node = nodes[-1]
         self.node = node
         self.first = min(part.lineno for part in (node, *node.decorator_list))
-        top, is_described = node.body[0], ast.get_docstring(node) is not None
-        self.docstring = range(top.lineno, top.end_lineno + 1) if is_described else range(0)
         self.parents = {child: p for p in ast.walk(node) for child in ast.iter_child_nodes(p)}
         lines = self.own_lines()
         self.own = [part for part in ast.walk(node) if getattr(part, "lineno", 0) in lines]
@@ -99,7 +103,7 @@ class Function:
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
                 self.names[part.id] = max(part.lineno, self.names.get(part.id, 0))
         codes = dict.fromkeys(code(part) for part in self.own if isinstance(part, ast.Attribute))
-        attributes = [text for text in codes if re.fullmatch(r"self\.\w+", text)]
+        attributes = [text for text in codes if re.fullmatch(r"self\.(?!training)\w+", text)]
         self.families = [*self.names], attributes  # what is taken for each other
 
     def own_lines(self) -> set[int]:
@@ -107,7 +111,8 @@ class Function:
         lines = [(n, self.lines[n - 1]) for n in range(self.first, self.node.end_lineno + 1)]
         for number, mark in ((n, mark) for n, line in lines if (mark := MARK.match(line))):
             return {n for n, line in lines if n > number and line.startswith(mark[1])}
-        below = max(self.node.body[0].lineno, self.docstring.stop)
+        top = self.node.body[0]
+        below = top.lineno if ast.get_docstring(self.node) is None else top.end_lineno + 1
         return {n for n, line in lines if n >= below and not GIVEN.search(line)}
 
     def edits(self) -> list[Edit]:
@@ -121,14 +126,14 @@ class Function:
         return [*edits.values()]
 
     def edit(self, node: ast.AST, new: ast.AST) -> Edit:
-        """Another node in a node's place; the comment behind it goes."""
+        """Another node in a node's place, without the comment behind it."""
         text = code(new)
         if isinstance(new, BARE) and isinstance(self.parents[node], OPERATORS):
             text = f"({text})"
-        first, last = (self.lines[n - 1].encode() for n in (node.lineno, node.end_lineno))
+        first, last = (self.bare[n - 1].encode() for n in (node.lineno, node.end_lineno))
         before, after = first[: node.col_offset].decode(), last[node.end_col_offset :].decode()
-        line = f"{before}{text}{after}".partition("  #")[0].rstrip()
-        return Edit(node.lineno, node.end_lineno, line, self.about(node, code(new)))
+        about = self.about(node, code(new))
+        return Edit(node.lineno, node.end_lineno, f"{before}{text}{after}", about)
 
     def about(self, node: ast.AST, new: str) -> str:
         """What an edit is about: the code that it takes away, or the code around."""
@@ -148,6 +153,16 @@ class Function:
             part = source.split("\n")[self.first - 1 : self.node.end_lineno]
             return ast.dump(ast.parse("\n".join(["if 1:", *part])))
         return ""
+
+
+def without_comments(source: str) -> list[str]:
+    """The lines of a Python text without their comments."""
+    lines = source.split("\n")
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            line, column = token.start
+            lines[line - 1] = lines[line - 1][:column].rstrip()
+    return lines
 
 
 def code(node: ast.AST) -> str:

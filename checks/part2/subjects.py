@@ -46,7 +46,7 @@ CLS, SEP, FIRST_WORD, WORDS = 101, 102, 999, 100
 LENGTHS = ((9, 6, 4, 8, 5, 7, 10), (6, 4, 8, 5, 7, 3, 11))
 B = len(LENGTHS[0])
 Batch = list[tuple[Tensor, Tensor]]  # of each side: ids, mask
-ATTEMPTS = 8  # at own layers whose last ReLU does not give one number for the whole batch
+ATTEMPTS = 8  # at results of which no two are the same, as behind a ReLU or a sigmoid they may be
 TOLERANCE, ROUNDING = 1e-4, 1e-5  # of how far results are apart, of the results themselves
 UNUSED = 1e-3  # of how far results are apart: other words of a sentence that counts change more
 SCALES = (1.0, 100.0)  # of random vectors
@@ -90,7 +90,8 @@ def student_model(
 
     Args:
         option: "pretrain" or "finetune".
-        attempt: gives other initial weights to the student's own layers.
+        attempt: gives other initial weights to the student's own layers, and each time BERT's
+            vectors are smaller, so that a sigmoid or tanh of them is not 1 to the last digit.
         other_padding: whether [PAD] has another embedding.
     """
     fixed = {"hidden_size": TINY["hidden_size"], "hidden_dropout_prob": DROPOUT, "data_dir": "."}
@@ -102,6 +103,8 @@ def student_model(
         if other_padding:
             row = bert.word_embedding.weight.data[0]  # (D,)
             row.copy_(torch.linspace(-2, 2, len(row)).sin())
+        for parameter in bert.bert_layers[-1].out_layer_norm.parameters():
+            parameter.data /= 4**attempt
         loaded.extend(bert.parameters())
         return bert
 
@@ -187,12 +190,17 @@ class Function:
         self.row = "sentence" if task_id in SINGLE else "pair"
         self.seen: list[tuple[Any, Any]] = []  # ids and mask of each pass through BERT
         self.attempt, self.error, self.result = 0, None, None
+        made: list[Tensor] = []
         try:
             for self.attempt in range(ATTEMPTS):
                 with watched(self.seen):
                     self.result = self.call()
-                if not isinstance(self.result, Tensor) or self.result.unique().numel() > 1:
+                if not isinstance(self.result, Tensor) or not has_repeats(self.result):
                     break
+                made.append(self.result)
+            else:
+                self.attempt = max(range(ATTEMPTS), key=lambda n: made[n].unique().numel())
+                self.result = made[self.attempt]
         except (Exception, SystemExit) as error:
             self.error = error
         self.shape = tuple(getattr(self.result, "shape", ()))
@@ -205,9 +213,12 @@ class Function:
             batch: another one than usual, which is copied.
             seed: of what is random.
             how: training mode; chance, with which dropout is random, and else drops always the same
-                numbers; other_padding, with which [PAD] has another embedding.
+                numbers; other_padding, with which [PAD] has another embedding; large, with which
+                the student's own parameters are 100 times what they are.
         """
-        model, _ = student_model("finetune", self.attempt, how.get("other_padding", False))
+        model, loaded = student_model("finetune", self.attempt, how.get("other_padding", False))
+        for parameter in own_parameters(model, loaded) if how.get("large") else ():
+            parameter.data *= SCALES[-1]
         inputs = [x.clone() for pair in batch or self.batch for x in pair]
         torch.manual_seed(seed)
         with torch.no_grad(), contextlib.nullcontext() if how.get("chance") else FixedDropout():
@@ -278,7 +289,7 @@ class Function:
 
         There are none if all are the same.
         """
-        results = [self.call(self.equal)]
+        results = [self.call(self.equal), self.call(large=True)]
         for scale in SCALES:
             with noise(scale):
                 results.append(self.call())
@@ -327,6 +338,11 @@ class Function:
     def learning(self) -> SimpleNamespace:
         """Gradients with BERT trained."""
         return self.gradients(self.batch)
+
+
+def has_repeats(results: Tensor) -> bool:
+    """Whether two rows of results, (B, …), are the same."""
+    return results.dim() > 0 and len(results.reshape(len(results), -1).unique(dim=0)) < len(results)
 
 
 def spread(results: Tensor) -> Tensor:

@@ -6,23 +6,26 @@ numbers and no text; ``questions_of`` puts both into words. Of four options exac
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import itertools
 import random
 import re
 import sys
+import tomllib
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from checks.compare import TOLERANCES, factor_of, is_close
+from checks.compare import TOLERANCES, is_close
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
 from checks.hunt.edits import Edit, Function, in_turns, installed_source
@@ -30,7 +33,7 @@ from checks.inputs import in_words, make_inputs
 from checks.known import find, load_table
 from checks.part1.adamw_cases import CASES, run_case
 from checks.part1.adamw_checks import KEPT, after_a_step
-from checks.references import load_references
+from checks.references import TINY, load_references
 from checks.task import Outputs, outputs_of, task_of
 
 PLACE = " (after attention)"  # of add_norm, which is also run after the feed-forward network
@@ -57,24 +60,37 @@ ZEROS = {  # (task, input that is 0 in one more run) → in words
 WHOLE_LAYER = {"bert.layer": "bert.layer, whole"}  # with the student's own attention and add_norm
 MOST_EDITS = 25  # of a function
 MISTAKE = "a mistake"  # what a question may be about
-GIVEN = "There is padding in the batch, and weights and biases are random, unless said otherwise."
-OF_ADAMW = "A run has ten steps with lr=0.05 and no weight decay, unless said otherwise."
+GIVEN = "The batch has padding. Weights are random, unless a question says otherwise."
+OF_ADAMW = "A run makes ten steps with lr=0.05, and without weight decay unless it is named."
+SIZES = {  # of the tiny BERT → what has so many
+    TINY["num_attention_heads"]: "heads",
+    TINY["hidden_size"] // TINY["num_attention_heads"]: "numbers for a head",
+    TINY["hidden_size"]: "numbers for a token",
+    TINY["intermediate_size"]: "numbers for a token in the feed-forward network",
+}
 TOLERANCE = TOLERANCES[torch.float64]
+# What an edit that is asked about has to do with → what decides the answer
+WHY = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8"))
 Runs = Mapping[str, Outputs]  # of the function as it is ("0"), of each edit ("1", …), "stored"
-Claims = Mapping[str, tuple[bool, str]]  # option → whether it is true, and why
-Asked = Iterator[tuple[str, str, Claims]]  # what it is about, the question, what may be options
+Claims = Mapping[str, bool]  # option → whether it is true
+Asked = Iterator[tuple[str, str, str, Claims]]  # what it is about, why, the question, options
 
 
 @dataclass(frozen=True)
 class Question:
-    """Four options, of which exactly one is true, and why, where that can be said."""
+    """Four options, of which exactly one is true, and why."""
 
     task: str  # its id
     about: str
     text: str
     options: tuple[str, ...]
-    reasons: tuple[str, ...]
     key: int
+    why: str = ""
+
+    @property
+    def place(self) -> str:
+        """The task, and the first line that an edit is of."""
+        return self.task + re.match(r"Suppose lines? \d+|.*", self.text)[0]
 
 
 def options_of(task_id: str) -> dict[str, str]:
@@ -94,15 +110,22 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
     function, seed = Function(task, source), rng.randrange(10_000)
     while make_inputs(seed)["bert.attention/inputs/mask"].shape[-1] in (3, 6, 7):
         seed += 1  # until the length of the sentences is not another size, too
-    inputs, lines = in_words(task.id, seed), range(function.first, function.node.end_lineno + 1)
-    code = {n: re.split(r"(?:^|  ) *#", function.lines[n - 1])[0].rstrip() for n in lines}
+    inputs, made = in_words(task.id, seed), make_inputs(seed)
+    sentences, tokens = made["classifier.forward/inputs/input_ids"].shape
+    classes = {"classes": len(made["weights/head.bias"])} if task.id == "classifier.forward" else {}
+    edits = [edit for edit in function.edits() if edit.about in WHY]
+    lines = {*range(function.first, function.node.end_lineno + 1)}
+    for node in ast.walk(function.node):  # texts alone, such as the docstring, may tell shapes
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines -= {*range(node.lineno, node.end_lineno + 1)}
     return {
         "task": task.id,
         "source": source,
         "seed": seed,
-        "edits": [asdict(edit) for edit in in_turns(function.edits(), rng)[:MOST_EDITS]],
+        "edits": [asdict(edit) for edit in in_turns(edits, rng)[:MOST_EDITS]],
         "names": function.names,
-        "code": [(n, x) for n, x in code.items() if x and n not in function.docstring],
+        "code": [(n, function.bare[n - 1]) for n in sorted(lines) if function.bare[n - 1].strip()],
+        "sizes": {"sentences": sentences, "tokens": tokens, **classes},
         "given": f"{inputs}. {GIVEN}" if inputs else OF_ADAMW,
     }
 
@@ -182,7 +205,7 @@ def steps_of(task_id: str, seed: int) -> Iterator[tuple[str, Outputs]]:
 def questions_of(
     subject: Mapping[str, Any], numbers: Mapping[str, Tensor], rng: random.Random
 ) -> Iterator[Question]:
-    """All questions about a function, the kinds in turns, each about another edit."""
+    """Questions about a function, the kinds in turns, one about a subject in the same lines."""
     runs: Runs = defaultdict(dict)
     for key, number in numbers.items():
         head, _, name = key.partition("|")
@@ -193,36 +216,40 @@ def questions_of(
         for kind in kinds
     ]
     for each in (q for row in itertools.zip_longest(*made) for q in row if q):
-        edit = each.text.split(". ")[0]
-        if edit not in asked:
-            asked.add(edit)
+        if (each.place, each.about) not in asked:
+            asked.add((each.place, each.about))
             yield each
 
 
 def question(
-    task_id: str, about: str, text: str, claims: Claims, rng: random.Random
+    task_id: str, about: str, why: str, text: str, claims: Claims, rng: random.Random
 ) -> Question | None:
     """A question with four of these options, one of them true; None where there are too few."""
-    true = [option for option, (is_true, _) in claims.items() if is_true]
-    false = [option for option, (is_true, _) in claims.items() if not is_true]
+    true = [option for option, is_true in claims.items() if is_true]
+    false = [option for option, is_true in claims.items() if not is_true]
     if not true or len(false) < 3:
         return None
     right = rng.choice(true)
     options = rng.sample([right, *rng.sample(false, 3)], 4)
-    reasons = tuple(claims[option][1] for option in options)
-    return Question(task_id, about, text, tuple(options), reasons, options.index(right))
+    return Question(task_id, about, text, tuple(options), options.index(right), why)
 
 
 def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
-    """So many questions: those about mistakes, two of each function while that is enough, others.
+    """So many questions, as even as can be over functions, lines and what they are about.
+
+    One about a mistake is among them, if there is one.
 
     Args:
         groups: of each function its questions.
     """
     every = [question for group in groups for question in group]
-    first = [question for question in every if question.about == MISTAKE]
-    order = dict.fromkeys([*first, *(q for group in groups for q in group[:2]), *every])
-    return sorted([*order][:count], key=every.index)
+    order: dict[Question, tuple[int, bool]] = {}
+    so_far: Counter[str] = Counter()
+    for question in (q for turn in itertools.zip_longest(*groups) for q in turn if q):
+        alike = question.about, question.place
+        order[question] = sum(so_far[key] for key in alike), question.about != MISTAKE
+        so_far.update(alike)
+    return sorted(sorted(order, key=order.get)[:count], key=every.index)
 
 
 def mistakes(subject: Mapping[str, Any], runs: Runs) -> Asked:
@@ -231,8 +258,9 @@ def mistakes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     made, left = find(subject["task"], stored) if stored else ([], [])
     found = set() if left else {mistake.name for mistake in made}  # what explains all is true
     known = load_table(subject["task"]).mistakes.values() if found else ()
-    text = "The function does not compute what the task asks. What is true of it?"
-    yield MISTAKE, text, {m.says: (m.name in found, m.hint * (m.name in found)) for m in known}
+    text = "This function does not compute what the task asks for. Which of these is its mistake?"
+    why = " ".join(mistake.hint for mistake in made)
+    yield MISTAKE, why, text, {mistake.says: mistake.name in found for mistake in known}
 
 
 def changes(subject: Mapping[str, Any], runs: Runs) -> Asked:
@@ -240,45 +268,14 @@ def changes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     for version, edit in enumerate(subject["edits"], start=1):
         before, after = runs["0"], runs[f"{version}"]
         claims = {
-            option: difference(subject["names"], before, after, key)
+            option: is_close(after[key], before[key], TOLERANCE)
             for key, option in options_of(subject["task"]).items()
             if key in before and key in after
         }
         for wanted, verb in ((False, "changes"), (True, "stays the same")):
-            asked = {option: (same is wanted, why) for option, (same, why) in claims.items()}
-            yield edit["about"], f"Suppose {Edit(**edit)}. Which of these {verb}?", asked
-
-
-def difference(
-    names: Mapping[str, int], before: Outputs, after: Outputs, key: str
-) -> tuple[bool, str]:
-    """Whether an edit leaves an output as it is; what changes first on the way to it.
-
-    Args:
-        names: the variables, with their lines.
-    """
-    keys = {f"`{name}` (line {n})": f"{key}|{name}" for name, n in names.items()} | {"it": key}
-    changed = {
-        words: told(before[k], after[k])
-        for words, k in keys.items()
-        if k in before and k in after and not is_close(after[k], before[k], TOLERANCE)
-    }
-    is_same = "it" not in changed
-    for words, text in changed.items():
-        return is_same, f"{words} {text}{', without effect' * is_same}"
-    return True, "no variable changes there"
-
-
-def told(before: Tensor, after: Tensor) -> str:
-    """How a value differs: its shape, a factor, or the number that differs most."""
-    if before.shape != after.shape:
-        return f"has the shape {tuple(after.shape)} instead of {tuple(before.shape)}"
-    if (factor := factor_of(after, before)) is not None:
-        return f"is {factor:.5g} times what it was"
-    most = (after - before).abs().nan_to_num().argmax()
-    place = [n.item() for n in torch.unravel_index(most, before.shape)]
-    old, new = (value.flatten()[most].item() for value in (before, after))
-    return f"is {new:.5g} instead of {old:.5g}{f' at {place}' if place else ''}"
+            asked = {option: same is wanted for option, same in claims.items()}
+            text = f"Suppose {Edit(**edit)}. Which of these {verb}?"
+            yield edit["about"], reason(edit["about"], asked), text, asked
 
 
 def shapes(subject: Mapping[str, Any], runs: Runs) -> Asked:
@@ -286,12 +283,28 @@ def shapes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     key = next(iter(options_of(subject["task"])))
     values = {n: runs["0"].get(f"{key}|{n}") for n in subject["names"]}
     shape_of = {n: tuple(value.shape) for n, value in values.items() if value is not None}
+    whose = SIZES | {size: name for name, size in subject["sizes"].items()}
     for name, size in {s: (n, s) for n, s in reversed(shape_of.items())}.values():
-        if 1 < len(size) < 5 and str(size) not in subject["given"]:
-            claims = {f"{s}": (False, "another order") for s in itertools.permutations(size)}
-            claims |= {f"{s}": (False, f"`{n}` has it") for n, s in shape_of.items() if len(s) > 1}
-            claims[f"{size}"] = True, f"line {subject['names'][name]} sets it"
-            yield "a shape", f"What is the shape of `{name}` when the function returns?", claims
+        if 1 < len(size) < 5 and size[0] in subject["sizes"].values():
+            axes = range(1, len(size))
+            others = [(*size[:i], n, *size[i + 1 :]) for i in axes for n in whose]
+            others += [(size[0], *axes) for axes in itertools.permutations(size[1:])]
+            others += [s for s in shape_of.values() if len(s) > 1]
+            claims = {f"{s}": s == size for s in (*others, size)}
+            axes_in_words = ", ".join(f"{n} {whose.get(n, '')}".strip() for n in size)
+            if f"{size}" not in subject["given"]:
+                text = f"What is the shape of `{name}` when the function returns?"
+                yield "a shape", f"Its axes: {axes_in_words}.", text, claims
+
+
+def reason(about: str, claims: Claims) -> str:
+    """Why options are true or not: by what exactly the true ones, or the others, have in common."""
+    true = {option for option, is_true in claims.items() if is_true}
+    for entry in WHY.values():
+        for pattern in entry.get("separates", ()):
+            if {o for o in claims if re.search(pattern, o)} in (true, claims.keys() - true):
+                return " ".join(entry["says"].split())
+    return " ".join(WHY[about]["says"].split())
 
 
 def gradients(subject: Mapping[str, Any], runs: Runs) -> Asked:
@@ -310,8 +323,7 @@ def gradients(subject: Mapping[str, Any], runs: Runs) -> Asked:
         if lost and len(three) == 3:
             sets = [s for n in range(4) for s in itertools.combinations(three, n)]
             right = tuple(name for name in three if after[name] > 0)
-            why = f"the largest numbers: {', '.join(f'{n} {after[n]:.2g}' for n in three)}"
-            claims = {", ".join(s) or "none": (s == right, why * (s == right)) for s in sets}
-            text = f"Suppose {Edit(**edit)}. A loss is computed of the result. "
+            claims = {", ".join(s) or "none": s == right for s in sets}
+            text = f"Suppose {Edit(**edit)}. A loss is computed from the result. "
             text += f"Which of {', '.join(three)} get a gradient other than 0?"
-            yield "a gradient", text, claims
+            yield "a gradient", reason("gradient", claims), text, claims

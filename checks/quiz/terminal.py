@@ -46,8 +46,10 @@ def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
             right, answered = right + ask(question), answered + 1
     except (EOFError, KeyboardInterrupt):
         print()
-    print(*made["notes"], f"{right} of {answered} right", sep="\n")
-    return 0 if made["questions"] else 1
+    is_whole = answered == len(made["questions"]) > 0
+    asked = "" if is_whole else f"interrupted after {answered} of {len(made['questions'])}: "
+    print(*made["notes"], f"{asked}{right} of {answered} right", sep="\n")
+    return 0 if is_whole else 1
 
 
 def ask(question: Mapping[str, Any]) -> bool:
@@ -61,6 +63,5 @@ def ask(question: Mapping[str, Any]) -> bool:
             raise EOFError
         answer = line.strip().lower() or "?"
     print(f"{'right' if answer == right else 'no'}: {right}")
-    reasons = zip(LETTERS, question["reasons"], strict=True)
-    print(*(f"  {letter}) {why}\n" for letter, why in reasons if why), sep="", end="")
+    print(question["why"])
     return answer == right

@@ -305,7 +305,8 @@ def test_outputs_of_any_kind_crash_nothing(entry):
             judge.judge_part_1(entry, {**outputs, name: odd}, made)
         others = {key: value for key, value in outputs.items() if key != name}
         wrong += judge.judge_part_1(entry, others, made).status == "wrong"
-    assert wrong or entry.id == "bert.layer"  # one of its two ways of running is enough
+    # one of its two ways of running is enough
+    assert wrong or entry.id in ("bert.layer", "classifier.forward")
     assert judge.judge_part_1(entry, {}, made).status == "wrong"
 
 

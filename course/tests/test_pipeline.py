@@ -490,7 +490,7 @@ def test_a_sheet_shows_hostile_code_as_text(tmp_path):
     subject = subject_for(
         FILES["bert.py"].replace("context = prob", f"x = {HOSTILE!r}; context = prob")
     )
-    question = Question("bert.attention", "", "`a` <b>?", ("1", "2", HOSTILE, "4"), ("",) * 4, 2)
+    question = Question("bert.attention", "", "`a` <b>?", ("1", "2", HOSTILE, "4"), 2)
     sheet = sheets.Sheet(Submission("1_a", 1), {"bert.attention": subject}, [question], [HOSTILE])
     sheets.write_pages(tmp_path, sheet, 5)
     for path in tmp_path.rglob("*.html"):

@@ -91,10 +91,13 @@ def test_an_exception_is_explained(function, name, body, raised):
     ("function", "body", "words"),
     [
         ("attention", "return query + key.mT", "is a tensor (5, 6, 10, 7) = (B, H, L, W)"),
-        ("attention", "b, h, l = value.shape[:2]", "3 names are on the left of =, and 2 values"),
+        ("attention", "b, h, l = value.shape[:2]", "is 2. Here `value.shape[:2]` is the shape (5,"),
         ("forward", "self.bert(input_ids, attention_mask)[1]", "keys 'last_hidden_state', 'pooler"),
-        ("attention", "return quary", "do you mean query?"),
-        ("attention", "return transform(key, self.key)", "self.transform has one"),
+        ("attention", "return quary", "have a value here are key, query, value, attention_mask"),
+        ("attention", "return transform(key, self.key)", "there is self.transform"),
+        ("attention", "return self.drop(key)", "query, key, value, dropout, transform, attention"),
+        ("add_norm", "return self.add_norm(input)", "takes input, output, dense_layer, dropout"),
+        ("init", "BertModel.from_pretrain()", "embed, encode, forward, config_class"),
         ("embed", "return self.pos_embedding(input_ids)", "int64 from 20 to "),
     ],
 )
@@ -103,9 +106,13 @@ def test_a_sentence_says_what_is_there(function, body, words, raised):
     assert words in text
 
 
-@pytest.mark.parametrize("name", ["args", "bs", "lst", "inputs_ids_of_all"])
-def test_an_unknown_name_is_never_a_builtin(name, raised):
-    assert "mean" not in meaning(raised("attention", f"return {name}"))
+@pytest.mark.parametrize(
+    "body", ["query.tranpose(1, 2)", "lst", "len_(key)", "self.layer_norm(key)", "torch.mat_mul"]
+)
+def test_no_name_is_suggested_by_spelling(body, raised):
+    text = meaning(raised("attention", body))
+    assert "mean" not in text
+    assert "there is" not in text
 
 
 LEFT = "the stub's raise is still there, with code of yours around it"

@@ -36,13 +36,14 @@ def test_the_terminal_asks_shows_a_function_once_and_counts(typed, count, monkey
     child = SimpleNamespace(run=lambda job, title: jobs.run(job))  # in this process
     monkeypatch.setattr(terminal, "Child", lambda limit, name: nullcontext(child))
     monkeypatch.setattr(sys, "stdin", typed and io.StringIO(typed))
-    assert terminal.quiz([ATTENTION], 3, 240) == 0
+    assert terminal.quiz([ATTENTION], 3, 240) == (count == 0)
     printed = capsys.readouterr().out
     assert printed.count("one letter: a, b, c or d") == (count > 0)
     assert printed.count("bert.py, Task 1.1") == 1
     keys = re.findall(r"your answer: (?:right|no): ([a-d])\n", printed)
     right = sum(k == a for k, a in zip(keys, "abcda"[:count], strict=True))
     assert printed.endswith(f"{right} of {count} right\n")
+    assert ("interrupted after 0 of 5" in printed) == (count == 0)
 
 
 def test_what_is_not_written_is_left_out_with_a_line(tmp_path, monkeypatch):
@@ -63,16 +64,21 @@ SCORES, MASKED = "scores = query @ key.transpose(-1, -2)", "scores = scores + at
 DROPPED = "probabilities = self.dropout(F.softmax(scores, dim=-1))"
 
 
-def claims(kind, old, new):
-    """The options of a kind of questions about attention, after an edit of one line: which hold."""
+def made(kind, old, new):
+    """A kind of questions about attention, after an edit of one line: why, and the claims."""
     function = Function(ATTENTION, SOURCE)
     (line,) = (n for n, text in enumerate(function.lines, start=1) if old in text)
-    edit = Edit(line, line, function.lines[line - 1].replace(old, new), "")
+    edit = Edit(line, line, function.lines[line - 1].replace(old, new), "scores")
     subject = subject_of(ATTENTION, SOURCE, random.Random(1)) | {"edits": [asdict(edit)]}
     runs = defaultdict(dict)
     for key, number in numbers(subject).items():
         runs[key.partition("|")[0]][key.partition("|")[2]] = number
-    return [{o for o, (holds, _) in asked.items() if holds} for _, _, asked in kind(subject, runs)]
+    return [(why, options) for _, why, _, options in kind(subject, runs)]
+
+
+def claims(kind, old, new):
+    """The options of these questions: which hold."""
+    return [{o for o, holds in options.items() if holds} for _, options in made(kind, old, new)]
 
 
 @pytest.mark.parametrize(
@@ -99,16 +105,34 @@ def test_a_shape_is_asked_where_no_input_has_it():
     assert re.fullmatch(r"\((\d+), 6, (\d+), \2\)", right)  # (B, H, L, L)
 
 
-def test_a_known_mistake_is_asked_about_first():
+def test_mistakes_come_first_then_as_many_subjects_and_functions_as_can_be():
     right, wrong = asked(SOURCE, 1), asked(SOURCE.replace("dim=-1)", "dim=-2)"), 1)
     assert not [question for question in right if question.about == "a mistake"]
-    chosen = choose([right, wrong], 3)  # two of the first function, one of the second
-    assert chosen == [*right[:2], wrong[0]]
+    chosen = choose([right, wrong], 4)
+    assert wrong[0] in chosen
     assert wrong[0].about == "a mistake"
     assert "softmax runs over the queries" in wrong[0].options[wrong[0].key]
+    assert len({question.about for question in chosen}) == 4
+    assert len({question in right for question in chosen}) == 2
 
 
-def test_comments_and_docstrings_are_not_shown():
-    code = subject_of(ATTENTION, SOURCE, random.Random(1))["code"]
-    assert [line.strip() for _, line in code][-1] == "return context.transpose(1, 2).flatten(2)"
-    assert not [line for _, line in code if "#" in line or "Vaswani" in line or "(B, H" in line]
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "words"),
+    [
+        (MASKED, "pass", questions.changes, "whose attention weights become 0"),
+        (DROPPED, "probabilities = F.softmax(scores, dim=-1)", questions.changes, "training mode"),
+        (SCORES, "scores = query @ query.mT", questions.changes, "all scores are 0"),
+        (SCORES, SCORES, questions.shapes, "Its axes: 3 sentences, 6 heads,"),
+        (SCORES, "scores = query.detach() @ key.mT", questions.gradients, "detach() ends one"),
+    ],
+)
+def test_an_answer_has_a_reason(old, new, kind, words):
+    assert any(words in why for why, _ in made(kind, old, new))
+
+
+def test_comments_and_texts_are_not_shown():
+    source = SOURCE.replace(MASKED, f"{MASKED} # (B, H, L, L)\n        '(B, H, L, L)'")
+    subject = subject_of(ATTENTION, source, random.Random(1))
+    assert [line.strip() for _, line in subject["code"]][-1].startswith("return context.transpose")
+    shown = [*(line for _, line in subject["code"]), *(edit["text"] for edit in subject["edits"])]
+    assert not [line for line in shown if "#" in line or "Vaswani" in line or "(B, H" in line]

@@ -96,6 +96,7 @@ def test_a_mistake_is_named(method, name, body, model):
 SCORE = "u, v = self(ids_1, mask_1), self(ids_2, mask_2)\n"
 JOINED = "self.similarity(self.dropout(torch.cat((u, v, u * v), -1)))"
 COSINE = "F.cosine_similarity(self.dropout(u), self.dropout(v))"
+PRODUCT = "(self.dropout(u) * self.dropout(v)).sum(-1)"
 DISTANCE = "(self.dropout(u) - self.dropout(v)).square().sum(-1).sqrt()"
 EMBEDDED = "hidden = self.bert.encode(self.bert.embed(input_ids), attention_mask)\n"
 LOGITS = "return self.sentiment(self(input_ids, attention_mask))"
@@ -113,6 +114,8 @@ EQUAL, SQUEEZED, SMALL = "the gradient of a pair", "a batch of one row", "no sco
             [f"{SMALL} were tried is above 4,"],
         ),
         ("predict_similarity", f"{SCORE}return -{DISTANCE}", [UNUSED, EQUAL, SMALL]),
+        ("predict_similarity", f"{SCORE}return 5 * {PRODUCT}.sigmoid()", [UNUSED]),
+        ("predict_similarity", f"{SCORE}return {COSINE} * self.similarity.bias.exp()", []),
         ("predict_similarity", f"{SCORE}return F.relu({JOINED}).squeeze()", [SQUEEZED]),
         ("predict_sentiment", LOGITS, [NO_DROPOUT]),
         ("forward", f"{EMBEDDED}return self.bert.pooler_dense(hidden[:, 0]).tanh()", []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,17 +32,19 @@ class Sheet:
         """Title, code, what is given and questions of each function."""
         for task, group in itertools.groupby(self.questions, lambda question: question.task):
             subject, entry = self.subjects[task], graded_task(task)
-            lines = [f"{n:4}  {clean(line, WIDEST, lines=True)}" for n, line in subject["code"]]
+            texts = textwrap.dedent("\n".join(line for _, line in subject["code"])).split("\n")
+            numbered = zip((n for n, _ in subject["code"]), texts, strict=False)
+            lines = [f"{n:4}  {clean(line, WIDEST, lines=True)}" for n, line in numbered]
             yield f"Task {entry.number}, {entry.file}", lines, subject["given"], list(group)
 
 
 def write_pages(out: Path, sheet: Sheet, asked: int) -> None:
     """OUT/sheets/GROUP.html and OUT/keys/GROUP.html."""
     fewer = f"{len(sheet.questions)} of {asked} questions. " * (len(sheet.questions) < asked)
-    more = {"functions": [*sheet.by_function()], "letters": LETTERS}
+    marks, functions = len(sheet.questions), [*sheet.by_function()]
+    more = {"functions": functions, "letters": LETTERS, "marks": marks}
     student, about = sheet.submission.student, "Exactly one option of each question is true."
     for folder, lead in (("sheets", about), ("keys", " ".join(sheet.notes))):
-        html = page(
-            "sheet.html", f"{student}, {folder}", fewer + lead, keys=folder == "keys", **more
-        )
+        title = f"{student}: viva{', keys' * (folder == 'keys')}"
+        html = page("sheet.html", title, fewer + lead, keys=folder == "keys", **more)
         write_whole(out / folder / f"{student}.html", html)
