@@ -137,10 +137,10 @@ def test_the_fused_step_agrees_with_the_plain_one(correct_bias, weight_decay):
 # Dropout by sixteen bits: the same probability, scale and gradient as PyTorch's
 
 
-def dropout_module(p=0.1, in_training=True):
+def dropout_module(p: float) -> nn.Module:
     module = nn.Sequential(nn.Dropout(p))
     use_short_draws(module)
-    return module.train(in_training)
+    return module
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 1e-4])

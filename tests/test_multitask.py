@@ -11,11 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from factories import PAIRS, with_random_weights
-from running import (
-    assert_refused,
-    assert_shapes_and_padding,
-    succeeded,
-)
+from running import assert_refused, assert_shapes_and_padding, succeeded
 from torch import nn
 
 import evaluation
