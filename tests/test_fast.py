@@ -24,10 +24,8 @@ IDS = torch.randint(1, 100, (3, 9), generator=torch.Generator().manual_seed(1))
 
 @pytest.fixture
 def line(tiny_model_folder, tiny_data) -> list[str]:
-    return (
-        f"--model {tiny_model_folder} --data_dir {tiny_data} --option finetune --only sst "
-        f"--epochs 1"
-    ).split()
+    line = f"--model {tiny_model_folder} --data_dir {tiny_data} --option finetune --only sst"
+    return [*line.split(), "--epochs", "1"]
 
 
 @pytest.fixture
