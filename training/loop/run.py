@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -72,7 +73,7 @@ class Run:
         self.rows = 0  # of the batch
         self.has_failed = False  # or was stopped
         device = next(model.parameters()).device
-        self.progress, self.stop = Progress(self), StopRequest()
+        self.progress, self.asked_to_stop = Progress(self), False
         is_fp16 = half_type(device, args.precision) is torch.float16
         self.scaler = torch.amp.GradScaler(device.type, enabled=is_fp16)
         self.extra_state = {"scaler": self.scaler, **(extra_state or {})}
@@ -90,11 +91,14 @@ class Run:
             self.record.sums, self.progress.before = saved["means"], saved["seconds"]
             set_threads(saved["threads"])  # another number may round differently
         self.report.print_table(self)
-        self.stop.__enter__()  # last: an error before this line leaves Ctrl-C as it was
+        # last: an error before this line leaves Ctrl-C as it was
+        signals = (signal.SIGINT, signal.SIGTERM)
+        self.handlers = {number: signal.signal(number, self._ask_to_stop) for number in signals}
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stop.__exit__(*error)
+        for number, handler in self.handlers.items():
+            signal.signal(number, handler)
         self.record.flush()
         self.has_failed = any(error)
         if self.has_failed and self.step and is_main_process():
@@ -145,7 +149,7 @@ class Run:
         is_reading = self.step % READ_EVERY == 0
         # several processes agree on it only where they exchange numbers anyway
         may_save = is_reading or world_size() == 1
-        if may_save and any(gather(self.stop.asked or self.point.due())):
+        if may_save and any(gather(self.asked_to_stop or self.point.due())):
             self.save()
         elif is_reading:
             self.record.read()
@@ -180,7 +184,7 @@ class Run:
         position |= {"seconds": self.progress.seconds(), "threads": torch.get_num_threads()}
         extra_state = {name: part.state_dict() for name, part in self.extra_state.items()}
         self.point.write(self.model, self.optimizer, position | {"extra_state": extra_state})
-        if any(gather(self.stop.asked)):
+        if any(gather(self.asked_to_stop)):
             raise Stopped(f"stopped; --resume goes on from {self.point.path}")
         if self.batch and is_main_process():
             self.report.draw_page(self)
@@ -189,6 +193,13 @@ class Run:
         patience = self.args.patience or sys.maxsize
         before = self.scores[:-patience]  # nothing, if there are fewer scores
         return bool(before) and max(self.scores[-patience:]) <= max(before)
+
+    def _ask_to_stop(self, number: int, frame: object) -> None:
+        """Stop at the end of the current step; the next signal does what it did before the run."""
+        self.asked_to_stop = True
+        if world_size() == 1:  # torchrun passes a signal on: all get it twice
+            signal.signal(number, self.handlers[number])
+        print("\nstopping after this step (once more to stop at once)", flush=True)
 
 
 class Record:
@@ -240,10 +251,9 @@ class Record:
         losses = [sum(parts) for parts in zip(*(losses for _, losses in everywhere), strict=True)]
         for (step, epoch, batch, rate), loss in zip(self.steps, losses, strict=True):
             if not math.isfinite(loss):
-                raise InputError(
-                    f"the loss is {loss} in epoch {epoch}, batch {batch}; lower --lr, and run "
-                    "python optimizer_test.py. The best epoch before it, if any, is kept"
-                )
+                remedy = "lower --lr, and run python optimizer_test.py"
+                place = f"the loss is {loss} in epoch {epoch}, batch {batch}"
+                raise InputError(f"{place}; {remedy}. The best epoch before it, if any, is kept")
             self.lines.append((step, epoch, f"{loss:.6g}", f"{rate:.6g}"))
         for name, count, total in (entry for entries, _ in everywhere for entry in entries):
             pair = self.sums.setdefault(name, [0.0, 0])
@@ -254,14 +264,13 @@ class Record:
 
     def hint_at_guess(self) -> None:
         """Say once if STUCK steps, and the later half of them, are no better than a guess."""
-        recent = self.recent if len(self.recent) == STUCK else []
-        means = [sum(part) / len(part) for part in (recent, recent[STUCK // 2 :]) if part]
-        if means and min(means) > self.guess:
-            say(
-                f"hint: the mean loss of the last {STUCK} steps is {means[0]:.3f}; the same answer "
-                f"for every row would give {self.guess:.3f}. If it stays there, try another --lr, "
-                "and run python sanity_check.py and python optimizer_test.py"
-            )
+        if len(self.recent) < STUCK:
+            return
+        mean, late = fmean(self.recent), fmean(self.recent[STUCK // 2 :])
+        if min(mean, late) > self.guess:
+            what = f"hint: the mean loss of the last {STUCK} steps is {mean:.3f}; the same answer"
+            remedy = "try another --lr, and run python sanity_check.py and python optimizer_test.py"
+            say(f"{what} for every row would give {self.guess:.3f}. If it stays there, {remedy}")
             self.guess = math.inf
 
     def means(self) -> dict[str, float]:
@@ -275,27 +284,6 @@ class Record:
                 with open(self.path, "a", encoding="utf-8", newline="") as file:
                     csv.writer(file, lineterminator="\n").writerows(self.lines)
         self.lines = []
-
-
-class StopRequest:
-    """Ctrl-C asks for a stop at the end of the current step; a second one stops at once."""
-
-    def __init__(self):
-        self.asked = False
-
-    def __enter__(self) -> StopRequest:
-        self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-
-    def _ask(self, number: int, frame: object) -> None:
-        if self.asked and world_size() == 1:  # torchrun passes a signal on: all get it twice
-            raise KeyboardInterrupt
-        self.asked = True
-        print("\nstopping after this step (once more to stop at once)", flush=True)
 
 
 # ---------------------------------------------------------------------------------------------
