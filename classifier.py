@@ -20,7 +20,7 @@ from bert import BertModel
 from datasets import SentenceClassificationDataset, SentenceClassificationTestDataset, load_data
 from evaluation import classify, metrics_of, say_classes, write_in_order
 from optimizer import AdamW
-from training.cli.flags import hint_at_rate, standard_input, with_defaults
+from training.cli.flags import given_lines, hint_at_rate, with_defaults
 from training.cli.scripts import run_script
 from training.cli.sentiment_flags import ClassifierFlags, get_args, plan
 from training.files.course_files import class_names
@@ -205,21 +205,19 @@ def predict(texts, checkpoint: str, use_gpu: bool) -> None:
     device = loop.pick_device(use_gpu)
     model, config = load_model(checkpoint, device)
     encoder = SentimentTestDataset([], config)
-    for text in texts:
-        if not text.strip():
-            continue
-        ids, mask = encoder.pad([text.strip()])  # (1, L), (1, L)
-        encoder.report_cut([text.strip()])
+    for text in filter(None, map(str.strip, texts)):
+        ids, mask = encoder.pad([text])  # (1, L), (1, L)
+        encoder.report_cut([text])
         with torch.no_grad():
             logits = model(ids.to(device), mask.to(device))  # (1, num_labels)
-        print(f"{say_classes(logits, config)}   {text.strip()}", flush=True)
+        print(f"{say_classes(logits, config)}   {text}", flush=True)
 
 
 def main() -> None:
     """Train and test on every planned data set, or predict."""
     args = get_args()
     if args.predict is not None:
-        texts = standard_input() if args.predict in ([], ["-"]) else args.predict
+        texts = map(" ".join, given_lines(args.predict))
         predict(texts, args.checkpoint, args.use_gpu)
         return
     loop.join_processes(args.use_gpu)

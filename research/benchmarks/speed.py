@@ -206,7 +206,7 @@ def write_inputs(args: argparse.Namespace, folder: Path) -> str:
 
 def main() -> None:
     """Measure and print the tables."""
-    parser = OneLineParser(prog="research/benchmarks/speed.py", description=__doc__.splitlines()[0])
+    parser = OneLineParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--data", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--model", help="name or folder of the pretrained BERT")
