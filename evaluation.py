@@ -23,7 +23,7 @@ from datasets import (
 from training.files.course_files import trained_names
 from training.files.errors import InputError
 from training.files.writing import atomic_write
-from training.loop.batches import to_device
+from training.loop.batches import PAIR, SINGLE, to_device
 from training.loop.progress import progress_bar
 
 # The three headers of prediction files
@@ -33,22 +33,18 @@ COLUMNS = ("Predicted_Sentiment", "Predicted_Is_Paraphrase", "Predicted_Similari
 # One pass over the data
 
 
-SINGLE = ("token_ids", "attention_mask")
-PAIR = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2")
-
-
 @torch.no_grad()
 def outputs_of(
     function: Callable[..., Tensor], batches: Iterable[dict], keys: Sequence[str], device
 ) -> tuple[Tensor, dict[str, list]]:
-    """What a function returns for the tensors with these keys in all batches, as one tensor.
+    """What a function returns for a batch's tensors with these keys, the labels aside; for all.
 
     Also lists in the order of the batches: y_true (empty without labels), sents, sent_ids.
     """
     outputs: list[Tensor] = []  # read at the end: reading waits for a GPU
     rows: dict[str, list] = {"y_true": [], "sents": [], "sent_ids": []}
     for batch in progress_bar(batches, "eval"):
-        outputs.append(function(*(to_device(batch[key], device) for key in keys)).float())
+        outputs.append(function(*(to_device(batch[key], device) for key in keys[:-1])).float())
         rows["y_true"] += batch["labels"].tolist() if "labels" in batch else []
         rows["sents"] += batch.get("sents", [])
         rows["sent_ids"] += batch["sent_ids"]

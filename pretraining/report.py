@@ -11,7 +11,7 @@ from pretraining.held_out import HeldOut
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.files.writing import write_json
-from training.loop import Run, is_main_process
+from training.loop import Run
 from training.loop.checkpoints import kept
 from training.loop.processes import gather
 from training.loop.progress import minutes, say
@@ -65,7 +65,7 @@ class Report:
     def keep(self, model: PretrainingModel, before: int = -1) -> None:
         """Write OUT/pieces-N for each N of --keep_at that was reached after ``before`` tokens."""
         for count in self.args.keep_at:
-            if before < count <= self.tables["tokens"] and is_main_process():
+            if before < count <= self.tables["tokens"]:
                 self.save(model, self.args.out / f"pieces-{count}")
 
     def save(self, model: PretrainingModel, folder: Path) -> None:

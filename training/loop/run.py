@@ -5,12 +5,12 @@ The loop stays in the script that trains: see ``train`` in classifier.py.
 
 from __future__ import annotations
 
-import csv
 import math
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -99,7 +99,6 @@ class Run:
     def __exit__(self, *error: object) -> None:
         for number, handler in self.handlers.items():
             signal.signal(number, handler)
-        self.record.flush()
         self.has_failed = any(error)
         if self.has_failed and self.step and is_main_process():
             with suppress(InputError):  # a full disk was reported before
@@ -179,7 +178,6 @@ class Run:
     def save(self) -> None:
         """Write the resume point, and the page so far; leave if a stop was asked for."""
         self.record.read()
-        self.record.flush()
         position = {name: getattr(self, name) for name in POSITION} | {"means": self.record.sums}
         position |= {"seconds": self.progress.seconds(), "threads": torch.get_num_threads()}
         extra_state = {name: part.state_dict() for name, part in self.extra_state.items()}
@@ -206,9 +204,8 @@ class Record:
     """Sums and counts by name, and steps.csv at ``path``; what is logged is read by ``read``.
 
     Reading a number from a GPU waits for all the work that was given to it; so values stay there,
-    and are read together once in a while. Lines are kept in memory until ``flush``, which comes
-    before every resume point: a run that goes on after ``step`` steps finds them all in the file,
-    and later ones are removed.
+    and are read together once in a while, and before every resume point: a run that goes on after
+    ``step`` steps finds them all in the file, and later ones are removed.
     """
 
     def __init__(self, path: Path, step: int, guess: float):
@@ -219,7 +216,6 @@ class Record:
         self.losses: list[Tensor] = []  # of these steps
         self.step_loss: Tensor | float = 0.0  # a tensor made here would have to be copied
         self.recent: list[float] = []  # losses of up to STUCK steps, as long as guess is of use
-        self.lines: list[tuple] = []
         old = path.read_text("utf-8").splitlines(True) if path.is_file() else []
         write_whole(path, "".join(["step,epoch,loss,lr\n", *old[1 : step + 1]]))
 
@@ -249,18 +245,27 @@ class Record:
         entries = [(*entry[:2], total) for entry, total in zip(self.unread, numbers, strict=False)]
         everywhere = gather((entries, numbers[len(entries) :]))
         losses = [sum(parts) for parts in zip(*(losses for _, losses in everywhere), strict=True)]
-        for (step, epoch, batch, rate), loss in zip(self.steps, losses, strict=True):
-            if not math.isfinite(loss):
-                remedy = "lower --lr, and run python optimizer_test.py"
-                place = f"the loss is {loss} in epoch {epoch}, batch {batch}"
-                raise InputError(f"{place}; {remedy}. The best epoch before it, if any, is kept")
-            self.lines.append((step, epoch, f"{loss:.6g}", f"{rate:.6g}"))
+        finite = [*takewhile(math.isfinite, losses)]
+        self.write(finite)
+        if len(finite) < len(losses):
+            _, epoch, batch, _ = self.steps[len(finite)]
+            place = f"the loss is {losses[len(finite)]} in epoch {epoch}, batch {batch}"
+            remedy = "lower --lr, and run python optimizer_test.py"
+            raise InputError(f"{place}; {remedy}. The best epoch before it, if any, is kept")
         for name, count, total in (entry for entries, _ in everywhere for entry in entries):
             pair = self.sums.setdefault(name, [0.0, 0])
             pair[0], pair[1] = pair[0] + total, pair[1] + count
         self.unread, self.steps, self.losses = [], [], []
         self.recent = [*self.recent, *losses][-STUCK:]
         self.hint_at_guess()
+
+    def write(self, losses: Sequence[float]) -> None:
+        """Append these losses, of the first steps that were not read before, to the file."""
+        if is_main_process() and losses:
+            with trouble_in_one_line("free space", f"cannot write {self.path}: "):
+                with open(self.path, "a", encoding="utf-8") as file:
+                    for (step, epoch, _, rate), loss in zip(self.steps, losses, strict=False):
+                        file.write(f"{step},{epoch},{loss:.6g},{rate:.6g}\n")
 
     def hint_at_guess(self) -> None:
         """Say once if STUCK steps, and the later half of them, are no better than a guess."""
@@ -276,14 +281,6 @@ class Record:
     def means(self) -> dict[str, float]:
         """Each sum divided by its count."""
         return {name: total / max(1, count) for name, (total, count) in self.sums.items()}
-
-    def flush(self) -> None:
-        """Append the lines of what was read to the file."""
-        if is_main_process() and self.lines:
-            with trouble_in_one_line("free space", f"cannot write {self.path}: "):
-                with open(self.path, "a", encoding="utf-8", newline="") as file:
-                    csv.writer(file, lineterminator="\n").writerows(self.lines)
-        self.lines = []
 
 
 # ---------------------------------------------------------------------------------------------
