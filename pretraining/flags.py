@@ -54,7 +54,6 @@ class PretrainingFlags(TrainingFlags):
         "bert", type=architecture, help=f"bert, modern, or some of {','.join(SWITCHES)}"
     )
     objective: str = flag("nsp", choices=OBJECTIVES, help="second task: next sentences, or none")
-    whole_word: bool = flag(False, action="store_true", help="mask all tokens of a word or none")
     mask: float = flag(MASKED, type=probability, help="fraction of tokens masked")
     full_sentences: bool = flag(
         False, action="store_true", help="fill rows across documents; with --objective none"
@@ -63,9 +62,6 @@ class PretrainingFlags(TrainingFlags):
     batch_size: int = flag(32, type=positive_int, help="rows per step")
     epochs: int = flag(1, may_change=True, type=positive_int, help="passes over the text")
     steps: int | None = flag(None, type=positive_int, help="instead of --epochs")
-    minutes: float | None = flag(
-        None, type=positive_float, help="end after that time instead; lr follows the time"
-    )
     lr: float | None = flag(None, type=positive_float, help="rate (5e-4; 5e-5 with --model)")
     dropout: float | None = flag(None, type=probability, help="dropout (the configuration's)")
     weight_decay: float = flag(0.01, type=probability, help="not on biases and LayerNorm")
@@ -89,9 +85,6 @@ class PretrainingFlags(TrainingFlags):
     train_vocab: int | None = flag(
         None, type=positive_int, help="learn one of that size from the text (needs tokenizers)"
     )
-    workers: int | None = flag(
-        None, may_change=True, type=positive_int, help="processes for batches (with a GPU 2)"
-    )
 
     @property
     def filepath(self) -> Path:
@@ -100,11 +93,7 @@ class PretrainingFlags(TrainingFlags):
 
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""
-        for names in (
-            ("preset", "config", "model"),
-            ("vocab", "train_vocab"),
-            ("minutes", "steps"),
-        ):
+        for names in (("preset", "config", "model"), ("vocab", "train_vocab")):
             if len(given := [f"--{name}" for name in names if getattr(self, name)]) > 1:
                 yield f"{' and '.join(given)} exclude each other: give one of them"
         if self.full_sentences and self.objective != "none":

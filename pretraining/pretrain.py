@@ -15,7 +15,6 @@ transformers.
 from __future__ import annotations
 
 import math
-import sys
 
 import torch
 from torch import nn
@@ -35,7 +34,6 @@ from tokenizer import BertTokenizer
 from training import loop
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.loop.processes import gather
 from training.loop.progress import minutes
 from utils import seed_everything
 
@@ -109,7 +107,6 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     """
     device = loop.pick_device(args.use_gpu)
     autocast = loop.autocast_for(device, args.precision)
-    args.workers = args.workers or (2 if device.type == "cuda" else 0)
     model = new_model(args, tokenizer).to(device)
     optimizer = new_optimizer(args, model)
     if args.fast:
@@ -117,10 +114,10 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     corpus, rest = corpus.split(args.held_out, args.seed)
     held_out = HeldOut(args, tokenizer, rest)
     examples = PretrainingExamples(args, tokenizer, corpus, args.mask)
-    loader = PretrainingLoader(examples, args.batch_size, args.seed, num_workers=args.workers)
-    planned = args.steps or args.epochs * len(loader)
-    args.steps = None if args.minutes else planned
-    args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))
+    workers = 2 if device.type == "cuda" else 0
+    loader = PretrainingLoader(examples, args.batch_size, args.seed, num_workers=workers)
+    args.steps = args.steps or args.epochs * len(loader)
+    args.eval_every = args.eval_every or max(args.log_every, math.ceil(args.steps / 20))
     loop.check_device(args, model, {"forward": examples})
     report = Report(args, tokenizer, held_out)
 
@@ -131,7 +128,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
         loader,
         report,
         settings={"text": corpus.checksum()},
-        steps=args.steps or sys.maxsize,
+        steps=args.steps,
         extra_state={"report": report},
     ) as run:
         if run.step == 0:
@@ -152,7 +149,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                         run.log(predicted.count, **predicted.means(head))
                 run.gather_gradients()
                 loop.clip(model, args.clip)
-                loop.set_lr(optimizer, args, *done_and_total(args, run))
+                loop.set_lr(optimizer, args, run.step, run.total_steps)
                 optimizer.step()
                 optimizer.zero_grad()
                 report.after_update(run, model, int(batch["attention_mask"].sum()))
@@ -160,16 +157,6 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
             run.end_epoch()
     report.save(model, args.filepath)
     print(f"took {minutes(run.progress.seconds())}; wrote {args.out} (best) and {args.filepath}")
-
-
-def done_and_total(args: PretrainingFlags, run: loop.Run) -> tuple[float, float]:
-    """How much of the run is done, and of how much: steps, or with --minutes seconds."""
-    if not args.minutes:
-        return run.step, run.total_steps
-    seconds, total = gather(run.progress.seconds())[0], 60 * args.minutes
-    expected = round(run.step * total / max(seconds, 1e-3))  # steps, at the speed so far
-    run.total_steps = run.step + 1 if seconds >= total else max(run.step + 2, expected)
-    return seconds, total
 
 
 def main() -> None:

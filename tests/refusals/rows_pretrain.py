@@ -25,7 +25,6 @@ ROWS = [
     Row(f"{PRETRAIN} --length 4", "--length must be at least 8"),
     Row(f"{PRETRAIN} --mask 0", "--mask 0 leaves nothing to predict"),
     Row(f"{PRETRAIN} --config x.json", "--preset and --config exclude each other"),
-    Row(f"{PRETRAIN} --minutes 1 --steps 5", "--minutes and --steps exclude each other"),
     Row(
         "pretraining.pretrain --text text --out out --model model --architecture local",
         "--model keeps its vocabulary and architecture",
