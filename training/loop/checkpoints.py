@@ -200,5 +200,7 @@ def locked(stem: str | Path) -> Iterator[None]:
             raise InputError(f"another run is writing {stem}*; {remedy}") from None
         except OSError:  # a file system that has no locks
             pass
-        yield
-        path.unlink(missing_ok=True)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
