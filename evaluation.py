@@ -165,17 +165,12 @@ def predict_three(sst_loader, para_loader, sts_loader, model: nn.Module, device)
 
 def model_eval_multitask(sst_loader, para_loader, sts_loader, model: nn.Module, device) -> tuple:
     """→ (paraphrase accuracy, predictions, ids, the same of sentiment, Pearson's r, …)."""
-    para, sst, sts = predict_three(sst_loader, para_loader, sts_loader, model, device)
-    results = []
-    for what, metric, task in (
-        ("Paraphrase detection accuracy", accuracy, para),
-        ("Sentiment classification accuracy", accuracy, sst),
-        ("Semantic Textual Similarity correlation", pearson, sts),
-    ):
-        score = metric(task["y_true"], task["y_pred"])
-        print(f"{what}: {score:.3f}")
-        results += [score, task["y_pred"], task["sent_ids"]]
-    return tuple(results)
+    tasks = predict_three(sst_loader, para_loader, sts_loader, model, device)
+    metrics = zip((accuracy, accuracy, pearson), tasks, strict=True)
+    scores = [metric(task["y_true"], task["y_pred"]) for metric, task in metrics]
+    print("accuracy {:.3f} of paraphrases, {:.3f} of sentiment; correlation {:.3f}".format(*scores))
+    results = zip(scores, tasks, strict=True)
+    return tuple(x for score, task in results for x in (score, task["y_pred"], task["sent_ids"]))
 
 
 def model_eval_test_multitask(

@@ -62,6 +62,9 @@ class PretrainingFlags(TrainingFlags):
     batch_size: int = flag(32, type=positive_int, help="rows per step")
     epochs: int = flag(1, may_change=True, type=positive_int, help="passes over the text")
     steps: int | None = flag(None, type=positive_int, help="instead of --epochs")
+    minutes: float | None = flag(
+        None, type=positive_float, help="end after that time instead; lr follows the time"
+    )
     lr: float | None = flag(None, type=positive_float, help="rate (5e-4; 5e-5 with --model)")
     dropout: float | None = flag(None, type=probability, help="dropout (the configuration's)")
     weight_decay: float = flag(0.01, type=probability, help="not on biases and LayerNorm")
@@ -93,7 +96,8 @@ class PretrainingFlags(TrainingFlags):
 
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""
-        for names in (("preset", "config", "model"), ("vocab", "train_vocab")):
+        exclusive = ("preset", "config", "model"), ("vocab", "train_vocab"), ("minutes", "steps")
+        for names in exclusive:
             if len(given := [f"--{name}" for name in names if getattr(self, name)]) > 1:
                 yield f"{' and '.join(given)} exclude each other: give one of them"
         if self.full_sentences and self.objective != "none":

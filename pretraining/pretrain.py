@@ -15,6 +15,7 @@ transformers.
 from __future__ import annotations
 
 import math
+import sys
 
 import torch
 from torch import nn
@@ -34,6 +35,7 @@ from tokenizer import BertTokenizer
 from training import loop
 from training.cli.scripts import run_script
 from training.files.errors import InputError
+from training.loop.processes import gather
 from training.loop.progress import minutes
 from utils import seed_everything
 
@@ -63,10 +65,8 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
                 module.p = args.dropout
     config = model.config
     if args.length > config.max_position_embeddings:
-        raise InputError(
-            f"--length {args.length} is more than the model's {config.max_position_embeddings} "
-            f"positions; give a smaller one, or another shape"
-        )
+        positions = f"{config.max_position_embeddings} positions"
+        raise InputError(f"--length {args.length} is more than the model's {positions}; lower it")
     size = sum(p.numel() for p in model.parameters())
     print(
         f"model: {size:,} parameters, hidden size {config.hidden_size}, {config.num_hidden_layers} "
@@ -116,8 +116,9 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     examples = PretrainingExamples(args, tokenizer, corpus, args.mask)
     workers = 2 if device.type == "cuda" else 0
     loader = PretrainingLoader(examples, args.batch_size, args.seed, num_workers=workers)
-    args.steps = args.steps or args.epochs * len(loader)
-    args.eval_every = args.eval_every or max(args.log_every, math.ceil(args.steps / 20))
+    planned = args.steps or args.epochs * len(loader)
+    args.steps = None if args.minutes else planned
+    args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))
     loop.check_device(args, model, {"forward": examples})
     report = Report(args, tokenizer, held_out)
 
@@ -128,7 +129,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
         loader,
         report,
         settings={"text": corpus.checksum()},
-        steps=args.steps,
+        steps=args.steps or sys.maxsize,
         extra_state={"report": report},
     ) as run:
         if run.step == 0:
@@ -149,7 +150,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                         run.log(predicted.count, **predicted.means(head))
                 run.gather_gradients()
                 loop.clip(model, args.clip)
-                loop.set_lr(optimizer, args, run.step, run.total_steps)
+                loop.set_lr(optimizer, args, *done_and_total(args, run))
                 optimizer.step()
                 optimizer.zero_grad()
                 report.after_update(run, model, int(batch["attention_mask"].sum()))
@@ -157,6 +158,16 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
             run.end_epoch()
     report.save(model, args.filepath)
     print(f"took {minutes(run.progress.seconds())}; wrote {args.out} (best) and {args.filepath}")
+
+
+def done_and_total(args: PretrainingFlags, run: loop.Run) -> tuple[float, float]:
+    """How much of the run is done, and of how much: steps, or with --minutes seconds."""
+    if not args.minutes:
+        return run.step, run.total_steps
+    seconds, total = gather(run.progress.seconds())[0], 60 * args.minutes
+    expected = round(run.step * total / max(seconds, 1e-3))  # steps, at the speed so far
+    run.total_steps = run.step + 1 if seconds >= total else max(run.step + 2, expected)
+    return seconds, total
 
 
 def main() -> None:

@@ -38,10 +38,10 @@ class Report:
     def print_table(self, run: Run) -> None:
         """Print how long the run is, and the header of the table."""
         args = self.args
+        length = f"{args.steps:,} steps" if args.steps else minutes(60 * args.minutes)
         print(
-            f"plan: {args.steps:,} steps ({args.steps / len(run.loader):.2f} epochs) of "
-            f"{args.batch_size} rows of up to {args.length} tokens, lr {args.lr:g}, an evaluation "
-            f"on held-out text every {args.eval_every:,} steps"
+            f"plan: {length} of {args.batch_size} rows of up to {args.length} tokens, lr "
+            f"{args.lr:g}, an evaluation on held-out text every {args.eval_every:,} steps"
         )
         print("  ".join(f"{name:>8}" for name in ("step", *self.columns, "tokens/s", "time left")))
 

@@ -23,6 +23,7 @@ from pretraining.examples import PretrainingExamples
 from pretraining.held_out import HeldOut
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
+from training.loop import progress
 from training.loop.run import linear_factor
 
 
@@ -173,3 +174,23 @@ def test_a_step_learns_from_the_two_means_and_masks_are_of_training_alone(
     wanted = sorted(model.parameters(), key=lambda parameter: parameter.dim() < 2)
     for one, other in zip(steps[0].gradients, wanted, strict=True):
         torch.testing.assert_close(one, other.grad, atol=1e-6, rtol=1e-4)
+
+
+def test_the_rate_follows_the_time_and_the_run_ends_with_it(
+    place, run_script_here, monkeypatch, tmp_path
+):
+    """A step takes 7 s, of a minute."""
+    clock, rates = SimpleNamespace(now=100.0), []
+
+    def step(self):
+        rates.append(self.param_groups[0]["lr"])
+        clock.now += 7
+
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(AdamW, "step", step)
+    options = ["--minutes", 1, "--warmup", 0.25, "--eval_every", 100]
+    done = succeeded(run_script_here(pretrain, *place.line, *options))
+    assert "plan: 1 min 00 s of 8 rows of up to 48 tokens, lr" in done.out
+    seconds = [7 * i for i in range(10)]  # the last one is 63: the time is up
+    assert rates == pytest.approx([3e-3 * linear_factor(s, 60, 0.25, True) for s in seconds])
+    assert [row["step"] for row in metrics_of(tmp_path)["held_out"]] == [10]

@@ -25,6 +25,7 @@ ROWS = [
     Row(f"{PRETRAIN} --length 4", "--length must be at least 8"),
     Row(f"{PRETRAIN} --mask 0", "--mask 0 leaves nothing to predict"),
     Row(f"{PRETRAIN} --config x.json", "--preset and --config exclude each other"),
+    Row(f"{PRETRAIN} --minutes 1 --steps 5", "--minutes and --steps exclude each other"),
     Row(
         "pretraining.pretrain --text text --out out --model model --architecture local",
         "--model keeps its vocabulary and architecture",
@@ -47,10 +48,6 @@ ROWS = [
     Row(f"{TECHNIQUES} --regulariser r_drop --sst_extra simcse", "it has every row twice"),
     Row(f"{TECHNIQUES} --adapt lora --pals 12", "it freezes what that is about"),
     Row(f"{TECHNIQUES} --gradients pcgrad --sampling annealed", "a step has all tasks"),
-    Row(f"{TECHNIQUES} --epsilon 1", "--epsilon needs --regulariser smart"),
-    Row(f"{TECHNIQUES} --extra_weight 1", "--extra_weight needs --sst_extra or"),
-    Row("extensions.multitask --rank 4", "--rank needs --adapt lora"),
-    Row(f"{TECHNIQUES} --nli_extra ranking", "--nli_extra needs --tasks nli"),
     Row(f"{TECHNIQUES} --sampling before --epochs 1", "or takes all epochs"),
     Row(f"{TECHNIQUES} --sampling before --tasks para", "needs two --tasks"),
     Row(f"{TECHNIQUES} --pals 10 --pal_heads 3", "PALs of size 10 cannot be split into 3 heads"),

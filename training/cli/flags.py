@@ -12,6 +12,7 @@ That one object goes through the run, into checkpoints and into metrics.
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -40,13 +41,10 @@ def number(kind: type, fits: Callable[[Any], bool], limits: str) -> Callable[[st
     """An argparse type: a number within limits."""
 
     def read(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not fits(value):
-            raise argparse.ArgumentTypeError(f"{text!r} is not {limits}")
-        return value
+        with suppress(ValueError):
+            if fits(value := kind(text)):
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} is not {limits}")
 
     return read
 

@@ -69,10 +69,9 @@ def restore_model(
         check_numbers(f"{filepath}:", saved["model"])
         model.load_state_dict(saved["model"])
     except (RuntimeError, KeyError, AttributeError, TypeError) as error:
-        raise InputError(
-            f"{filepath} does not hold the tensors of a {kind.__name__} on "
-            f"{getattr(config, 'model', None) or 'the default model'}; train again"
-        ) from error
+        name = getattr(config, "model", None) or "the default model"
+        what = f"{filepath} does not hold the tensors of a {kind.__name__} on {name}"
+        raise InputError(f"{what}; train again") from error
     return model.to(device).eval(), config
 
 

@@ -46,7 +46,7 @@ class Run:
 
     Attributes:
         epoch, batch, step: the current epoch from 1 on, its finished batches, all finished steps.
-        total_steps: how long the run is.
+        total_steps: how long the run is; a script may set it to ``step + 1`` to end there.
         history, times: the results of each epoch, and the seconds at its end.
     """
 
@@ -306,7 +306,7 @@ def clip(model: nn.Module, most: float | None) -> None:
         nn.utils.clip_grad_norm_(model.parameters(), most)
 
 
-def set_lr(optimizer: Optimizer, args: Any, done: int, total: int) -> None:
+def set_lr(optimizer: Optimizer, args: Any, done: float, total: float) -> None:
     """Set every group's learning rate for the step after ``done`` of ``total``: --warmup, --decay.
 
     The rate is set here and nowhere else. torch's LambdaLR computes the same, but counts its steps
@@ -317,8 +317,8 @@ def set_lr(optimizer: Optimizer, args: Any, done: int, total: int) -> None:
         group["lr"] = factor * group.setdefault("initial_lr", group["lr"])
 
 
-def linear_factor(step: int, steps: int, warmup: float, decay: bool) -> float:
-    """The factor in step 0, 1, 2 …: a linear warm-up, then constant or a linear decay.
+def linear_factor(step: float, steps: float, warmup: float, decay: bool) -> float:
+    """The factor in step 0, 1, 2 …, or second: a linear warm-up, then constant or a linear decay.
 
     step / w up to w = warmup · steps, then 1, or (steps − step) / (steps − w) with decay, as
     transformers' get_linear_schedule_with_warmup: with a warm-up, step 0 has the factor 0.
