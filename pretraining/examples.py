@@ -54,10 +54,8 @@ class PretrainingExamples(Dataset):
 
     def __init__(self, args: Any, tokenizer: Any, corpus: Any, probability: float, epoch: int = 1):
         if args.objective == "nsp" and corpus.n_documents < 2:
-            raise InputError(
-                "next sentences need a second document, also in the held-out text; put blank lines "
-                "between documents, give more text or --held_out, or take the objective none"
-            )
+            remedy = "give more text or --held_out, or take the objective none"
+            raise InputError(f"next sentences need a second document, also held out; {remedy}")
         self.args, self.tokenizer = args, tokenizer
         self.corpus, self.probability = corpus, probability
         self.special = torch.zeros(tokenizer.vocab_size, dtype=torch.bool)  # (V,)
@@ -78,10 +76,8 @@ class PretrainingExamples(Dataset):
             for d in range(self.corpus.n_documents):
                 self._pack_pairs(plan, d, chance)
         if not plan:
-            raise InputError(
-                "no document has two sentences to make a pair of; put the paragraphs of a document "
-                "on consecutive lines, or take the objective none"
-            )
+            remedy = "put those of a document on consecutive lines, or take the objective none"
+            raise InputError(f"no document has two sentences to make a pair of; {remedy}")
         self.plan = np.frombuffer(plan, np.int64).reshape(-1, COLUMNS)  # (rows, 5)
 
     def _target(self, room: int, chance: Random) -> int:

@@ -29,10 +29,8 @@ class HeldOut:
 
     def __init__(self, args: Any, tokenizer: BertTokenizer, corpus: Corpus):
         if corpus.n_tokens < args.length:
-            raise InputError(
-                f"the held-out text has {corpus.n_tokens:,} tokens, less than one row of "
-                f"{args.length}; give more text, or a larger --held_out"
-            )
+            what = f"{corpus.n_tokens:,} tokens, less than a row of {args.length}"
+            raise InputError(f"the held-out text has {what}; give more text, or raise --held_out")
         self.entropy = unigram_entropy(corpus)
         self.examples = PretrainingExamples(args, tokenizer, corpus, MASKED, epoch=0)
         # in random order, so that the first of them are a random choice
