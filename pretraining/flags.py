@@ -85,11 +85,8 @@ class PretrainingFlags(TrainingFlags):
 
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""
-        for names in (
-            ("preset", "config", "model"),
-            ("vocab", "train_vocab"),
-            ("minutes", "steps"),
-        ):
+        groups = ("preset", "config", "model"), ("vocab", "train_vocab"), ("minutes", "steps")
+        for names in groups:
             if len(given := [f"--{name}" for name in names if getattr(self, name)]) > 1:
                 yield f"{' and '.join(given)} exclude each other: give one of them"
         if self.full_sentences and self.objective != "none":

@@ -16,7 +16,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from training.files.errors import values_of
 
@@ -163,12 +163,7 @@ class FineTuningFlags(TrainingFlags):
     )
     checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
 
-    most_texts: ClassVar[int] = 2  # that --predict takes
-
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""
         if (self.predict is None) != (self.checkpoint is None):
             yield "--predict and --checkpoint go together; --resume continues a run"
-        if self.predict and len(self.predict) > self.most_texts:
-            what = "one text" if self.most_texts == 1 else "one text, or the two of a pair"
-            yield f"--predict takes {what}: put each in quotes"

@@ -1,7 +1,7 @@
 """The flags of a run of several tasks: the course's data files, and where predictions go."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -53,6 +53,12 @@ class TaskFlags(FineTuningFlags):
     out_dir: str = flag("predictions", may_change=True, help="folder for everything written")
     filepath: str | None = flag(None, may_change=True, help=FILEPATH_HELP)
     steps_per_epoch: int | None = flag(None, type=positive_int, help=STEPS_HELP)
+
+    def faults(self) -> Iterator[str]:
+        """Why these flags make no sense together, a sentence each."""
+        yield from super().faults()
+        if self.predict and len(self.predict) > 2:
+            yield "--predict takes one text, or the two of a pair: put each in quotes"
 
 
 Flags = TypeVar("Flags", bound=TaskFlags)
