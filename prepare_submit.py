@@ -194,7 +194,7 @@ def functions_are_right(part: int) -> bool:
 
 def get_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = OneLineParser(prog="prepare_submit.py", description="Check and zip a submission.")
+    parser = OneLineParser(description="Check and zip a submission.")
     parser.add_argument("--part", type=int, choices=PARTS, default=1, help="of the course")
     parser.add_argument("--name", help="ID_GROUP, goes in front of the zip's name")
     parser.add_argument("--data_dir", help="folder of the data files predicted on")
