@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from base_bert import BertPreTrainedModel
 from bert import BertModel
 from config import BertConfig
+from lessons.saved_head import output_names
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.cli.flags import (
@@ -67,7 +68,7 @@ class BertWithHead(BertPreTrainedModel):
                 f"{config.name_or_path} holds no {self.ARCHITECTURE}; give --checkpoint the "
                 f"folder that a training run of this lesson wrote"
             )
-        self.labels = list(labels or config.output_names())
+        self.labels = list(labels or output_names(config))
         config.id2label = {str(i): label for i, label in enumerate(self.labels)}
         config.label2id = {label: i for i, label in enumerate(self.labels)}
         self.bert = BertModel(config)
@@ -93,14 +94,8 @@ class BertWithHead(BertPreTrainedModel):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors that ``transformers`` loads, head included."""
-        super().save_pretrained(folder, architectures=[self.ARCHITECTURE])
-
-    def to_hf_weights(self) -> dict[str, Tensor]:
-        """The tensors under the names of ``transformers``' model, head included."""
-        tensors = {f"bert.{name}": tensor for name, tensor in super().to_hf_weights().items()}
-        for kind, tensor in self.head.state_dict().items():
-            tensors[f"{self.HEAD}.{kind}"] = tensor.cpu().contiguous()
-        return tensors
+        head = self.head.state_dict(prefix=f"{self.HEAD}.")
+        super().save_pretrained(folder, head, architectures=[self.ARCHITECTURE])
 
 
 @dataclass

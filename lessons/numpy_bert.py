@@ -23,6 +23,7 @@ from scipy.special import erf
 from tqdm import tqdm
 
 from config import BertConfig
+from lessons.saved_head import check_classes
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser
 from training.files.course_files import trained_names
@@ -166,40 +167,21 @@ def forward(
     return result
 
 
-def from_bfloat16(data: bytes) -> np.ndarray:
-    """NumPy has no bfloat16; it is the upper half of a float32, so the lower half becomes 0."""
-    return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
-
-
-FLOATS = {  # names of types in a safetensors file
-    "F64": lambda data: np.frombuffer(data, np.float64).astype(np.float32),
-    "F32": lambda data: np.frombuffer(data, np.float32),
-    "F16": lambda data: np.frombuffer(data, np.float16).astype(np.float32),
-    "BF16": from_bfloat16,
-}
-
-
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
-    """The tensors of model.safetensors in float32, without the prefix ``bert.``."""
-    from safetensors import SafetensorError, deserialize
+    """The tensors of model.safetensors in float32, under the names of training.files.folder."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as from_bytes
 
     file = folder / "model.safetensors"
     try:
-        tensors = dict(deserialize(file.read_bytes()))
-    except FileNotFoundError:
-        raise InputError(
-            f"{folder} holds no model.safetensors; python -m lessons.export writes such a folder"
-        ) from None
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{file} cannot be read ({error}); write it again") from error
-    arrays = {
-        name: FLOATS[x["dtype"]](x["data"]).reshape(x["shape"]) if x["dtype"] in FLOATS else None
-        for name, x in tensors.items()
-    }
+        arrays = from_bytes(file.read_bytes())
+    except (SafetensorError, OSError, KeyError) as error:  # a KeyError names a type NumPy lacks
+        raise InputError(f"{file} cannot be read ({error}); write it by lessons.export") from error
     weights = by_name(folder, arrays)
     for name, array in weights.items():
-        if array is None or not np.isfinite(array).all():
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
             raise InputError(f"{file}: {name} does not hold finite floating-point numbers alone")
+        weights[name] = array.astype(np.float32)
     return weights
 
 
@@ -226,7 +208,7 @@ def load(name: str | None) -> Model:
     config = BertConfig.from_json(folder / "config.json")
     weights = read_weights(folder)
     if any(name.startswith("classifier.") for name in weights):
-        config.check_classes(weights)
+        check_classes(config, weights)
     ids, read = np.zeros((1, 1), int), Read(weights)
     read.names = set()
     with values_of(f"{folder} holds no BERT of the shape in config.json", "write it again"):
