@@ -167,21 +167,32 @@ def forward(
     return result
 
 
+FLOATS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+
+
+def as_array(entry: Mapping[str, Any]) -> np.ndarray:
+    """A tensor of a safetensors file in float32; nan where its numbers have another type."""
+    if entry["dtype"] not in FLOATS:
+        return np.full(entry["shape"], np.nan, np.float32)
+    numbers = np.frombuffer(entry["data"], FLOATS[entry["dtype"]])
+    if entry["dtype"] == "BF16":  # the upper half of a float32, whose lower half becomes 0
+        numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
+    return numbers.astype(np.float32).reshape(entry["shape"])
+
+
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
     """The tensors of model.safetensors in float32, under the names of training.files.folder."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as from_bytes
+    from safetensors import SafetensorError, deserialize
 
     file = folder / "model.safetensors"
     try:
-        arrays = from_bytes(file.read_bytes())
-    except (SafetensorError, OSError, KeyError) as error:  # a KeyError names a type NumPy lacks
+        tensors = dict(deserialize(file.read_bytes()))
+    except (SafetensorError, OSError) as error:
         raise InputError(f"{file} cannot be read ({error}); write it by lessons.export") from error
-    weights = by_name(folder, arrays)
+    weights = by_name(folder, {name: as_array(entry) for name, entry in tensors.items()})
     for name, array in weights.items():
-        if array.dtype.kind != "f" or not np.isfinite(array).all():
+        if not np.isfinite(array).all():
             raise InputError(f"{file}: {name} does not hold finite floating-point numbers alone")
-        weights[name] = array.astype(np.float32)
     return weights
 
 

@@ -99,7 +99,7 @@ CASES = [
     (entries(CONFIG, num_hidden_layers=1), "encoder.layer.1."),
     (entries(CONFIG, num_hidden_layers=3), "encoder.layer.2."),
     (tensors(lambda _: {f"{QUERY}.bias": torch.full((32,), torch.nan)}), f"{QUERY}.bias"),
-    (tensors(lambda _: {f"{QUERY}.bias": torch.ones(32).to(torch.float8_e4m3fn)}), "model"),
+    (tensors(lambda _: {f"{QUERY}.bias": torch.ones(32).to(torch.float8_e4m3fn)}), QUERY),
     (tensors(lambda _: {f"{QUERY}.bias": torch.ones(32, dtype=torch.uint8)}), QUERY),
     (tensors(lambda _: {"embeddings.position_ids": torch.arange(64)[None]}), ""),
     (tensors(lambda old: {f"bert.{WORDS}": old[WORDS] + 1}), f"two different {WORDS}"),

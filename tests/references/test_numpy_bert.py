@@ -91,7 +91,7 @@ def test_predictions_without_torch_are_those_of_classifier_py(trained, tmp_path)
     assert str(confusion_matrix(frame["label"], wanted).tolist()) in done.out
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_old_names_and_other_precisions_are_read(trained, tmp_path, dtype):
     shutil.copytree(trained[0], tmp_path / "old")
     tensors = load_file(tmp_path / "old/model.safetensors")
@@ -106,4 +106,4 @@ def test_old_names_and_other_precisions_are_read(trained, tmp_path, dtype):
     assert "embeddings.position_ids" not in pair[1].weights
     logits = [forward(model.weights, model.config, ids, mask)["logits"] for model in pair]
     assert logits[1].dtype == np.float32
-    assert np.abs(logits[0] - logits[1]).max() <= (0.01 if dtype == torch.float16 else 0.0)
+    assert np.abs(logits[0] - logits[1]).max() <= (0.05 if dtype == torch.bfloat16 else 0.0)
