@@ -66,6 +66,22 @@ def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, str]]:
             yield f"encoder.layer.{i}.{theirs}", f"bert_layers.{i}.{ours}"
 
 
+def load_tensors(
+    module: nn.Module, tensors: Mapping[str, Tensor], names: Mapping[str, str], source: str
+) -> None:
+    """Copy tensors into a module; InputError unless all of them are there, in its shapes.
+
+    Args:
+        names: of the tensors: Hugging Face's → the module's.
+    """
+    own = module.state_dict()
+    shapes = {name: tuple(tensors[name].shape) if name in tensors else None for name in names}
+    with values_of(f"{source} does not have the shape in its config.json", "take another model"):
+        require(shapes, {theirs: tuple(own[ours].shape) for theirs, ours in names.items()})
+    for theirs, ours in names.items():
+        own[ours].copy_(tensors[theirs])
+
+
 @functools.cache
 def print_once(line: str) -> None:
     """Print a line, unless this process has printed it before."""
@@ -148,7 +164,6 @@ class BertPreTrainedModel(nn.Module):
         that BERT does not have are counted.
         """
         core = getattr(self, "bert", self)  # a subclass may hold its encoder as .bert
-        own = dict(core.named_parameters())
         names = dict(weight_names(len(core.bert_layers)))
         check_surplus(source, tensors, names, *CORE)
         if not any(name.startswith(POOLER) for name in tensors):
@@ -156,12 +171,7 @@ class BertPreTrainedModel(nn.Module):
             names = {
                 theirs: ours for theirs, ours in names.items() if not theirs.startswith(POOLER)
             }
-        shapes = {name: tuple(tensors[name].shape) if name in tensors else None for name in names}
-        with values_of(f"{source} holds no BERT of the shape in its config.json", "take another"):
-            require(shapes, {theirs: tuple(own[ours].shape) for theirs, ours in names.items()})
-        with torch.no_grad():
-            for theirs, ours in names.items():
-                own[ours].copy_(tensors[theirs])
+        load_tensors(core, tensors, names, source)
         if unexpected := tensors.keys() - names.keys():
             parts = ", ".join(sorted({name.split(".")[0] for name in unexpected}))
             what = f"weights: {len(unexpected)} tensors of {source} are not BertModel's"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from base_bert import BertPreTrainedModel
+from base_bert import BertPreTrainedModel, load_tensors
 from bert import BertModel
 from config import BertConfig
 from lessons.saved_head import output_names
@@ -84,13 +84,8 @@ class BertWithHead(BertPreTrainedModel):
         super().load_hf_weights(core, source)
         if self.is_new:
             print(f"weights: the head of {len(self.labels)} outputs is new")
-            return
-        try:
-            self.head.load_state_dict({kind: tensors[name] for name, kind in names.items()})
-        except (KeyError, RuntimeError) as error:
-            raise InputError(
-                f"{source} lacks the head that its config names; train again"
-            ) from error
+        else:
+            load_tensors(self.head, tensors, names, source)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors that ``transformers`` loads, head included."""

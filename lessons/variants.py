@@ -15,12 +15,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from base_bert import LAYER_NAMES, MODEL_NAMES, read_weights
+from base_bert import LAYER_NAMES, MODEL_NAMES, load_tensors, read_weights
 from bert import BertModel
 from config import REQUIRED, BertConfig
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.errors import InputError, values_of
+from training.files.errors import values_of
 from training.files.folder import CORE, COUNTERS, check_surplus, require
 from training.files.hub import find_model
 from training.files.texts import read_json
@@ -67,13 +67,9 @@ class Variant(BertModel):
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
         """Copy tensors under Hugging Face's names into this model; a task's head is left out."""
         tensors = {k.removeprefix(f"{self.MODEL_TYPE}."): tensor for k, tensor in tensors.items()}
-        check_surplus(source, tensors.keys() - {*COUNTERS}, dict(self.hf_names()), *PARTS)
-        state = {ours: tensors[theirs] for theirs, ours in self.hf_names() if theirs in tensors}
-        try:
-            self.load_state_dict(state | dict(self.named_buffers()))
-        except RuntimeError as error:
-            reason = " ".join(str(error).split())[:200]
-            raise InputError(f"{source} does not fit its configuration: {reason}") from error
+        names = dict(self.hf_names())
+        check_surplus(source, tensors.keys() - {*COUNTERS}, names, *PARTS)
+        load_tensors(self, tensors, names, source)
 
 
 def roberta_positions(input_ids: Tensor, pad_token_id: int) -> Tensor:

@@ -88,7 +88,7 @@ def test_other_checkpoints_are_refused(tmp_path):
     saved = json.loads((tmp_path / "config.json").read_text())
     for name, value, message in (
         ("num_hidden_groups", 2, "its num_hidden_groups is 2, not 1"),
-        ("hidden_size", 16, "does not fit its configuration"),
+        ("hidden_size", 16, "does not have the shape"),
     ):
         (tmp_path / "config.json").write_text(json.dumps(saved | {name: value}))
         with one_line_error(message):

@@ -91,7 +91,7 @@ ROWS = [
     Row(RUN, "model", lambda folder: shutil.rmtree(folder / "model")),
     Row(RUN, "model.safetensors", written("model/model.safetensors", b"truncated")),
     Row(RUN, "config.json", change("model/config.json", '"intermediate_size": 64', "")),
-    Row(RUN, "holds no BERT of the shape", change("model/config.json", 'size": 64', 'size": 48')),
+    Row(RUN, "does not have the shape", change("model/config.json", 'size": 64', 'size": 48')),
     Row(RUN, "holds no weights", lambda folder: (folder / "model/model.safetensors").unlink()),
     Row(RUN, "vocab.txt", lambda folder: (folder / "model/vocab.txt").unlink()),
     Row(RUN, "cannot write predictions", written("predictions", "in the way")),
