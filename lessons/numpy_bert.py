@@ -30,14 +30,7 @@ from training.files.course_files import trained_names
 from training.files.errors import InputError, output_fault, values_of
 from training.files.folder import CORE, by_name, check_surplus
 from training.files.hub import find_model
-from training.files.tables import (
-    LABEL_COLUMNS,
-    check_columns,
-    checked_ids,
-    class_labels,
-    parse_table,
-    refuse,
-)
+from training.files.tables import class_labels, read_table, refuse
 from training.files.writing import write_whole
 
 Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one
@@ -261,15 +254,13 @@ def predict(
     return np.stack(results)
 
 
-def read_table(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:
-    """Read ids, texts and labels from a table; ids and labels may be missing."""
-    table = parse_table(path)
-    check_columns(path, table, ("sentence",))
+def read_texts(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:
+    """Read ids, texts and labels from a table; labels may be missing."""
+    table = read_table(path, ("sentence",), "sentiment", may_lack_labels=True)
     empty = table["sentence"].str.strip() == ""
     refuse(path, table, empty, "has an empty sentence", "fill it in or remove the row")
-    label = next((name for name in LABEL_COLUMNS if name in table), None)
-    labels = class_labels(path, table.assign(label=table[label])).to_numpy() if label else None
-    return [*checked_ids(path, table)], [*table["sentence"]], labels
+    labels = class_labels(path, table).to_numpy() if "label" in table else None
+    return [*table["id"]], [*table["sentence"]], labels
 
 
 def report(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -327,7 +318,7 @@ def main() -> None:
         raise InputError(
             f"{folder} has no classifier; python -m lessons.export writes one from a checkpoint"
         )
-    ids, texts, labels = read_table(args.file)
+    ids, texts, labels = read_texts(args.file)
     predicted = predict(weights, config, encode(texts, words, config)).argmax(axis=-1)
     if labels is not None:
         report(labels, predicted)

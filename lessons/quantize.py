@@ -130,7 +130,7 @@ def main() -> None:
         raise InputError(f"{folder} has no {needed}; python -m lessons.export writes one")
     texts, labels = SENTENCES, None
     if args.file:
-        _, texts, labels = numpy_bert.read_table(args.file)
+        _, texts, labels = numpy_bert.read_texts(args.file)
     rows = numpy_bert.encode(texts, words, config)
 
     small = quantize(weights)

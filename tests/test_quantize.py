@@ -43,7 +43,7 @@ def test_the_command_measures_before_and_after(run_script_here, tmp_path):
     _, config, weights, words = numpy_bert.load(str(tmp_path / "trained"))
     written = quantize.usable(load_file(tmp_path / "small" / quantize.INT8_FILE))
     assert (tmp_path / "small/config.json").is_file()
-    _, texts, labels = numpy_bert.read_table(tmp_path / "t.csv")
+    _, texts, labels = numpy_bert.read_texts(tmp_path / "t.csv")
     rows = numpy_bert.encode(texts, words, config)
     logits = {}
     for name, tensors in (("float32", weights), ("int8", written)):

@@ -80,9 +80,9 @@ ROWS = [
     Row(RUN, "line 2 is not UTF-8", written(f"data/{DEV}", b"id\tsentence\n1\t\xe9\n")),
     Row(RUN, f"{DEV}, row 12 has", dev_lines(lambda lines: [*lines, "11\tx\ta\t1\t2"])),
     *(Row(RUN, f"{TRAIN}, row 2", cell(TRAIN, 2, "sentiment", x)) for x in ("", "1.5", "5")),
-    Row(RUN, "no file", lambda folder: (folder / f"data/{DEV}").unlink()),
+    Row(RUN, "cannot read data", lambda folder: (folder / f"data/{DEV}").unlink()),
     Row(RUN.replace("data_dir data", "data_dir nowhere"), "nowhere lacks ids-sst-train.csv"),
-    Row(OWN, "no file t.csv"),
+    Row(OWN, "cannot read t.csv"),
     Row(OWN, "d.csv, row 3", own_files),
     # a fault in the last file shows before the first data set is trained
     Row(DATA, "ids-cfimdb-test-student", cell("ids-cfimdb-test-student.csv", 2, "sentence", "")),
