@@ -1,16 +1,15 @@
 """A BERT at a quarter of its size: every matrix as int8, with one scale per row.
 
-    python -m lessons.quantize --model DIR --out SMALL
-    python -m lessons.quantize --model DIR --out SMALL --file reviews.csv
+    python -m lessons.quantize --model DIR
+    python -m lessons.quantize --model DIR --file reviews.csv
 
-DIR is a Hugging Face folder, as lessons.export writes it; SMALL gets its config.json and
-vocabulary and a model.int8.safetensors. With --file (a table of texts and classes) accuracy is
-measured before and after, on the same NumPy forward pass (lessons/numpy_bert.py).
+DIR is a Hugging Face folder, as lessons.export writes it. With --file (a table of texts and
+classes) accuracy is measured before and after, on the same NumPy forward pass
+(lessons/numpy_bert.py).
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,7 @@ from lessons.playground import quantize_rows
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.writing import write_whole
 
-INT8_FILE = "model.int8.safetensors"
 SCALE = ".scale"  # the scales of matrix NAME are the vector NAME.scale
 
 
@@ -75,18 +72,6 @@ def usable(small: Mapping[str, np.ndarray]) -> dict[str, Any]:
     return weights
 
 
-def save(small: Mapping[str, np.ndarray], model: numpy_bert.Model, folder: Path) -> int:
-    """Write the int8 weights, and the model's configuration and vocabulary; the weights' bytes."""
-    from safetensors.numpy import save as to_bytes
-
-    content = to_bytes({name: np.ascontiguousarray(tensor) for name, tensor in small.items()})
-    write_whole(folder / INT8_FILE, content)
-    if folder.resolve() != model.folder.resolve():
-        shutil.copyfile(model.folder / "config.json", folder / "config.json")
-        model.words.save_pretrained(folder, model.config.max_position_embeddings)
-    return len(content)
-
-
 SENTENCES = ("A film to see twice.", "Two hours I will not get back, however hard I try.", "Fine!")
 
 
@@ -113,6 +98,8 @@ def describe(weights: Mapping[str, np.ndarray], small: Mapping[str, np.ndarray])
         back = small[name] * small[name + SCALE][:, None]
         error = np.linalg.norm(back - weights[name]) / np.linalg.norm(weights[name])
         print(f"  {name} {weights[name].shape}: off by {error:.2%} of its norm")
+    sizes = [sum(tensor.nbytes for tensor in model.values()) / 1e6 for model in (weights, small)]
+    print("{:.2f} MB → {:.2f} MB".format(*sizes))
 
 
 def main() -> None:
@@ -120,7 +107,6 @@ def main() -> None:
     parser = OneLineParser(description="Weights in int8; accuracy before and after.")
     add = parser.add_argument
     add("--model", required=True, help="Hugging Face folder with model.safetensors, or a name")
-    add("--out", type=Path, help="write the int8 model into this folder")
     add("--file", type=Path, help="table of texts and classes to measure accuracy on")
     args = parser.parse_args()
     model = numpy_bert.load(args.model)
@@ -135,11 +121,6 @@ def main() -> None:
 
     small = quantize(weights)
     describe(weights, small)
-    if args.out:
-        size = save(small, model, args.out)
-        before = sum(tensor.nbytes for tensor in weights.values())
-        print(f"{before / 1e6:.2f} MB → {size / 1e6:.2f} MB: {args.out / INT8_FILE}")
-
     what = "logits" if "classifier.weight" in weights else "pooler_output"
     outputs = {}
     for name, tensors in (("float32", weights), ("int8", usable(small))):

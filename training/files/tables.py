@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LABEL_COLUMNS = ("sentiment", "label", "is_duplicate", "similarity")
 OTHER_NAMES = {"text": "sentence", "question1": "sentence1", "question2": "sentence2"}
+OTHER_NAMES |= {"predicted_similiary": "predicted_similarity"}  # of older code
 MOST_CLASSES = 1000  # that a file of texts may have
 NUMBER = re.compile(r"-?\d+(\.\d*)? *")
 
