@@ -158,20 +158,6 @@ def new_run(
     return Run(args, model, optimizer, loader, report)
 
 
-def train_and_score(
-    args: TrainingFlags, train: Callable[..., None], evaluate: Callable[..., None]
-) -> None:
-    """Train a model and score the one that is kept."""
-    join_processes(args.use_gpu)
-    args.model = args.model or on_main_process(default_model)
-    with sole_run(args, [args.filepath]):
-        seed_everything(args.seed)
-        train(args)
-        if is_main_process():
-            args.checkpoint = args.out  # which ``evaluate`` reads
-            evaluate(args)
-
-
 def run_lesson(
     parser: OneLineParser,
     args: HeadFlags,
@@ -185,10 +171,16 @@ def run_lesson(
     if bool(args.checkpoint) != (args.predict is not None or args.evaluate is not None):
         parser.error("--predict and --evaluate need --checkpoint, which is for them alone")
     if args.predict is not None:
-        predict(args)
-    elif args.evaluate:
-        evaluate(args)
-    elif args.train and args.dev:
-        train_and_score(args, train, evaluate)
-    else:
+        return predict(args)
+    if args.evaluate:
+        return evaluate(args)
+    if not (args.train and args.dev):
         parser.error("give --train and --dev, or --checkpoint with --predict or --evaluate")
+    join_processes(args.use_gpu)
+    args.model = args.model or on_main_process(default_model)
+    with sole_run(args, [args.filepath]):
+        seed_everything(args.seed)
+        train(args)
+        if is_main_process():
+            args.checkpoint = args.out  # which ``evaluate`` reads
+            evaluate(args)
