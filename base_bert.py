@@ -120,10 +120,8 @@ class BertPreTrainedModel(nn.Module):
         Either its ``embed`` takes no segment ids, or its table has no row for a second segment.
         """
         if "token_type_ids" not in inspect.signature(self.embed).parameters:
-            raise InputError(
-                f"{what} needs segment ids, but BertModel.embed in bert.py takes none: "
-                "give it token_type_ids=None as its second argument"
-            )
+            remedy = "give it token_type_ids=None as its second argument"
+            raise InputError(f"{what} needs segment ids, but embed in bert.py takes none: {remedy}")
         if self.config.type_vocab_size < 2:
             where = f"{self.name_or_path} knows one (type_vocab_size 1)"
             raise InputError(f"{what} needs two segments, but {where}; take another model")

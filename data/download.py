@@ -47,10 +47,8 @@ def main() -> None:
         if not path.exists():
             fetch(name, path, base)
         elif git_name(path.read_bytes()) != FILES[name]:
-            raise InputError(
-                f"{path} is not this course's file (another fork's, or Windows line ends?); "
-                f"delete it and run this again to fetch it from {base}"
-            )
+            what = f"{path} is not this course's file (another fork's, or Windows line ends?)"
+            raise InputError(f"{what}; delete it and run this again to fetch it from {base}")
     print(f"{args.out}: {len(wanted)} of {len(wanted)} files are there and right")
 
 
@@ -60,14 +58,11 @@ def fetch(name: str, path: Path, base: str) -> None:
         with urllib.request.urlopen(base + name, timeout=SECONDS) as response:
             content = response.read()
     except (OSError, http.client.HTTPException) as error:
-        raise InputError(
-            f"cannot fetch {name} from {base} ({error}): work on the practice set in "
-            f"data/practice, or copy the files to {path.parent} by hand and run this to check them"
-        ) from error
+        remedy = f"take the practice set in data/practice, or copy files to {path.parent} by hand"
+        raise InputError(f"cannot fetch {name} from {base} ({error}); {remedy}") from error
     if git_name(content) != FILES[name]:
-        raise InputError(
-            f"{name} from {base} is not this course's file; give --url another fork's address"
-        )
+        remedy = "give --url another fork's address"
+        raise InputError(f"{name} from {base} is not this course's file; {remedy}")
     write_whole(path, content)
     print(f"{name}: fetched")
 

@@ -40,10 +40,9 @@ Z = 1.96  # standard errors of a 95 % interval
 
 
 class Pair(NamedTuple):
-    """Two sentences, the phenomenon that they are about, and the template they are made from."""
+    """Two sentences, and the phenomenon that they are about."""
 
     phenomenon: str
-    paradigm: str
     bad: str
     good: str
 
@@ -69,7 +68,7 @@ def read_file(path: Path, phenomenon: str) -> list[Pair]:
         remedy = "odd lines are ungrammatical, even lines their grammatical partners"
         raise InputError(f"{path}: {what}; write a sentence a line: {remedy}")
     pairs = zip(lines[::2], lines[1::2], strict=True)
-    return [Pair(phenomenon, path.stem, bad, good) for bad, good in pairs]
+    return [Pair(phenomenon, bad, good) for bad, good in pairs]
 
 
 Ids = tuple[int, ...]  # of a sentence, with [CLS] and [SEP]
@@ -194,7 +193,7 @@ def print_worst(pairs: Sequence[Pair], above: np.ndarray, count: int) -> None:
     order = [i for i in np.argsort(above, kind="stable")[:count] if above[i] < 0]
     print(f"most clearly wrong ({len(order)}), and by how many nats:")
     for i in order:
-        print(f"  {-above[i]:6.2f}  {pairs[i].paradigm}")
+        print(f"  {-above[i]:6.2f}  {pairs[i].phenomenon}")
         print(f"          preferred    {pairs[i].bad}\n          grammatical  {pairs[i].good}")
 
 

@@ -64,10 +64,8 @@ class BertWithHead(BertPreTrainedModel):
         super().__init__(config)
         self.is_new = labels is not None
         if not self.is_new and getattr(config, "architectures", None) != [self.ARCHITECTURE]:
-            raise InputError(
-                f"{config.name_or_path} holds no {self.ARCHITECTURE}; give --checkpoint the "
-                f"folder that a training run of this lesson wrote"
-            )
+            what = f"{config.name_or_path} holds no {self.ARCHITECTURE}"
+            raise InputError(f"{what}; give --checkpoint what a run of this lesson wrote")
         self.labels = list(labels or output_names(config))
         config.id2label = {str(i): label for i, label in enumerate(self.labels)}
         config.label2id = {label: i for i, label in enumerate(self.labels)}

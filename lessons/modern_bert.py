@@ -192,10 +192,10 @@ class ModernBertModel(BertPreTrainedModel):
         """Dropout(LayerNorm(word)): (B, L) → (B, L, D)."""
         most = self.config.max_position_embeddings
         if input_ids.size(1) > most:
-            raise InputError(
-                f"the text has {input_ids.size(1)} tokens, more than the model's {most} positions; "
-                "give a shorter one"
+            what = (
+                f"the text has {input_ids.size(1)} tokens, more than the model's {most} positions"
             )
+            raise InputError(f"{what}; give a shorter one")
         return self.embed_dropout(self.embed_layer_norm(self.word_embedding(input_ids)))
 
     def encode(self, hidden_states: Tensor, attention_mask: Tensor) -> Tensor:

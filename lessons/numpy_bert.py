@@ -263,7 +263,7 @@ def read_texts(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:
     return [*table["id"]], [*table["sentence"]], labels
 
 
-def report(labels: np.ndarray, predicted: np.ndarray) -> float:
+def report(labels: np.ndarray, predicted: np.ndarray) -> None:
     """Print accuracy and confusion matrix."""
     count = int(max(labels.max(), predicted.max())) + 1
     confusion = np.zeros((count, count), int)
@@ -271,7 +271,6 @@ def report(labels: np.ndarray, predicted: np.ndarray) -> float:
     accuracy = float((labels == predicted).mean())
     print(f"accuracy {accuracy:.5f} ({confusion.trace()} of {len(labels)})")
     print("confusion (rows: true class):", confusion.tolist())
-    return accuracy
 
 
 def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
@@ -315,9 +314,7 @@ def main() -> None:
     if args.text is not None:
         return explain(model, args.text)
     if "classifier.weight" not in weights:
-        raise InputError(
-            f"{folder} has no classifier; python -m lessons.export writes one from a checkpoint"
-        )
+        raise InputError(f"{folder} has no classifier; python -m lessons.export writes one")
     ids, texts, labels = read_texts(args.file)
     predicted = predict(weights, config, encode(texts, words, config)).argmax(axis=-1)
     if labels is not None:

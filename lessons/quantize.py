@@ -38,11 +38,6 @@ class Int8Matrix:
         self.values, self.scale = values, scale
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(R, C)"""
-        return self.values.shape
-
-    @property
     def T(self) -> Int8Matrix:
         """Itself: only ever used in x @ matrix.T, which __rmatmul__ computes."""
         return self

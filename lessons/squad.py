@@ -152,9 +152,7 @@ class Windows:
             first = int(np.searchsorted(tokens.ends, start, side="right"))
             last = int(np.searchsorted(tokens.starts, start + len(answer), side="left")) - 1
         if room <= stride:
-            raise InputError(
-                f"--length leaves {room} tokens for a context, no more than --stride {stride}"
-            )
+            raise InputError(f"--length leaves {room} tokens, no more than --stride {stride}")
         before = len(self.asked[i]) + 2  # [CLS] question [SEP]
         for begin, end in windows(len(tokens.ids), room, stride):
             inside = begin <= first <= last < end

@@ -50,7 +50,7 @@ def _forget_found_models(monkeypatch):
 def forget() -> None:
     lookup._locate.cache_clear()
     download.course_or_offline_model.cache_clear()
-    download.from_hub.cache_clear()
+    download.fetch_model.cache_clear()
 
 
 @pytest.fixture

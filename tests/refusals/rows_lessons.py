@@ -83,7 +83,7 @@ ROWS = [
     Row(f"{ASK} --context c", "holds no BertForQuestionAnswering"),
     Row(ASK, "--predict needs --context"),
     Row(MODERN, "its model_type is 'bert', not 'modernbert'"),
-    Row(MODERN, "is 5, an odd head width", modern(hidden_size=45, num_attention_heads=9)),
+    Row(MODERN, "a head has 5 numbers", modern(hidden_size=45, num_attention_heads=9)),
     Row(MODERN, "rope_type is 'yarn'", modern(rope_parameters={LOCAL: {"rope_type": "yarn"}})),
     Row(MODERN, "not inf", modern(rope_parameters={GLOBAL: {"rope_theta": math.inf}})),
     Row(MODERN, "for each of 2", modern(layer_types=[LOCAL], num_hidden_layers=2)),

@@ -19,23 +19,15 @@ SETTINGS_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tok
 HUB_SECONDS = 2.0  # to answer
 
 
-def fetch_model(name: str, local_files_only: bool, why: str) -> Path:
-    """The folder of a model in the offline package, in the cache, or downloaded; says which."""
-    if name == OFFLINE_NAME:
-        folder, source = offline_model(), f"the package {OFFLINE_PACKAGE}, sha256 verified"
-    else:
-        folder, source = from_hub(name, local_files_only)
-    print(f"model: {name}{why} from {source}", flush=True)
-    return folder
-
-
 @functools.cache
-def from_hub(name: str, local_files_only: bool) -> tuple[Path, str]:
-    """The folder of a model's files, downloaded unless they are in the cache, and where it was.
+def fetch_model(name: str, local_files_only: bool) -> tuple[Path, str]:
+    """The folder of a model in the offline package, in the cache, or downloaded; which of them.
 
     Raises:
-        InputError: they are not in the cache, and cannot be downloaded, or must not.
+        InputError: it is not in the cache, and cannot be downloaded, or must not.
     """
+    if name == OFFLINE_NAME:
+        return offline_model(), f"the package {OFFLINE_PACKAGE}, sha256 verified"
     try:
         with suppress(errors.LocalEntryNotFoundError):
             return files_of(name, local_files_only=True), "this machine's cache"
@@ -49,10 +41,8 @@ def from_hub(name: str, local_files_only: bool) -> tuple[Path, str]:
         fault = "the hub knows no such model"
     except Exception as error:  # any failure of the network, or a file that is not in the cache
         fault = f"it cannot be downloaded ({first_line(error)})"
-    remedy = "connect once to download it, or give --model / $MINBERT_MODEL a folder"
-    raise InputError(
-        f"model {name}: no such folder, not in this machine's cache, and {fault}; {remedy}"
-    )
+    what = f"model {name}: no such folder, not in this machine's cache, and {fault}"
+    raise InputError(f"{what}; connect once, or give --model / $MINBERT_MODEL a folder")
 
 
 def files_of(name: str, local_files_only: bool) -> Path:
@@ -74,7 +64,7 @@ def files_of(name: str, local_files_only: bool) -> Path:
 def course_or_offline_model(local_files_only: bool) -> str:
     """bert-base-uncased, or the offline model where it is neither in the cache nor on a hub."""
     try:
-        from_hub(COURSE_MODEL, local_files_only)
+        fetch_model(COURSE_MODEL, local_files_only)
     except InputError as error:
         offline_model()
         print(f"{error}\nmodel: so {OFFLINE_NAME} is used; expect lower scores than published")

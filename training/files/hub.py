@@ -50,4 +50,6 @@ def _locate(name: str, local_files_only: bool, why: str = "") -> Path:
         raise InputError(f"no model folder at {path}{why}; give the one around its config.json")
     from training.files import download
 
-    return download.fetch_model(name, local_files_only, why)
+    folder, source = download.fetch_model(name, local_files_only)
+    print(f"model: {name}{why} from {source}", flush=True)
+    return folder
