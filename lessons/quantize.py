@@ -22,8 +22,6 @@ from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 
-SCALE = ".scale"  # the scales of matrix NAME are the vector NAME.scale
-
 
 class Int8Matrix:
     """A matrix (R, C) in int8 with a scale per row, that numpy_bert uses in place of an array.
@@ -36,6 +34,7 @@ class Int8Matrix:
 
     def __init__(self, values: np.ndarray, scale: np.ndarray):
         self.values, self.scale = values, scale
+        self.nbytes = values.nbytes + scale.nbytes
 
     @property
     def T(self) -> Int8Matrix:
@@ -51,20 +50,12 @@ class Int8Matrix:
         return (x @ self.values.T.astype(np.float32)) * self.scale
 
 
-def quantize(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def quantize(weights: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Matrices as int8 with their scales, vectors (biases, LayerNorms) as they are."""
-    small = dict(weights)
-    for name in (name for name, tensor in weights.items() if tensor.ndim == 2):
-        small[name], small[name + SCALE] = quantize_rows(weights[name])
-    return small
-
-
-def usable(small: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The result of quantize, as numpy_bert.forward takes it."""
-    weights: dict[str, Any] = {k: x for k, x in small.items() if not k.endswith(SCALE)}
-    for name in (k for k, x in weights.items() if x.dtype == np.int8):
-        weights[name] = Int8Matrix(small[name], small[name + SCALE])
-    return weights
+    return {
+        name: Int8Matrix(*quantize_rows(tensor)) if tensor.ndim == 2 else tensor
+        for name, tensor in weights.items()
+    }
 
 
 SENTENCES = ("A film to see twice.", "Two hours I will not get back, however hard I try.", "Fine!")
@@ -83,14 +74,14 @@ def print_difference(int8: np.ndarray, float32: np.ndarray, what: str) -> None:
     print(line)
 
 
-def describe(weights: Mapping[str, np.ndarray], small: Mapping[str, np.ndarray]) -> None:
+def describe(weights: Mapping[str, np.ndarray], small: Mapping[str, Any]) -> None:
     """Print how much of the model is in matrices, and how far the largest ones are off."""
     matrices = [name for name, tensor in weights.items() if tensor.ndim == 2]
     count = sum(tensor.size for tensor in weights.values())
     fraction = sum(weights[name].size for name in matrices) / count
     print(f"{count:,} parameters, {fraction:.1%} of them in {len(matrices)} matrices")
     for name in sorted(matrices, key=lambda name: -weights[name].size)[:3]:
-        back = small[name] * small[name + SCALE][:, None]
+        back = small[name][np.arange(len(weights[name]))]
         error = np.linalg.norm(back - weights[name]) / np.linalg.norm(weights[name])
         print(f"  {name} {weights[name].shape}: off by {error:.2%} of its norm")
     sizes = [sum(tensor.nbytes for tensor in model.values()) / 1e6 for model in (weights, small)]
@@ -98,7 +89,7 @@ def describe(weights: Mapping[str, np.ndarray], small: Mapping[str, np.ndarray])
 
 
 def main() -> None:
-    """Quantize, write, and measure."""
+    """Quantize and measure."""
     parser = OneLineParser(description="Weights in int8; accuracy before and after.")
     add = parser.add_argument
     add("--model", required=True, help="Hugging Face folder with model.safetensors, or a name")
@@ -118,7 +109,7 @@ def main() -> None:
     describe(weights, small)
     what = "logits" if "classifier.weight" in weights else "pooler_output"
     outputs = {}
-    for name, tensors in (("float32", weights), ("int8", usable(small))):
+    for name, tensors in (("float32", weights), ("int8", small)):
         outputs[name] = numpy_bert.predict(tensors, config, rows, what)
         if labels is not None:
             print(f"{name}: ", end="")

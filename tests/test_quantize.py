@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as shapes
 from running import succeeded
 
 from lessons import numpy_bert, quantize
-from lessons.quantize import Int8Matrix, quantize_rows, usable
+from lessons.quantize import Int8Matrix, quantize_rows
 
 
 @settings(max_examples=100, deadline=None)
@@ -41,7 +41,7 @@ def test_the_command_measures_before_and_after(run_script_here, tmp_path):
     _, texts, labels = numpy_bert.read_texts(tmp_path / "t.csv")
     rows = numpy_bert.encode(texts, words, config)
     logits = {}
-    for name, tensors in (("float32", weights), ("int8", usable(quantize.quantize(weights)))):
+    for name, tensors in (("float32", weights), ("int8", quantize.quantize(weights))):
         logits[name] = numpy_bert.predict(tensors, config, rows)
         right = int((logits[name].argmax(-1) == labels).sum())
         assert f"{name}: accuracy {right / 15:.5f}" in done.out

@@ -67,7 +67,8 @@ def course_or_offline_model(local_files_only: bool) -> str:
         fetch_model(COURSE_MODEL, local_files_only)
     except InputError as error:
         offline_model()
-        print(f"{error}\nmodel: so {OFFLINE_NAME} is used; expect lower scores than published")
+        why = str(error).partition(";")[0]
+        print(f"{why}: {OFFLINE_NAME} is used; expect lower scores than published")
         return OFFLINE_NAME
     return COURSE_MODEL
 
