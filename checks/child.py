@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 
@@ -139,6 +140,7 @@ def serve(dump: str, limit: float, jobs: str) -> None:
     os.dup2(2, 1)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)
+    warnings.simplefilter("ignore")  # torch's would name the checks' lines
     run = importlib.import_module(jobs).run
     with open(dump, "w", encoding="utf-8") as file:
         faulthandler.enable(file)

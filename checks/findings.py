@@ -21,7 +21,7 @@ class Finding:
     """One thing that is wrong, or the reason why nothing could be checked."""
 
     kind: str  # what is wrong: "values", "gradients", …; or "error", "not started", "waits"; or of
-    # what explains: "named" (a known mistake), "fact" (measured), "hint", "warning"
+    # what explains: "named" (a known mistake), "fact" (measured), "hint"
     text: str
     slight: bool = False  # in float64 alone: an exception where types are mixed
     name: str = ""  # of the known mistake that this is, where the check can tell
@@ -56,12 +56,7 @@ CHANGED_IN_PLACE = (
     "`{}`, which was given, is changed in place: the caller goes on with another tensor than "
     "before; make a new one (x = x + y, not x += y, and no method whose name ends in _)"
 )
-EXPLAINING = {  # kind → how it is said
-    "named": "probably",
-    "fact": "measured",
-    "hint": "hint",
-    "warning": "warning",
-}
+EXPLAINING = {"named": "probably", "fact": "measured", "hint": "hint"}  # kind → how it is said
 
 
 def faulty(findings: Iterable[Finding]) -> list[Finding]:

@@ -55,14 +55,13 @@ class Report:
             yield f"{INDENT}… and {len(printed) - len(shown)} more lines (--all)"
 
     def details(self, findings: Sequence[Finding]) -> Iterator[str]:
-        """First what it probably is, then the first that is wrong, then facts, hints, warnings."""
+        """First what it probably is, then the first that is wrong, then facts and hints."""
         wrong = [finding for finding in findings if finding.kind not in EXPLAINING]
         probable = [f for f in findings if f.kind == "named"]
-        warnings = [f for f in findings if f.kind == "warning"]
-        rest = [f for f in findings if f.kind in EXPLAINING and f not in (*probable, *warnings)]
+        rest = [f for f in findings if f.kind in EXPLAINING and f not in probable]
         facts = rest if self.everything else rest[:MOST_FACTS]
         first = wrong if self.everything else wrong[:1]
-        for finding in (*probable, *first, *facts, *warnings):
+        for finding in (*probable, *first, *facts):
             label = EXPLAINING.get(finding.kind)
             yield from wrapped(f"{label}: {finding.text}" if label else finding.text)
         if left := len(wrong) + len(rest) - len(first) - len(facts):
