@@ -10,7 +10,6 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import json
-import linecache
 import os
 import re
 import signal
@@ -25,8 +24,7 @@ from pathlib import Path
 from checks.findings import ROOT, Finding, Outcome, is_students
 from training.files.errors import InputError
 
-FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')  # of faulthandler, which escapes names
-ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
+FRAME = re.compile(r'File "(.+)", line (\d+) in (\S+)')  # of faulthandler
 
 
 class Child:
@@ -118,10 +116,8 @@ class Child:
             return ""
         dump = self.dump.read_text(encoding="utf-8", errors="replace")
         for file, line, function in FRAME.findall(dump):
-            path = Path(ESCAPE.sub(lambda code: chr(int(code[1] or code[2] or code[3], 16)), file))
-            if is_students(path):
-                code = linecache.getline(str(path), int(line)).strip()
-                return f" at {path.name}:{line}, in {function}: {code}"
+            if is_students(Path(file)):
+                return f" at {Path(file).name}:{line}, in {function}"
         return ""
 
 
