@@ -1,26 +1,24 @@
 """What an exception in a student's code means here, in a sentence or two.
 
 ``meaning(error)`` goes through the table exceptions.toml, and says what the failing expression was
-given: "here `x` is a tensor (5, 6, 10, 7) = (B, H, L, W)". Where a name, an attribute or an
-argument is missing, it lists those that exist; nothing is guessed by spelling.
+given: "here `x` is a tensor (5, 6, 10, 7) = (B, H, L, W)". Where a name or an attribute is missing,
+it lists those that exist; nothing is guessed by spelling.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import itertools
 import re
 import tomllib
-from ast import Call
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from checks.traces import UNKNOWN, Place, path_in, place_of, quoted
+from checks.traces import Place, path_in, place_of
 
 TABLE = Path(__file__).with_suffix(".toml")
 FACTS = ("elsewhere", "names", "parts")  # sentences that say all, without what was given
@@ -67,8 +65,6 @@ def said_of(error: BaseException, place: Place | None) -> tuple[str, str]:
             obj=nn.Module() | type() | object(param_groups=_) | object(hidden_size=_) as owner
         ):
             return "parts", parts(owner)
-        case TypeError() if place:
-            return "arguments", parameters(error, place)
     return "", ""
 
 
@@ -94,16 +90,3 @@ def listed(names: Iterable[str]) -> str:
     """Names in a row, without those of Python itself."""
     shown = [name for name in names if name not in ("self", "training") and name[0] != "_"]
     return ", ".join(dict.fromkeys(shown[:MOST_NAMES]))
-
-
-def parameters(error: TypeError, place: Place) -> str:
-    """What the called function takes, where the exception is about its arguments."""
-    if not isinstance(place.node, Call) or "argument" not in str(error):
-        return ""
-    called = place.value(place.node.func)
-    function = called.forward if isinstance(called, nn.Module) else called
-    if called is UNKNOWN or getattr(function, "__qualname__", "\0") not in str(error):
-        return ""
-    with contextlib.suppress(ValueError, TypeError):  # a function of torch that does not tell
-        return f"{quoted(place.node.func)} takes {listed(inspect.signature(function).parameters)}"
-    return ""
