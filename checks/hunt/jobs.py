@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from checks import jobs
-from checks.compare import factor_of, is_close
+from checks.compare import is_close
 from checks.errors import attempt, describe
 from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
@@ -85,10 +84,7 @@ def hunt(name: str, seed: int, most: int) -> Outcome:
 
 
 def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[tuple[Edit, str]]:
-    """The first edits after which a function computes what it does after no other, and why.
-
-    Why is the first output that differs, and how.
-    """
+    """The first edits after which a function computes what it does after no other; what differs."""
     task, seen = function.task, []
     runs = questions.versions(task, function.source, edits, INPUTS)
     right = next(runs)
@@ -97,9 +93,8 @@ def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[tuple
         if key and all(first_difference(old, run) for old in seen):
             seen.append(run)
             kind, _, what = key.partition("|")[2].partition("/")
-            words = questions.options_of(task.id).get(key) or SHOWN_BY.get(kind, "{}").format(what)
-            is_there = key in right and key in run
-            yield edit, f"{words} {told(right[key], run[key])}" if is_there else words
+            words = questions.options_of(task.id).get(key)
+            yield edit, f"it changes {words or SHOWN_BY.get(kind, '{}').format(what)}"
         if len(seen) == most:
             break
 
@@ -111,18 +106,6 @@ def first_difference(before: Outputs, after: Outputs) -> str:
         if key.count("|") == 1 and not is_same:
             return key
     return ""
-
-
-def told(before: Tensor, after: Tensor) -> str:
-    """How a value differs: its shape, a factor, or the number that differs most."""
-    if before.shape != after.shape:
-        return f"has the shape {tuple(after.shape)} instead of {tuple(before.shape)}"
-    if (factor := factor_of(after, before)) is not None:
-        return f"is {factor:.5g} times what it was"
-    most = (after - before).abs().nan_to_num().argmax()
-    place = [n.item() for n in torch.unravel_index(most, before.shape)]
-    old, new = (value.flatten()[most].item() for value in (before, after))
-    return f"is {new:.5g} instead of {old:.5g}{f' at {place}' if place else ''}"
 
 
 def failure(task: GradedTask, source: str) -> Finding | None:
