@@ -5,8 +5,6 @@ It needs no torch.
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,14 +67,8 @@ def named(mistakes: Iterable[Mistake]) -> list[Finding]:
     return [Finding("named", mistake.text, name=mistake.name) for mistake in mistakes]
 
 
-@functools.cache
-def torch_folder() -> Path:
-    """Where torch lies; it is not imported."""
-    return Path(importlib.util.find_spec("torch").origin).parent
-
-
 def is_students(path: Path) -> bool:
-    """Whether a file is a student's, wherever it lies; torch has an optimizer.py of its own."""
+    """Whether a file is a student's, wherever it lies; torch's optim/optimizer.py is not."""
     if path.name in {Path(entry.file).name for entry in GRADED_TASKS}:
-        return not path.is_relative_to(torch_folder())
+        return path.parent.name != "optim"
     return path.parent == ROOT and path.name not in ("sanity_check.py", "optimizer_test.py")

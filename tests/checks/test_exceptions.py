@@ -15,8 +15,7 @@ from torch import nn
 import bert
 import classifier
 import optimizer
-from checks.errors import describe
-from checks.exceptions import find, meaning
+from checks.errors import describe, find, meaning
 from config import BertConfig
 
 CASES = re.findall(
