@@ -189,24 +189,8 @@ def load_table(task_id: str) -> Table:
     return Table([], [], torch.zeros(0, 0, WIDTH), torch.zeros(0, dtype=torch.int64), {})
 
 
-def packed(table: Table) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """A table as words for JSON and numbers: of each row only what its mistakes change."""
-    order = {name: index for index, name in enumerate(table.mistakes)}
-    most = max(map(len, table.names))
-    names = [
-        [int(base), *(order[name] for name in names), *[-1] * (most - len(names))]
-        for base, names in zip(table.base, table.names, strict=True)
-    ]
-    changed = ~alike(table.rows, table.rows[table.base])
-    changed[: int(table.base.max()) + 1] = True  # the correct functions come first
-    mistakes = [[m.name, m.says, m.hint, m.read] for m in table.mistakes.values()]
-    words = {"outputs": table.outputs, "mistakes": mistakes}
-    numbers = {"names": torch.tensor(names, dtype=torch.int16), "changed": changed}
-    return words, numbers | {"rows": table.rows[changed].float()}
-
-
 def unpacked(words: dict[str, Any], numbers: dict[str, Tensor]) -> Table:
-    """The table that ``packed`` has packed."""
+    """The table that make_tables.py has packed."""
     mistakes = {fields[0]: Mistake(*fields) for fields in words["mistakes"]}
     order, changed, base = list(mistakes), numbers["changed"], numbers["names"][:, 0].long()
     names = [tuple(order[i] for i in row if i >= 0) for row in numbers["names"][:, 1:].tolist()]

@@ -238,15 +238,12 @@ def classifier_init(inputs: Inputs) -> Iterator[Outputs]:
 def judge_init(outputs: Outputs, inputs: Inputs) -> list[Finding]:
     """One Linear of the right size, dropout as configured, the encoder frozen as asked."""
     wanted = f"{TINY['hidden_size']} → {len(inputs['weights/head.bias'])}"
-    sizes, biases = outputs["sizes"].tolist(), outputs["values/Linear layers: with a bias"].tolist()
-    pairs = zip(sizes, biases, strict=True)
-    layers = [f"{a} → {b}" + ("" if bias else " without bias") for (a, b), bias in pairs]
-    texts = []
-    if layers != [wanted]:
-        texts.append(
-            f"expected one Linear {wanted} (config.hidden_size → config.num_labels) besides "
-            f"self.bert, found {', '.join(layers) or 'none'}"
-        )
+    pairs = zip(outputs["sizes"], outputs["values/Linear layers: with a bias"], strict=True)
+    layers = [f"{a} → {b}{'' if bias else ' without bias'}" for (a, b), bias in pairs]
+    texts = [
+        f"expected one Linear {wanted} (config.hidden_size → config.num_labels) besides "
+        f"self.bert, found {', '.join(layers) or 'none'}"
+    ] * (layers != [wanted])
     texts += [
         f"dropout probability {p:.6g} instead of config.hidden_dropout_prob, here {INIT_DROPOUT}"
         for p in outputs["rates"].tolist()
@@ -257,7 +254,7 @@ def judge_init(outputs: Outputs, inputs: Inputs) -> list[Finding]:
         "option pretrain: the encoder trains": False,
         "option finetune: the encoder trains": True,
     }
-    if sizes:
+    if layers:
         expected |= {f"option {o}: the Linear trains": True for o in ("pretrain", "finetune")}
     for what, wanted in expected.items():
         if outputs[f"values/{what}"].tolist() != [wanted]:
