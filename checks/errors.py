@@ -76,10 +76,6 @@ def line_of(error: BaseException) -> str:
     return f"{place.path.name}:{place.line}" if place else ""
 
 
-# ---------------------------------------------------------------------------------------------
-# What it means
-
-
 @functools.cache
 def table() -> dict[str, dict[str, str]]:
     """All entries by name: a pattern for "type: message", and what is said. The first that fits."""

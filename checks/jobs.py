@@ -26,10 +26,6 @@ def run(name: str) -> Outcome:
     return OTHERS[name]() if name in OTHERS else check_task(graded_task(name))
 
 
-# ---------------------------------------------------------------------------------------------
-# Tasks
-
-
 def check_task(entry: GradedTask) -> Outcome:
     """One task."""
     if cause := cause_in(entry.file):
@@ -76,10 +72,6 @@ def fault_of_model() -> Finding | None:
     return Finding("error", f"BertModel(config) cannot be made: {describe(model).text}")
 
 
-# ---------------------------------------------------------------------------------------------
-# The whole model
-
-
 def check_whole() -> Outcome:
     """The whole BertModel, tiny: each function can be correct and the model still wrong."""
     about = "values, gradients, padding, dropout"
@@ -90,10 +82,6 @@ def judged(title: str, about: str, findings: Sequence[Finding]) -> Outcome:
     """Wrong if a finding counts."""
     wrong = faulty(findings)
     return Outcome(title, "wrong" if wrong else "ok", "" if wrong else about, tuple(findings))
-
-
-# ---------------------------------------------------------------------------------------------
-# Part 2
 
 
 def check_loop() -> Outcome:

@@ -174,10 +174,6 @@ def is_chance(names: tuple[str, ...], left: list[str]) -> bool:
     return "values/plain" in left or (about_decay and any(n.startswith("decay/") for n in left))
 
 
-# ---------------------------------------------------------------------------------------------
-# As they are stored
-
-
 @cache
 def load_table(task_id: str) -> Table:
     """The table of a task; an empty one where none is stored."""

@@ -94,10 +94,6 @@ def functions() -> dict[str, Function]:
     return {function.task_id: function for function in made}
 
 
-# ---------------------------------------------------------------------------------------------
-# Running them
-
-
 @contextlib.contextmanager
 def switched(function: Function, wrong: Switches) -> Iterator[None]:
     """While active, the task's function is the one with switches."""
@@ -184,10 +180,6 @@ def sentences() -> dict[str, dict[str, Mistake]]:
         for path in WORDS
         for task_id, entries in tomllib.loads(path.read_text(encoding="utf-8")).items()
     }
-
-
-# ---------------------------------------------------------------------------------------------
-# The files
 
 
 def packed(table: Table) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -48,10 +48,6 @@ def run(job: str) -> Outcome:
     return {"hunt": hunt, "quiz": quiz}[given.pop("do")](**given)
 
 
-# ---------------------------------------------------------------------------------------------
-# The hunt
-
-
 def hunt(name: str, seed: int, most: int) -> Outcome:
     """What is said about a function's test, in lines; the status is "ok" if it is worth something.
 
@@ -127,10 +123,6 @@ def run_test(task: GradedTask, module: ModuleType) -> None:
     owner, method = task.function.split(".")
     tested = getattr(module, owner)
     names[TEST_OF[task.id]](tested if task.id == "optimizer.step" else getattr(tested, method))
-
-
-# ---------------------------------------------------------------------------------------------
-# The quiz
 
 
 def quiz(seed: int, count: int, names: Sequence[str]) -> Outcome:

@@ -51,10 +51,6 @@ def test_optimizer(opt_class: type) -> Tensor:
     return model.weight.detach()
 
 
-# ---------------------------------------------------------------------------------------------
-# What is checked
-
-
 def check_published(opt_class: type) -> str:
     """What is wrong by the course's own protocol; 1000 roundings in float32 are not."""
     got = test_optimizer(opt_class).double()
@@ -134,10 +130,6 @@ def check() -> list[Finding]:
         Finding("values", f"{first}{f' and {len(more)} more' if more else ''}: {text}")
         for text, (first, *more) in titles.items()
     ]
-
-
-# ---------------------------------------------------------------------------------------------
-# The task, as the engine sees it
 
 
 def as_output(path: Tensor | BaseException) -> Tensor | None:

@@ -179,7 +179,7 @@ def behind(wrong: Switches, self: Any) -> None:
 def update(wrong: Switches, self: Any, group: dict, p: Tensor, grad: Tensor | None) -> None:
     """Update one parameter. ``x`` has all that is known at this step, named as in the papers."""
     x = hyper_parameters(wrong, self, group)
-    x.p, x.group = p, group
+    x.p, x.group, first = p, group, group["params"][0]
     x.g = gradient(wrong, x, grad)
     states = {
         "moments_shared": self.state,
@@ -188,8 +188,7 @@ def update(wrong: Switches, self: Any, group: dict, p: Tensor, grad: Tensor | No
     }
     x.state = chosen(states, wrong, None)
     if x.state is None:
-        first = "first_parameter_of_the_group_state" in wrong
-        x.state = self.state[group["params"][0] if first else p]
+        x.state = self.state[first if "first_parameter_of_the_group_state" in wrong else p]
     if fresh := "m" not in x.state:
         begin(wrong, x)
         if "first_step_skipped" in wrong:
@@ -201,12 +200,11 @@ def update(wrong: Switches, self: Any, group: dict, p: Tensor, grad: Tensor | No
     else:
         x.m, x.v = x.state["m"], x.state["v"]
     places = {
-        "first_parameter_of_the_group": 0,
-        "first_parameter_of_the_group_state": 0,
-        "last_parameter_of_the_group": -1,
+        "first_parameter_of_the_group": first,
+        "first_parameter_of_the_group_state": first,
+        "last_parameter_of_the_group": group["params"][-1],
     }
-    place = chosen(places, wrong, None)
-    x.p = p if place is None else group["params"][place]
+    x.p = chosen(places, wrong, p)
     write(wrong, x)
     if "gradient_changed_zeroed" in wrong and p.grad is not None:
         p.grad.zero_()
