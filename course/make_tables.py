@@ -77,7 +77,6 @@ class Function:
 
 def functions() -> dict[str, Function]:
     """All functions with switches, by the names of tables."""
-    of_adamw = {slot: names.split() for slot, names in adamw.SLOTS.items()}
     made = (
         Function("bert.attention", attention.attention, attention.SLOTS),
         Function("bert.add_norm", add_norm.add_norm, add_norm.SLOTS),
@@ -86,7 +85,7 @@ def functions() -> dict[str, Function]:
         Function("bert.embed", embed.embed, embed.SLOTS),
         Function("classifier.init", classifier.init, classifier.INIT),
         Function("classifier.forward", classifier.forward, classifier.FORWARD),
-        Function("optimizer.step", adamw.step, of_adamw, ("decay_before",), adamw.combinations),
+        Function("optimizer.step", adamw.step, adamw.SLOTS, ("decay_before",), adamw.combinations),
         Function("modern.rotary", modern.apply_rotary, modern.ROTARY),
         Function("modern.local_mask", modern.local_mask, modern.MASK),
         Function("modern.geglu", modern.geglu, modern.GEGLU),
