@@ -170,9 +170,6 @@ def in_words(got: Tensor, expected: Tensor, wrong: Tensor, reveal: bool) -> str:
     odd = ~got.isfinite()
     index = (odd if odd.any() else wrong).nonzero()[0].tolist()
     value, wanted = got[tuple(index)].item(), expected[tuple(index)].item()
-    if expected.dtype == torch.bool:
-        right = f", expected {bool(wanted)}" if reveal else ""
-        return f"first difference at {index}: got {bool(value)}{right}"
     right = f", expected {wanted:.6g}" if reveal else ""
     if odd.any():
         return f"{value} at {index}{right}"

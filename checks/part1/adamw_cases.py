@@ -63,12 +63,8 @@ class Case:
 
     def position(self, column: int) -> str:
         """A column of a trajectory in words: which parameter, which of its numbers."""
-        for i, shape in enumerate(self.shapes):
-            size = int(np.prod(shape, dtype=int))
-            if column < size:
-                return f"parameter {i}, index {tuple(map(int, np.unravel_index(column, shape)))}"
-            column -= size
-        raise IndexError(column)
+        places = [(i, index) for i, shape in enumerate(self.shapes) for index in np.ndindex(shape)]
+        return "parameter {}, index {}".format(*places[column])
 
 
 def group(*shapes: tuple[int, ...], **settings) -> Group:
