@@ -18,6 +18,7 @@ its training loop).
 from __future__ import annotations
 
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Sequence
 
@@ -26,7 +27,7 @@ from checks.findings import ROOT, Outcome
 from checks.graded_tasks import GRADED_TASKS, PAGES, GradedTask, graded_task
 from checks.hunt.hunt import TEST_OF, hunt
 from checks.quiz.terminal import QUIZZED, quiz
-from checks.report import Report, is_right
+from checks.report import Report
 from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.files.errors import InputError, output_fault
 
@@ -65,10 +66,11 @@ class Session:
         try:
             outcome = self.child.run(job, title)
         except KeyboardInterrupt:
-            print(f"\ninterrupted: {title}{self.child.interrupted()}")
+            time.sleep(0.2)  # until the process has written where it was
+            print(f"\ninterrupted: {title}{self.child.where()}")
             sys.exit(1)
         self.report.end(outcome, self.child.printed())
-        self.trouble |= not is_right(outcome)
+        self.trouble |= outcome.status not in ("ok", "skipped")
         return outcome
 
     def run_tasks(self, entries: Sequence[GradedTask]) -> None:

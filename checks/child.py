@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -104,11 +103,6 @@ class Child:
         new = self.output.read_bytes()[self.read :]
         self.read += len(new)
         return new.decode(errors="replace").splitlines()
-
-    def interrupted(self) -> str:
-        """Where the student's code was when Ctrl-C came, for people; "" while it did not run."""
-        time.sleep(0.2)  # until the process has written it
-        return self.where()
 
     def where(self) -> str:
         """The innermost line of the student's that faulthandler saw, in words; "" without one."""

@@ -7,7 +7,7 @@ its model cannot be made) is the cause of all their outcomes, and reported once.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
 
@@ -22,8 +22,13 @@ OPTIMIZER = "optimizer.py"
 
 
 def run(name: str) -> Outcome:
-    """The outcome of a job: the id of a task, or a name in OTHERS."""
-    return OTHERS[name]() if name in OTHERS else check_task(graded_task(name))
+    """The outcome of a job: the id of a task, "whole" or "loop"."""
+    if name == "loop":
+        return check_loop()
+    if name == "whole":  # tiny: each function can be correct and the model still wrong
+        about = "values, gradients, padding, dropout"
+        return judged("the whole BertModel", about, compare.check(WHOLE))
+    return check_task(graded_task(name))
 
 
 def check_task(entry: GradedTask) -> Outcome:
@@ -72,12 +77,6 @@ def fault_of_model() -> Finding | None:
     return Finding("error", f"BertModel(config) cannot be made: {describe(model).text}")
 
 
-def check_whole() -> Outcome:
-    """The whole BertModel, tiny: each function can be correct and the model still wrong."""
-    about = "values, gradients, padding, dropout"
-    return judged("the whole BertModel", about, compare.check(WHOLE))
-
-
 def judged(title: str, about: str, findings: Sequence[Finding]) -> Outcome:
     """Wrong if a finding counts."""
     wrong = faulty(findings)
@@ -92,9 +91,3 @@ def check_loop() -> Outcome:
     if wrong and wrong[0].kind == "waits":
         return Outcome(title, "skipped", f"it is not checked: {wrong[0].text}", findings[1:])
     return judged(title, "both sentences and unrounded labels reach the losses", findings)
-
-
-OTHERS: dict[str, Callable[[], Outcome]] = {
-    "whole": check_whole,
-    "loop": check_loop,
-}

@@ -82,8 +82,3 @@ def wrapped(text: str) -> list[str]:
     return textwrap.wrap(
         text, width, initial_indent=INDENT, subsequent_indent=hanging, break_long_words=False
     )
-
-
-def is_right(outcome: Outcome) -> bool:
-    """Whether nothing is left to do."""
-    return outcome.status in ("ok", "skipped")
