@@ -33,8 +33,10 @@ def run(name: str) -> Outcome:
 
 def check_task(entry: GradedTask) -> Outcome:
     """One task."""
-    if cause := cause_in(entry.file):
-        return Outcome(entry.title, "waits", cause[0], (cause[1],))
+    if fault := fault_of_import(entry.file):
+        return Outcome(entry.title, "waits", f"until {entry.file} can be imported", (fault,))
+    if entry.file != OPTIMIZER and (fault := fault_of_model()):
+        return Outcome(entry.title, "waits", "until BertModel can be made", (fault,))
     findings = tuple(examine(entry))
     wrong = faulty(findings)
     if wrong and wrong[0].kind in ("not started", "waits"):
@@ -50,15 +52,6 @@ def examine(entry: GradedTask) -> list[Finding]:
 def checks_of(entry: GradedTask) -> ModuleType:
     """The module that checks a task; that of a later part comes with its handout."""
     return importlib.import_module(f"checks.part{2 if entry.part == 2 else 1}.tasks")
-
-
-def cause_in(file: str) -> tuple[str, Finding] | None:
-    """Why nothing in a file can be checked, and what is wrong there; None if all can be."""
-    if fault := fault_of_import(file):
-        return f"until {file} can be imported", fault
-    if file != OPTIMIZER and (fault := fault_of_model()):
-        return "until BertModel can be made", fault
-    return None
 
 
 @cache

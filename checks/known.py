@@ -155,9 +155,12 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
         rank = (-int((decisive & computed)[row].sum()), len(left), len(table.names[row]))
         if best is None or rank < best[0]:
             best = rank, table.names[row], left
-    if best is None or is_chance(*best[1:]):
+    if best is None:
         return [], []
     _, names, left = best
+    about_decay = any("decay" in name for name in names)
+    if "values/plain" in left or (about_decay and any(n.startswith("decay/") for n in left)):
+        return [], []  # by chance: it would show in AdamW's simplest case, or in decay
     return [table.mistakes[name] for name in names], left
 
 
@@ -166,12 +169,6 @@ def is_unexplained(name: str, outputs: Outputs) -> bool:
     if name.startswith("gradients/"):
         return name in outputs and outputs[name] is None
     return name in outputs and ("/" in name or name == ERROR)
-
-
-def is_chance(names: tuple[str, ...], left: list[str]) -> bool:
-    """Whether mistakes leave unexplained where they would show: AdamW's simplest case, or decay."""
-    about_decay = any("decay" in name for name in names)
-    return "values/plain" in left or (about_decay and any(n.startswith("decay/") for n in left))
 
 
 @cache
