@@ -18,6 +18,7 @@ its training loop).
 from __future__ import annotations
 
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Sequence
 
@@ -26,7 +27,7 @@ from checks.findings import ROOT, Outcome
 from checks.graded_tasks import GRADED_TASKS, PAGES, GradedTask, graded_task
 from checks.hunt.hunt import TEST_OF, hunt
 from checks.quiz.terminal import QUIZZED, quiz
-from checks.report import Report, is_right
+from checks.report import Report
 from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.files.errors import InputError, output_fault
 
@@ -36,6 +37,10 @@ ADDED = {  # by the handout of a part
     3: ("lessons/modern_bert.py", "checks/part3"),
 }
 LIMIT = 60.0  # seconds for a job
+LAST = {  # of a part: the job, its title, and the file whose tasks have to be right before
+    1: ("whole", "the whole BertModel", "bert.py"),
+    2: ("loop", "the training loop", "multitask_classifier.py"),
+}
 TRAINING = {  # of a part: what comes next when its tasks are right
     1: "next: train it: python classifier.py --only sst --option pretrain --lr 1e-3",
     2: "next: train it: python multitask_classifier.py --option pretrain --lr 1e-3",
@@ -61,10 +66,11 @@ class Session:
         try:
             outcome = self.child.run(job, title)
         except KeyboardInterrupt:
-            print(f"\ninterrupted: {title}{self.child.interrupted()}")
+            time.sleep(0.2)  # until the process has written where it was
+            print(f"\ninterrupted: {title}{self.child.where()}")
             sys.exit(1)
         self.report.end(outcome, self.child.printed())
-        self.trouble |= not is_right(outcome)
+        self.trouble |= outcome.status not in ("ok", "skipped")
         return outcome
 
     def run_tasks(self, entries: Sequence[GradedTask]) -> None:
@@ -76,19 +82,13 @@ class Session:
             if status != "ok":
                 self.todo.append(entry)
 
-    def run_model(self) -> None:
-        """The whole BertModel, once all of bert.py is right."""
-        if any(entry.file == "bert.py" for entry in self.todo):
-            print("  --    the whole model is checked once all of bert.py is right")
+    def run_last(self, part: int) -> None:
+        """What is checked of a part once its tasks are right: the model, the training loop."""
+        job, title, file = LAST[part]
+        if any(entry.file == file for entry in self.todo):
+            print(f"  --    {title} is checked once all of {file} is right")
         else:
-            self.run("whole", "the whole BertModel")
-
-    def run_loop(self) -> None:
-        """The training loop, once all tasks of part 2 are right."""
-        if self.todo:
-            print("  --    the training loop is checked once all tasks of part 2 are right")
-        else:
-            self.run("loop", "the training loop")
+            self.run(job, title)
 
     def finish(self, part: int | None) -> int:
         """Print what is right and what is next; the exit status.
@@ -107,11 +107,6 @@ class Session:
         elif not self.trouble and part in TRAINING:
             print(f"{TRAINING[part]} ({PAGES[part]})")
         return int(self.trouble)
-
-
-def tasks_of(part: int) -> list[GradedTask]:
-    """The tasks of a part, in working order."""
-    return [entry for entry in GRADED_TASKS if entry.part == part]
 
 
 def missing_of(part: int) -> list[str]:
@@ -137,20 +132,18 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
     )
     args = parser.parse_args(arguments)
     try:
-        args.tasks = [graded_task(args.task)] if args.task is not None else tasks_of(args.part or 1)
+        of_part = [entry for entry in GRADED_TASKS if entry.part == (args.part or 1)]
+        args.tasks = of_part if args.task is None else [graded_task(args.task)]
     except KeyError as error:
         parser.error(error.args[0])
     if args.seed and not (args.hunt or args.quiz):
         parser.error("--seed is for --hunt and --quiz")
-    if args.hunt:
-        args.tasks = [entry for entry in args.tasks if entry.id in TEST_OF]
+    if args.hunt or args.quiz:
+        able = TEST_OF if args.hunt else QUIZZED
+        args.tasks = [entry for entry in args.tasks if entry.id in able]
         if not args.tasks:
-            parser.error("--hunt is for tasks 1.1 to 1.5")
-        return args
-    if args.quiz:
-        args.tasks = [entry for entry in args.tasks if entry.id in QUIZZED]
-        if not args.tasks:
-            parser.error("--quiz is for tasks 1.1 to 1.5 and 1.7")
+            numbers = ", ".join(graded_task(task_id).number for task_id in able)
+            parser.error(f"--{'hunt' if args.hunt else 'quiz'} is for tasks {numbers}")
     part = args.tasks[0].part
     if missing := missing_of(part):
         raise InputError(f"{missing[0]} is not here: it comes with the handout of part {part}")
@@ -163,10 +156,8 @@ def check(args: Namespace) -> int:
         session = Session(child, Report(args.all))
         session.run_tasks(args.tasks)
         part = None if args.task else args.part or 1
-        if part == 1:
-            session.run_model()
-        if part == 2:
-            session.run_loop()
+        if part in LAST:
+            session.run_last(part)
         if not args.task and not args.part:
             for later in (number for number in ADDED if not missing_of(number)):
                 print(f"  --    part {later} is checked with --part {later}")

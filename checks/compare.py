@@ -122,15 +122,16 @@ def difference(
     """
     label = f"{kind} of {what}"
     if kind == "inputs":
-        if not torch.equal(got, expected):
-            return Finding(kind, CHANGED_IN_PLACE.format(what), name="input_changed")
-        return None
+        changed = Finding(kind, CHANGED_IN_PLACE.format(what), name="input_changed")
+        return None if torch.equal(got, expected) else changed
     if got is None and kind == "gradients":
         return Finding(kind, f"{label}: no gradient arrives (detached, or under no_grad?)")
     if not is_dense(got):
         return no_tensor(kind, what, got)
     if kind == "padding":
-        return changed_by_padding(label, got, tolerance)
+        most = got.abs().max().item()
+        change = f"{label}: a change of padded tokens changes real ones by up to {most:.1e}"
+        return None if most <= tolerance else Finding(kind, change)
     if got.shape != expected.shape:
         shapes = f"shape {tuple(got.shape)} instead of {tuple(expected.shape)}"
         return Finding(kind, f"{label}: {shapes}")
@@ -164,26 +165,11 @@ def no_tensor(kind: str, what: str, got: Any) -> Finding:
     return Finding(kind, text, name="no_tensor_returned")
 
 
-def changed_by_padding(label: str, changes: Tensor, tolerance: float) -> Finding | None:
-    """What is said where a change of padded tokens changes the results of real ones."""
-    if (changes.abs() <= tolerance).all():  # NaN is a change, too
-        return None
-    if changes.isnan().any():
-        return Finding("padding", f"{label}: nan, whatever is changed")
-    most = changes.abs().max().item()
-    return Finding(
-        "padding", f"{label}: a change of padded tokens changes real ones by up to {most:.1e}"
-    )
-
-
 def in_words(got: Tensor, expected: Tensor, wrong: Tensor, reveal: bool) -> str:
     """Where a tensor first differs, and by how much at most; that all of it is a multiple."""
     odd = ~got.isfinite()
     index = (odd if odd.any() else wrong).nonzero()[0].tolist()
     value, wanted = got[tuple(index)].item(), expected[tuple(index)].item()
-    if expected.dtype == torch.bool:
-        right = f", expected {bool(wanted)}" if reveal else ""
-        return f"first difference at {index}: got {bool(value)}{right}"
     right = f", expected {wanted:.6g}" if reveal else ""
     if odd.any():
         return f"{value} at {index}{right}"

@@ -7,12 +7,11 @@ its model cannot be made) is the cause of all their outcomes, and reported once.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
 
-from checks import compare, student_warnings
+from checks import compare
 from checks.errors import attempt, describe, import_fault
 from checks.findings import Finding, Outcome, faulty
 from checks.graded_tasks import GradedTask, graded_task, module_of
@@ -23,22 +22,21 @@ OPTIMIZER = "optimizer.py"
 
 
 def run(name: str) -> Outcome:
-    """The outcome of a job: the id of a task, or a name in OTHERS; with warnings, if it ran."""
-    with student_warnings.collected() as warned:
-        outcome = OTHERS[name]() if name in OTHERS else check_task(graded_task(name))
-    if outcome.status not in ("ok", "wrong"):
-        return outcome
-    return replace(outcome, findings=(*outcome.findings, *warned))
-
-
-# ---------------------------------------------------------------------------------------------
-# Tasks
+    """The outcome of a job: the id of a task, "whole" or "loop"."""
+    if name == "loop":
+        return check_loop()
+    if name == "whole":  # tiny: each function can be correct and the model still wrong
+        about = "values, gradients, padding, dropout"
+        return judged("the whole BertModel", about, compare.check(WHOLE))
+    return check_task(graded_task(name))
 
 
 def check_task(entry: GradedTask) -> Outcome:
     """One task."""
-    if cause := cause_in(entry.file):
-        return Outcome(entry.title, "waits", cause[0], (cause[1],))
+    if fault := fault_of_import(entry.file):
+        return Outcome(entry.title, "waits", f"until {entry.file} can be imported", (fault,))
+    if entry.file != OPTIMIZER and (fault := fault_of_model()):
+        return Outcome(entry.title, "waits", "until BertModel can be made", (fault,))
     findings = tuple(examine(entry))
     wrong = faulty(findings)
     if wrong and wrong[0].kind in ("not started", "waits"):
@@ -54,15 +52,6 @@ def examine(entry: GradedTask) -> list[Finding]:
 def checks_of(entry: GradedTask) -> ModuleType:
     """The module that checks a task; that of a later part comes with its handout."""
     return importlib.import_module(f"checks.part{2 if entry.part == 2 else 1}.tasks")
-
-
-def cause_in(file: str) -> tuple[str, Finding] | None:
-    """Why nothing in a file can be checked, and what is wrong there; None if all can be."""
-    if fault := fault_of_import(file):
-        return f"until {file} can be imported", fault
-    if file != OPTIMIZER and (fault := fault_of_model()):
-        return "until BertModel can be made", fault
-    return None
 
 
 @cache
@@ -81,24 +70,10 @@ def fault_of_model() -> Finding | None:
     return Finding("error", f"BertModel(config) cannot be made: {describe(model).text}")
 
 
-# ---------------------------------------------------------------------------------------------
-# The whole model
-
-
-def check_whole() -> Outcome:
-    """The whole BertModel, tiny: each function can be correct and the model still wrong."""
-    about = "values, gradients, padding, dropout"
-    return judged("the whole BertModel", about, compare.check(WHOLE))
-
-
 def judged(title: str, about: str, findings: Sequence[Finding]) -> Outcome:
     """Wrong if a finding counts."""
     wrong = faulty(findings)
     return Outcome(title, "wrong" if wrong else "ok", "" if wrong else about, tuple(findings))
-
-
-# ---------------------------------------------------------------------------------------------
-# Part 2
 
 
 def check_loop() -> Outcome:
@@ -109,9 +84,3 @@ def check_loop() -> Outcome:
     if wrong and wrong[0].kind == "waits":
         return Outcome(title, "skipped", f"it is not checked: {wrong[0].text}", findings[1:])
     return judged(title, "both sentences and unrounded labels reach the losses", findings)
-
-
-OTHERS: dict[str, Callable[[], Outcome]] = {
-    "whole": check_whole,
-    "loop": check_loop,
-}

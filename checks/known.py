@@ -155,9 +155,12 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
         rank = (-int((decisive & computed)[row].sum()), len(left), len(table.names[row]))
         if best is None or rank < best[0]:
             best = rank, table.names[row], left
-    if best is None or is_chance(*best[1:]):
+    if best is None:
         return [], []
     _, names, left = best
+    about_decay = any("decay" in name for name in names)
+    if "values/plain" in left or (about_decay and any(n.startswith("decay/") for n in left)):
+        return [], []  # by chance: it would show in AdamW's simplest case, or in decay
     return [table.mistakes[name] for name in names], left
 
 
@@ -166,16 +169,6 @@ def is_unexplained(name: str, outputs: Outputs) -> bool:
     if name.startswith("gradients/"):
         return name in outputs and outputs[name] is None
     return name in outputs and ("/" in name or name == ERROR)
-
-
-def is_chance(names: tuple[str, ...], left: list[str]) -> bool:
-    """Whether mistakes leave unexplained where they would show: AdamW's simplest case, or decay."""
-    about_decay = any("decay" in name for name in names)
-    return "values/plain" in left or (about_decay and any(n.startswith("decay/") for n in left))
-
-
-# ---------------------------------------------------------------------------------------------
-# As they are stored
 
 
 @cache
@@ -189,24 +182,8 @@ def load_table(task_id: str) -> Table:
     return Table([], [], torch.zeros(0, 0, WIDTH), torch.zeros(0, dtype=torch.int64), {})
 
 
-def packed(table: Table) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """A table as words for JSON and numbers: of each row only what its mistakes change."""
-    order = {name: index for index, name in enumerate(table.mistakes)}
-    most = max(map(len, table.names))
-    names = [
-        [int(base), *(order[name] for name in names), *[-1] * (most - len(names))]
-        for base, names in zip(table.base, table.names, strict=True)
-    ]
-    changed = ~alike(table.rows, table.rows[table.base])
-    changed[: int(table.base.max()) + 1] = True  # the correct functions come first
-    mistakes = [[m.name, m.says, m.hint, m.read] for m in table.mistakes.values()]
-    words = {"outputs": table.outputs, "mistakes": mistakes}
-    numbers = {"names": torch.tensor(names, dtype=torch.int16), "changed": changed}
-    return words, numbers | {"rows": table.rows[changed].float()}
-
-
 def unpacked(words: dict[str, Any], numbers: dict[str, Tensor]) -> Table:
-    """The table that ``packed`` has packed."""
+    """The table that make_tables.py has packed."""
     mistakes = {fields[0]: Mistake(*fields) for fields in words["mistakes"]}
     order, changed, base = list(mistakes), numbers["changed"], numbers["names"][:, 0].long()
     names = [tuple(order[i] for i in row if i >= 0) for row in numbers["names"][:, 1:].tolist()]

@@ -16,7 +16,7 @@ from checks.findings import EXPLAINING, Finding, Outcome
 INDENT = " " * 8
 LABELS = {"ok": "  ok   ", "wrong": "  WRONG", "waits": "  waits", "skipped": "  --   "}
 COLOURS = {"ok": "\033[32m", "wrong": "\033[31m"}  # green, red
-MOST_FACTS, MOST_PRINTED, MOST_NAMES = 6, 3, 10  # that are shown without --all
+MOST_FACTS, MOST_PRINTED = 6, 3  # that are shown without --all
 
 
 class Report:
@@ -55,21 +55,17 @@ class Report:
             yield f"{INDENT}… and {len(printed) - len(shown)} more lines (--all)"
 
     def details(self, findings: Sequence[Finding]) -> Iterator[str]:
-        """First what it probably is, then the first that is wrong, then facts, hints, warnings."""
+        """First what it probably is, then the first that is wrong, then facts and hints."""
         wrong = [finding for finding in findings if finding.kind not in EXPLAINING]
         probable = [f for f in findings if f.kind == "named"]
-        warnings = [f for f in findings if f.kind == "warning"]
-        rest = [f for f in findings if f.kind in EXPLAINING and f not in (*probable, *warnings)]
+        rest = [f for f in findings if f.kind in EXPLAINING and f not in probable]
         facts = rest if self.everything else rest[:MOST_FACTS]
         first = wrong if self.everything else wrong[:1]
-        for finding in (*probable, *first, *facts, *warnings):
+        for finding in (*probable, *first, *facts):
             label = EXPLAINING.get(finding.kind)
             yield from wrapped(f"{label}: {finding.text}" if label else finding.text)
         if left := len(wrong) + len(rest) - len(first) - len(facts):
-            hidden = [f.text.split(":")[0] for f in wrong if f not in first and ":" in f.text]
-            names = list(dict.fromkeys(hidden))
-            about = ", ".join(names[:MOST_NAMES] + ["…"] * (len(names) > MOST_NAMES))
-            yield from wrapped(f"… and {left} more (--all){': ' if about else ''}{about}")
+            yield f"{INDENT}… and {left} more (--all)"
 
 
 def label_of(status: str) -> str:
@@ -86,8 +82,3 @@ def wrapped(text: str) -> list[str]:
     return textwrap.wrap(
         text, width, initial_indent=INDENT, subsequent_indent=hanging, break_long_words=False
     )
-
-
-def is_right(outcome: Outcome) -> bool:
-    """Whether nothing is left to do."""
-    return outcome.status in ("ok", "skipped")

@@ -23,7 +23,6 @@ from checks.references import load_references
 
 KINDS = ("values", "gradients", "padding", "dropout", "inputs")
 ERROR = "error"  # the name of an output: the exception with which the student's code ended
-MODULES = {1: "checks.part1.runs", 3: "checks.part3.runs"}  # where the tasks of a part are
 WHOLE = "whole model"  # no graded task: BertModel.forward
 Inputs = Mapping[str, Tensor]  # by the names in sanity_check.data
 Outputs = dict[str, Any]  # by name; what should be a tensor need not be one
@@ -50,7 +49,7 @@ class Task:
 def task_of(task_id: str) -> Task:
     """The task of that id, or WHOLE; those of a later part come with its handout."""
     number = next((entry.part for entry in GRADED_TASKS if task_id.startswith(entry.id)), 1)
-    return importlib.import_module(MODULES[number]).TASKS[task_id]
+    return importlib.import_module(f"checks.part{number}.runs").TASKS[task_id]
 
 
 def outputs_of(

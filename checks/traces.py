@@ -12,7 +12,6 @@ import itertools
 import linecache
 import operator
 import types
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +30,11 @@ READ_ONLY = (
 PURE = """size dim transpose permute unsqueeze squeeze flatten reshape view clone float softmax sqrt
     square abs mean sum matmul""".split()
 LONGEST = 60  # characters of an expression that are shown
-SIZES = {  # letter → where self may keep that size
-    "H": ["num_attention_heads"],
-    "W": ["attention_head_size"],
-    "D": ["all_head_size", "attention_dense.in_features", "bert.config.hidden_size"],
+SIZES = {  # where self may keep a size → its letter
+    "num_attention_heads": "H",
+    "attention_head_size": "W",
+    "all_head_size": "D",
+    "bert.config.hidden_size": "D",
 }
 AXES = {  # of what functions are given
     "attention_mask": ("B", "", "", "L"),
@@ -57,17 +57,16 @@ def place_of(error: BaseException) -> Place | None:
     linecache.checkcache(frame.f_code.co_filename)
     source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
     line, last_line, column, last_column = [*frame.f_code.co_positions()][innermost.tb_lasti // 2]
-    smallest: dict[type, ast.AST] = {}
+    smallest: dict[bool, ast.AST] = {}  # the expression, the statement
     with contextlib.suppress(SyntaxError, ValueError, TypeError):  # the file has changed; no column
         for node in ast.walk(ast.parse(source)):  # outer ones first
-            kind = next((kind for kind in (ast.expr, ast.stmt) if isinstance(node, kind)), None)
             if (
-                kind
+                isinstance(node, ast.expr | ast.stmt)
                 and (node.lineno, node.col_offset) <= (line, column)
                 and (last_line, last_column) <= (node.end_lineno, node.end_col_offset)
             ):
-                smallest[kind] = node
-    return Place(frame, innermost.tb_lineno, smallest.get(ast.stmt), smallest.get(ast.expr))
+                smallest[isinstance(node, ast.expr)] = node
+    return Place(frame, innermost.tb_lineno, smallest.get(False), smallest.get(True))
 
 
 def only_a_stub(error: NotImplementedError) -> bool:
@@ -83,9 +82,8 @@ def only_a_stub(error: NotImplementedError) -> bool:
     above = [line.strip() for line in lines[place.frame.f_code.co_firstlineno : place.line - 1]]
     after_todo = above[above.index("### TODO") + 1 :] if "### TODO" in above else []
     indent = lines[place.line - 1].partition("raise")[0]
-    in_block = (line.startswith(indent) or not line.strip() for line in lines[place.line :])
-    below = itertools.compress(lines[place.line :], itertools.takewhile(bool, in_block))
-    return all(line.strip()[:1] in ("", "#") for line in (*after_todo, *below))
+    in_block = itertools.takewhile(lambda x: x.startswith((indent, "\n")), lines[place.line :])
+    return all(line.strip()[:1] in ("", "#") for line in (*after_todo, *in_block))
 
 
 @dataclass(frozen=True)
@@ -123,14 +121,9 @@ class Place:
 
     def value(self, node: ast.AST | None) -> Any:
         """The value of an expression; UNKNOWN where code of the student's would run again."""
-        with contextlib.suppress(Exception, SystemExit):
+        with contextlib.suppress(Exception, SystemExit), torch.no_grad():
             if node and all(map(self.is_pure, ast.walk(node))):
-                with (
-                    torch.no_grad(),
-                    torch.random.fork_rng(devices=[]),
-                    warnings.catch_warnings(action="ignore"),
-                ):
-                    return eval(ast.unparse(node), self.frame.f_globals, self.frame.f_locals)
+                return eval(ast.unparse(node), self.frame.f_globals, self.frame.f_locals)
         return UNKNOWN
 
     def is_pure(self, node: ast.AST) -> bool:
@@ -169,10 +162,8 @@ class Place:
     def letters(self) -> dict[int, str]:
         """Which axis a size is likely to be of; nothing of sizes that two axes share."""
         names = self.frame.f_locals
-        sizes = {
-            letter: next(filter(None, (path_in(names.get("self"), path) for path in paths)), None)
-            for letter, paths in SIZES.items()
-        }
+        owner = names.get("self")
+        sizes = {x: n for path, x in SIZES.items() if (n := path_in(owner, path))}
         # The student may have assigned to an argument; the first that has its axes tells.
         for name, axes in AXES.items():
             argument = names.get(name)
@@ -185,22 +176,21 @@ class Place:
 
 def in_words(value: Any) -> str:
     """What a value other than a tensor is, and how one gets at what is in it."""
-    if value is None or isinstance(value, bool | int | float):
-        return repr(value)
-    if isinstance(value, str):
-        return f"the text {value!r}"
-    if isinstance(value, dict):
-        keys = ", ".join(map(repr, [*value][:8]))
-        empty = "an empty dictionary, as the state of a parameter is before AdamW's first step"
-        return f"a dictionary with the keys {keys}" if value else empty
-    if isinstance(value, torch.Size):
-        return f"the shape {tuple(value)}"
-    if hasattr(value, "hidden_size"):
-        return f"a configuration with {', '.join(vars(value))}"
     kind = type(value).__name__
-    if isinstance(value, nn.Module):
-        return f"a layer ({kind}), not what it makes of a tensor: layer(x)"
-    return f"a {kind} of {len(value)}" if isinstance(value, list | tuple) else f"of type {kind}"
+    match value:
+        case None | bool() | int() | float() | str():
+            return repr(value)
+        case dict():
+            return f"a dictionary with the keys {', '.join(map(repr, value))}" if value else "{}"
+        case torch.Size():
+            return f"the shape {tuple(value)}"
+        case list() | tuple():
+            return f"a {kind} of {len(value)}"
+        case nn.Module():
+            return f"a layer ({kind}), not what it makes of a tensor: layer(x)"
+        case object(hidden_size=_):
+            return f"a configuration with {', '.join(vars(value))}"
+    return f"of type {kind}"
 
 
 def quoted(node: ast.AST) -> str:

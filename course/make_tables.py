@@ -27,6 +27,7 @@ from unittest import mock
 import torch
 from safetensors import safe_open
 from safetensors.torch import save
+from torch import Tensor
 from tqdm import tqdm
 
 from checks import known, references
@@ -76,7 +77,6 @@ class Function:
 
 def functions() -> dict[str, Function]:
     """All functions with switches, by the names of tables."""
-    of_adamw = {slot: names.split() for slot, names in adamw.SLOTS.items()}
     made = (
         Function("bert.attention", attention.attention, attention.SLOTS),
         Function("bert.add_norm", add_norm.add_norm, add_norm.SLOTS),
@@ -85,16 +85,12 @@ def functions() -> dict[str, Function]:
         Function("bert.embed", embed.embed, embed.SLOTS),
         Function("classifier.init", classifier.init, classifier.INIT),
         Function("classifier.forward", classifier.forward, classifier.FORWARD),
-        Function("optimizer.step", adamw.step, of_adamw, ("decay_before",), adamw.combinations),
+        Function("optimizer.step", adamw.step, adamw.SLOTS, ("decay_before",), adamw.combinations),
         Function("modern.rotary", modern.apply_rotary, modern.ROTARY),
         Function("modern.local_mask", modern.local_mask, modern.MASK),
         Function("modern.geglu", modern.geglu, modern.GEGLU),
     )
     return {function.task_id: function for function in made}
-
-
-# ---------------------------------------------------------------------------------------------
-# Running them
 
 
 @contextlib.contextmanager
@@ -185,8 +181,20 @@ def sentences() -> dict[str, dict[str, Mistake]]:
     }
 
 
-# ---------------------------------------------------------------------------------------------
-# The files
+def packed(table: Table) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """A table as words for JSON and numbers: of each row only what its mistakes change."""
+    order = {name: index for index, name in enumerate(table.mistakes)}
+    most = max(map(len, table.names))
+    names = [
+        [int(base), *(order[name] for name in names), *[-1] * (most - len(names))]
+        for base, names in zip(table.base, table.names, strict=True)
+    ]
+    changed = ~known.alike(table.rows, table.rows[table.base])
+    changed[: int(table.base.max()) + 1] = True  # the correct functions come first
+    mistakes = [[m.name, m.says, m.hint, m.read] for m in table.mistakes.values()]
+    words = {"outputs": table.outputs, "mistakes": mistakes}
+    numbers = {"names": torch.tensor(names, dtype=torch.int16), "changed": changed}
+    return words, numbers | {"rows": table.rows[changed].float()}
 
 
 def data_with(tables: dict[str, Table], path: Path) -> bytes:
@@ -197,7 +205,7 @@ def data_with(tables: dict[str, Table], path: Path) -> bytes:
     mistakes = about.setdefault("mistakes", {})
     for task_id, table in tables.items():
         prefix = f"{references.TABLES}{task_id}"
-        mistakes[task_id], numbers = known.packed(table)
+        mistakes[task_id], numbers = packed(table)
         tensors |= {f"{prefix}/{name}": tensor for name, tensor in numbers.items()}
     return save({k: tensors[k] for k in sorted(tensors)}, metadata={"about": json.dumps(about)})
 

@@ -7,6 +7,7 @@ from factories import tiny_config
 from running import one_line_error
 
 from config import BertConfig
+from lessons.saved_head import check_classes
 
 NAMES = """vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size
     hidden_act hidden_dropout_prob attention_probs_dropout_prob max_position_embeddings
@@ -63,7 +64,7 @@ HEAD |= {"pooler.dense.weight": np.ones((32, 32)), "pooler.dense.bias": np.ones(
 
 def test_a_head_for_tokens_or_choices_is_refused():
     for kind in ("BertForTokenClassification", "BertForMultipleChoice"):
-        with one_line_error(f"is for {kind}"):
-            tiny_config(architectures=[kind], num_labels=3).check_classes(HEAD)
+        with one_line_error(f"its architectures is ['{kind}']"):
+            check_classes(tiny_config(architectures=[kind], num_labels=3), HEAD)
     for fit in ({}, {"problem_type": "single_label_classification", "architectures": None}):
-        tiny_config(num_labels=3, **fit).check_classes(HEAD)
+        check_classes(tiny_config(num_labels=3, **fit), HEAD)

@@ -104,7 +104,7 @@ def test_the_order_of_the_results(capsys):
         *(accuracy_of_sst, *sst),
         *(correlation, *sts),
     )
-    assert "Paraphrase detection accuracy: 0.500" in capsys.readouterr().out
+    assert "accuracy 0.500 of paraphrases" in capsys.readouterr().out
     assert not model.training
     for rows in (rows for loader in loaders for rows in loader):
         rows.pop("labels")

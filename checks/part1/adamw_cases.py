@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,10 +23,6 @@ ORDERS = {
     "after": "decay after the update (Loshchilov & Hutter, ours)",
     "before": "decay before the update",
 }
-
-
-class CheckFailed(Exception):
-    """What was computed and what was expected, in one to three lines."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +63,8 @@ class Case:
 
     def position(self, column: int) -> str:
         """A column of a trajectory in words: which parameter, which of its numbers."""
-        for i, shape in enumerate(self.shapes):
-            size = int(np.prod(shape, dtype=int))
-            if column < size:
-                return f"parameter {i}, index {tuple(map(int, np.unravel_index(column, shape)))}"
-            column -= size
-        raise IndexError(column)
+        places = [(i, index) for i, shape in enumerate(self.shapes) for index in np.ndindex(shape)]
+        return "parameter {}, index {}".format(*places[column])
 
 
 def group(*shapes: tuple[int, ...], **settings) -> Group:
@@ -128,16 +121,14 @@ def make_cases(seed: int) -> list[Case]:
     """The public cases with other hyper-parameters; their shapes and events stay."""
     rng = np.random.default_rng(seed)
 
-    def near(value: float) -> float:
+    def near(value: Any) -> Any:
+        if isinstance(value, tuple):  # betas
+            return tuple(1 - near(1 - beta) for beta in value)
         return value * (1 + rng.uniform(-0.3, 0.3))
 
-    changes = {
-        "betas": lambda betas: tuple(1 - near(1 - beta) for beta in betas),
-        "correct_bias": lambda flag: flag,
-    }
-
     def changed(old: Group) -> Group:
-        return Group(old.shapes, {k: changes.get(k, near)(v) for k, v in old.settings.items()})
+        settings = {k: v if k == "correct_bias" else near(v) for k, v in old.settings.items()}
+        return Group(old.shapes, settings)
 
     return [replace(case, groups=tuple(map(changed, case.groups))) for case in CASES]
 
@@ -188,12 +179,8 @@ def run_case(
             grad = gradient(case, step, i, seed)
             parameter.grad = None if grad is None else torch.as_tensor(grad).to(dtype)
         optimizer.step()
-        for i, (parameter, shape) in enumerate(zip(parameters, case.shapes, strict=True)):
-            if parameter.shape != shape:
-                raise CheckFailed(
-                    f"step {step}: parameter {i} has turned from shape {shape} into shape "
-                    f"{tuple(parameter.shape)}"
-                )
+        if (shapes := [tuple(parameter.shape) for parameter in parameters]) != case.shapes:
+            raise ValueError(f"step {step} turns the shapes {case.shapes} into {shapes}")
         history.append(torch.cat([p.detach().double().flatten() for p in parameters]))
     return torch.stack(history)
 
@@ -205,7 +192,7 @@ def reference() -> np.ndarray:
         return np.load(REFERENCE, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(
-            f"cannot read {REFERENCE.name} ({error}); restore it: git checkout"
+            f"{REFERENCE.name} cannot be read ({error}); restore it from git"
         ) from error
 
 

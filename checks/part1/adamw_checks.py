@@ -21,7 +21,6 @@ from checks.part1.adamw_cases import (
     CASES,
     ORDERS,
     Case,
-    CheckFailed,
     gradient,
     make_cases,
     reference,
@@ -52,21 +51,16 @@ def test_optimizer(opt_class: type) -> Tensor:
     return model.weight.detach()
 
 
-# ---------------------------------------------------------------------------------------------
-# What is checked
-
-
-def check_published(opt_class: type) -> None:
-    """The course's own protocol; its bounds leave room for 1000 roundings in float32."""
+def check_published(opt_class: type) -> str:
+    """What is wrong by the course's own protocol; 1000 roundings in float32 are not."""
     got = test_optimizer(opt_class).double()
     right = torch.from_numpy(reference()["published"]["after"].copy())
     # at this lr and decay the two orders differ by a 300th of the bound
     wrong = ~((got - right).abs() <= 1e-6 + 1e-4 * right.abs())
-    if wrong.any():
-        i, j = wrong.nonzero()[0].tolist()
-        raise CheckFailed(
-            f"after 1000 steps weight[{i}, {j}] is {got[i, j]:.7g}, wanted {right[i, j]:.7g}"
-        )
+    if not wrong.any():
+        return ""
+    i, j = wrong.nonzero()[0].tolist()
+    return f"after 1000 steps weight[{i}, {j}] is {got[i, j]:.7g}, wanted {right[i, j]:.7g}"
 
 
 def after_a_step(opt_class: type) -> tuple[Tensor, Tensor | None]:
@@ -78,56 +72,25 @@ def after_a_step(opt_class: type) -> tuple[Tensor, Tensor | None]:
     return given, parameter.grad
 
 
-def check_gradient_kept(opt_class: type) -> None:
-    """p.grad belongs to the caller: it is read, not written."""
+def check_gradient_kept(opt_class: type) -> str:
+    """What happens to p.grad, which belongs to the caller: it is read, not written."""
     given, kept = after_a_step(opt_class)
     if kept is None:
-        raise CheckFailed("step() sets p.grad to None, which is the caller's to do")
-    if not torch.equal(kept, given):
-        first = (kept != given).nonzero()[0].tolist()
-        before, after = given[tuple(first)], kept[tuple(first)]
-        raise CheckFailed(f"step() changes p.grad: {before:.6g} at {first} is {after:.6g} after it")
+        return "step() sets p.grad to None, which is the caller's to do"
+    if torch.equal(kept, given):
+        return ""
+    first = (kept != given).nonzero()[0].tolist()
+    before, after = given[tuple(first)], kept[tuple(first)]
+    return f"step() changes p.grad: {before:.6g} at {first} is {after:.6g} after it"
 
 
-def check_closure(opt_class: type) -> None:
-    """step(closure) calls it once, steps on the gradient it makes and returns its loss."""
-    parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
-    optimizer = opt_class([parameter], lr=0.1)
-    losses = []
-
-    def closure():
-        optimizer.zero_grad()
-        loss = parameter.square().sum()
-        loss.backward()
-        losses.append(loss.item())
-        return loss
-
-    returned = optimizer.step(closure)
-    if len(losses) != 1:
-        raise CheckFailed(f"step(closure) called the closure {len(losses)} times, wanted once")
-    if returned is None or torch.as_tensor(returned).item() != losses[0]:
-        raise CheckFailed(f"step(closure) returned {returned}, wanted its loss, {losses[0]}")
-    if parameter[0].item() == 1.0:
-        raise CheckFailed("step(closure) did not use the gradient which the closure made")
-
-
-def check_sparse(opt_class: type) -> None:
-    """A sparse gradient is refused, by a RuntimeError of the optimizer's own."""
-    parameter = torch.nn.Parameter(torch.zeros(3))
-    parameter.grad = torch.tensor([0.0, 1.0, 0.0]).to_sparse()
-    error = attempt(opt_class([parameter]).step)
-    # NotImplementedError, which is a RuntimeError, is what torch's own operations raise
-    if not isinstance(error, RuntimeError) or isinstance(error, NotImplementedError):
-        raise CheckFailed("step() with a sparse gradient raised no RuntimeError")
-
-
-def check_case(opt_class: type, case: Case) -> None:
-    """Every number of a trajectory is right, in one order of decay or the other."""
+def check_case(opt_class: type, case: Case) -> str:
+    """Where a trajectory is first wrong, in both orders of decay."""
     got, first = run_case(opt_class, case), {}
     for order in ORDERS:
         wrong = differing(got, right_path(case, order), TOLERANCE)
         if not wrong.any():
-            return
+            return ""
         first[order] = wrong.nonzero()[0].tolist()
     order = max(first, key=first.get)  # the order that agrees for longer
     step, column = first[order]
@@ -136,15 +99,13 @@ def check_case(opt_class: type, case: Case) -> None:
         f"first differs at step {step + 1}, {case.position(column)}: got {value:.9g}, wanted "
         f"{right:.9g}"
     )
-    raise CheckFailed(text + (f", compared with {ORDERS[order]}" if case.decays else ""))
+    return text + (f", compared with {ORDERS[order]}" if case.decays else "")
 
 
 CHECKS = {
     **{f"trajectory ({case.about})": partial(check_case, case=case) for case in CASES},
     "published protocol": check_published,
-    "closure": check_closure,
     "gradient kept": check_gradient_kept,
-    "sparse gradients": check_sparse,
 }
 CHECKED = f"all of its {len(CHECKS)} checks"
 
@@ -162,18 +123,13 @@ def check() -> list[Finding]:
         return [Finding("not started", "")]
     titles: dict[str, list[str]] = {}  # by text: many checks may fail with one and the same error
     for title, check_one in CHECKS.items():  # every one runs, also after one has failed
-        error = attempt(check_one, opt_class)
-        if isinstance(error, BaseException):
-            text = str(error) if isinstance(error, CheckFailed) else describe(error).text
+        if text := attempt(check_one, opt_class):
+            text = text if isinstance(text, str) else describe(text).text
             titles.setdefault(text, []).append(title)
     return [
         Finding("values", f"{first}{f' and {len(more)} more' if more else ''}: {text}")
         for text, (first, *more) in titles.items()
     ]
-
-
-# ---------------------------------------------------------------------------------------------
-# The task, as the engine sees it
 
 
 def as_output(path: Tensor | BaseException) -> Tensor | None:
@@ -208,11 +164,9 @@ def fact(outputs: Outputs) -> str:
     if factor and abs(factor - 1) > 1e-4:
         return f"{CASES[0].about}: every update is {factor:.4g} times what it should be"
     for case, updates in made:
-        moves = [update.any(1) for update in updates]  # (steps,) each
-        for steps, begin in (("step", 0), ("step after the first", 1)):
-            if still := [str(i) for i, moved in enumerate(moves) if not moved[begin:].any()]:
-                which = f"parameter {', '.join(still)} (of {len(moves)}, counted from 0)"
-                return f"{case.about}: no {steps} changes {which}"
+        if still := [str(i) for i, moved in enumerate(updates) if not moved.any()]:
+            which = f"parameter {', '.join(still)} (of {len(updates)}, counted from 0)"
+            return f"{case.about}: no step changes {which}"
     return ""
 
 

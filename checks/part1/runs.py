@@ -238,15 +238,12 @@ def classifier_init(inputs: Inputs) -> Iterator[Outputs]:
 def judge_init(outputs: Outputs, inputs: Inputs) -> list[Finding]:
     """One Linear of the right size, dropout as configured, the encoder frozen as asked."""
     wanted = f"{TINY['hidden_size']} → {len(inputs['weights/head.bias'])}"
-    sizes, biases = outputs["sizes"].tolist(), outputs["values/Linear layers: with a bias"].tolist()
-    pairs = zip(sizes, biases, strict=True)
-    layers = [f"{a} → {b}" + ("" if bias else " without bias") for (a, b), bias in pairs]
-    texts = []
-    if layers != [wanted]:
-        texts.append(
-            f"expected one Linear {wanted} (config.hidden_size → config.num_labels) besides "
-            f"self.bert, found {', '.join(layers) or 'none'}"
-        )
+    pairs = zip(outputs["sizes"], outputs["values/Linear layers: with a bias"], strict=True)
+    layers = [f"{a} → {b}{'' if bias else ' without bias'}" for (a, b), bias in pairs]
+    texts = [
+        f"expected one Linear {wanted} (config.hidden_size → config.num_labels) besides "
+        f"self.bert, found {', '.join(layers) or 'none'}"
+    ] * (layers != [wanted])
     texts += [
         f"dropout probability {p:.6g} instead of config.hidden_dropout_prob, here {INIT_DROPOUT}"
         for p in outputs["rates"].tolist()
@@ -257,19 +254,12 @@ def judge_init(outputs: Outputs, inputs: Inputs) -> list[Finding]:
         "option pretrain: the encoder trains": False,
         "option finetune: the encoder trains": True,
     }
-    if sizes:
+    if layers:
         expected |= {f"option {o}: the Linear trains": True for o in ("pretrain", "finetune")}
     for what, wanted in expected.items():
         if outputs[f"values/{what}"].tolist() != [wanted]:
             texts.append(f"{what}: this should be {wanted}, but is not")
     return [Finding("values", text) for text in texts]
-
-
-def whole_mask(mask: Any) -> Any:
-    """A mask of 0. and 1. as whole numbers: to BERT it is the same."""
-    if isinstance(mask, Tensor) and mask.is_floating_point() and mask.eq(mask.bool()).all():
-        return mask.long()
-    return mask
 
 
 def classifier_forward(inputs: Inputs, alone: bool) -> Iterator[Outputs]:
@@ -289,7 +279,10 @@ def classifier_forward(inputs: Inputs, alone: bool) -> Iterator[Outputs]:
 
     def stored_encoder(input_ids, attention_mask, *_, **__):
         seen["values/input_ids given to self.bert"] = input_ids
-        seen["values/attention_mask given to self.bert"] = whole_mask(attention_mask)
+        is_float = isinstance(attention_mask, Tensor) and attention_mask.is_floating_point()
+        if is_float and attention_mask.eq(attention_mask.bool()).all():
+            attention_mask = attention_mask.long()  # to BERT 1. is the same as 1
+        seen["values/attention_mask given to self.bert"] = attention_mask
         rows = len(input_ids) if isinstance(input_ids, Tensor) else None
         hidden = handed[:rows].clone()  # here, where no_grad would be seen
         pooled = encoder.pooler_af(encoder.pooler_dense(hidden[:, 0]))

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor, nn
+from torch.nn import functional as F
+
 Switches = frozenset[str]
 
 
@@ -23,3 +26,10 @@ def chosen(ways: Mapping[str, Any], wrong: Switches, usual: Any, side: str = "")
         if way in ways:
             return ways[way]
     return usual
+
+
+def dropped(wrong: Switches, layer: nn.Dropout, x: Tensor) -> Tensor:
+    """Dropout with the probability and in the mode of a layer, or of the mistake that is made."""
+    rates = {"dropout_rate_in_code": 0.1, "dropout_rate_in_code_half": 0.5}
+    modes = {"dropout_in_evaluation": True, "dropout_only_in_evaluation": not layer.training}
+    return F.dropout(x, chosen(rates, wrong, layer.p), chosen(modes, wrong, layer.training))

@@ -21,101 +21,86 @@ from course.switches.adamw_update import Formula, write
 
 
 def sides(names: str) -> str:
-    """Switches that may be on for both moments, or for the first or the second one only."""
-    return " ".join(f"{name} {name}_first {name}_second" for name in names.split())
+    """Switches that may be on for both moments, or (without a mark) for one of them only."""
+    return " ".join(f"{x} {x.strip('*')}_first {x.strip('*')}_second" for x in names.split())
 
 
 WEIGHTS = "plus two minus decayed lerp lerptwo lambda"
-SLOTS = {
+MARKED = {  # two with * come together where their slots differ, two with ** without decay, too
     "order": "decay_before",
-    "loop": "return_in_the_loop return_in_the_loop_group return_in_the_loop_break "
+    "loop": "return_in_the_loop* return_in_the_loop_group return_in_the_loop_break "
     "update_behind_the_loop update_behind_the_loop_all update_behind_both_loops "
     "update_behind_both_loops_all first_parameter_of_the_group "
     "first_parameter_of_the_group_state last_parameter_of_the_group",
     "missing": "missing_gradient_is_zero missing_gradient_resets missing_gradient_crashes "
     "missing_gradient_ends missing_gradient_decays missing_gradient_inverted",
-    "betas": "betas_in_code betas_swapped one_beta_for_both one_beta_for_both_everywhere "
+    "betas": "betas_in_code betas_swapped** one_beta_for_both* one_beta_for_both_everywhere "
     "one_beta_for_both_averages one_beta_for_both_second one_beta_for_both_secondaverages "
     "one_beta_for_both_secondcorrections betas_mixed_first betas_mixed_second "
     "betas_mixed_firstnew betas_mixed_secondnew",
     "gradient": "parameter_for_gradient gradient_normalised gradient_clipped "
     "gradient_clipped_norm gradient_changed gradient_changed_zeroed gradient_changed_scaled",
-    "state": "moments_shared nothing_kept state_not_saved one_tensor_for_both first_step_skipped "
+    "state": "moments_shared nothing_kept* state_not_saved one_tensor_for_both first_step_skipped "
     "moment_is_parameter_first moment_is_parameter_second begins_with_parameter_first "
-    "begins_with_parameter_second " + sides("begins_with_gradient begins_with_ones"),
-    "kept": sides("moments_not_kept moments_before_the_step corrected_moments_kept")
+    "begins_with_parameter_second " + sides("begins_with_gradient* begins_with_ones"),
+    "kept": "moments_not_kept** moments_not_kept_first* moments_not_kept_second* "
+    + sides("moments_before_the_step* corrected_moments_kept*")
     + " moments_of_the_first_step corrected_moments_kept_twice root_kept root_kept_eps "
     "update_kept second_moment_zero",
-    "count": "step_from_zero steps_from_two step_count_shared step_count_shared_all "
-    "step_count_of_the_group step_count_of_the_group_all counted_twice",
-    "average": sides("moments_are_sums average_weights_swapped average_weight average_not_decayed")
+    "count": "step_from_zero steps_from_two* step_count_shared* step_count_shared_all "
+    "step_count_of_the_group* step_count_of_the_group_all counted_twice",
+    "average": "moments_are_sums** moments_are_sums_first* moments_are_sums_second* "
+    + sides("average_weights_swapped* average_weight average_not_decayed")
     + "".join(
         f" average_weight_{side}{w}" for side in ("first", "second") for w in WEIGHTS.split()
     ),
-    "first": "first_takes_square no_momentum no_first_moment moments_swapped",
-    "second": "no_square no_square_doubled value_for_square square_of_the_moment square_averaged "
-    "square_averaged_sum product_of_both",
-    "root": "no_root no_root_hat half_for_root_moment half_for_root_hat root_upside_down "
+    "first": "first_takes_square no_momentum* no_first_moment moments_swapped",
+    "second": "no_square** no_square_doubled value_for_square* square_of_the_moment* "
+    "square_averaged square_averaged_sum product_of_both",
+    "root": "no_root** no_root_hat* half_for_root_moment* half_for_root_hat root_upside_down "
     "root_upside_down_hat square_for_root square_for_root_hat root_twice root_twice_hat "
-    "no_second_moment no_second_moment_hat multiplied_by_root multiplied_by_root_hat",
-    "eps": "no_eps eps_in_code eps_in_code_default eps_inside_root eps_inside_root_kept "
-    "eps_inside_corrected_root eps_beside_corrected_root eps_outside_fraction "
+    "no_second_moment* no_second_moment_hat multiplied_by_root multiplied_by_root_hat",
+    "eps": "no_eps* eps_in_code* eps_in_code_default eps_inside_root** eps_inside_root_kept "
+    "eps_inside_corrected_root* eps_beside_corrected_root** eps_outside_fraction* "
     "eps_outside_fraction_step eps_subtracted eps_multiplied eps_clamp eps_root",
-    "condition": "correct_bias_ignored correct_bias_inverted correct_bias_crash "
-    "correct_bias_half_ignored correct_bias_half_ignored_first rate_zero_without_correction "
+    "condition": "correct_bias_ignored* correct_bias_inverted* correct_bias_crash "
+    "correct_bias_half_ignored* correct_bias_half_ignored_first rate_zero_without_correction "
     "no_lr_without_correction",
     "correction": sides(
-        "correction_upside_down correction_without_power correction_without_one "
+        "correction_upside_down* correction_without_power** correction_without_one* "
         "correction_number exponent_is_decay"
     )
-    + " no_bias_correction correction_without_root half_for_root half_for_root_both "
-    "first_moment_corrected_only second_moment_corrected_only corrections_swapped "
-    "correction_without_brackets correction_without_brackets_second corrected_twice "
+    + " no_bias_correction** correction_without_root** half_for_root* half_for_root_both "
+    "first_moment_corrected_only* second_moment_corrected_only* corrections_swapped* "
+    "correction_without_brackets* correction_without_brackets_second corrected_twice* "
     "corrected_twice_always corrected_twice_first corrected_twice_moments "
     "correction_number_firsttwo correction_number_secondtwo correction_number_firstzero "
     "correction_number_firstnegative correction_multiplied_first "
     "correction_root_of_both correction_root_twice",
-    "lr": "no_lr lr_twice lr_changed_in_place lr_changed_in_place_decay",
-    "update": "gradient_ascent update_thrown_away nothing_moves parameter_replaced "
+    "lr": "no_lr* lr_twice lr_changed_in_place* lr_changed_in_place_decay",
+    "update": "gradient_ascent* update_thrown_away* nothing_moves parameter_replaced "
     "parameter_multiplied parameter_divided first_divides",
-    "decay": "no_decay decay_grows decay_grows_divided decay_twice decay_twice_both "
-    "coupled_decay coupled_decay_rate coupled_and_decoupled coupled_and_decoupled_rate "
-    "coupled_decay_in_place decay_in_the_update decay_with_corrected_lr "
-    "decay_without_parameter decay_without_parameter_one decay_without_lr decay_with_lr_squared "
-    "decay_is_lr decay_of_the_gradient decay_of_the_moment decay_of_the_update decay_squared "
+    "decay": "no_decay* decay_grows* decay_grows_divided decay_twice* decay_twice_both "
+    "coupled_decay* coupled_decay_rate coupled_and_decoupled* coupled_and_decoupled_rate "
+    "coupled_decay_in_place decay_in_the_update* decay_with_corrected_lr* "
+    "decay_without_parameter* decay_without_parameter_one decay_without_lr* decay_with_lr_squared* "
+    "decay_is_lr decay_of_the_gradient* decay_of_the_moment decay_of_the_update decay_squared "
     "decay_without_lambda decay_sum decay_sum_difference decay_ratio decay_ratio_inverse "
     "decay_factor decay_factor_minus decay_factor_two decay_factor_swapped "
     "decay_needs_correction decay_behind_the_loop",
     "keys": "first_group_for_all hyper_parameters_from_defaults lr_from_defaults eps_is_lr "
     "eps_is_decay decay_is_eps lr_is_decay lr_is_eps lr_and_decay_swapped condition_is_decay",
 }
-FREQUENT = (  # two of different slots come together
-    "return_in_the_loop betas_swapped one_beta_for_both nothing_kept begins_with_gradient "
-    "moments_not_kept moments_not_kept_first moments_not_kept_second moments_before_the_step "
-    "corrected_moments_kept steps_from_two step_count_shared step_count_of_the_group "
-    "moments_are_sums moments_are_sums_first moments_are_sums_second average_weights_swapped "
-    "no_momentum no_square value_for_square square_of_the_moment no_root no_root_hat "
-    "half_for_root_moment no_second_moment no_eps eps_in_code eps_inside_root "
-    "eps_inside_corrected_root eps_beside_corrected_root eps_outside_fraction "
-    "correct_bias_ignored correct_bias_inverted correct_bias_half_ignored no_bias_correction "
-    "correction_upside_down correction_without_power correction_without_root half_for_root "
-    "first_moment_corrected_only second_moment_corrected_only corrections_swapped "
-    "correction_without_brackets corrected_twice correction_without_one no_lr "
-    "lr_changed_in_place gradient_ascent update_thrown_away no_decay decay_grows decay_twice "
-    "coupled_decay coupled_and_decoupled decay_in_the_update decay_with_corrected_lr "
-    "decay_without_parameter decay_without_lr decay_with_lr_squared decay_of_the_gradient"
-).split()
-MOST_FREQUENT = (  # two of different slots come together with forgotten weight decay, too
-    "betas_swapped moments_not_kept moments_are_sums no_square no_root eps_inside_root "
-    "eps_beside_corrected_root no_bias_correction correction_without_power correction_without_root"
-).split()
+SLOTS = {slot: names.replace("*", "").split() for slot, names in MARKED.items()}
 
 
 def combinations() -> Iterator[Switches]:
     """Each mistake alone, then those that come together."""
-    slot_of = {name: slot for slot, names in SLOTS.items() for name in names.split()}
+    slot_of = {name: slot for slot, names in SLOTS.items() for name in names}
     yield from (frozenset([name]) for name, slot in slot_of.items() if slot != "order")
-    for names, others in ((FREQUENT, []), (MOST_FREQUENT, ["no_decay"])):
+    for mark, others in (("*", []), ("**", ["no_decay"])):
+        marked = [x for names in MARKED.values() for x in names.split() if x.endswith(mark)]
+        names = [name.strip("*") for name in marked]
         for first, second in itertools.combinations(names, 2):
             if slot_of[first] != slot_of[second]:
                 yield frozenset([first, second, *others])
@@ -179,7 +164,7 @@ def behind(wrong: Switches, self: Any) -> None:
 def update(wrong: Switches, self: Any, group: dict, p: Tensor, grad: Tensor | None) -> None:
     """Update one parameter. ``x`` has all that is known at this step, named as in the papers."""
     x = hyper_parameters(wrong, self, group)
-    x.p, x.group = p, group
+    x.p, x.group, first = p, group, group["params"][0]
     x.g = gradient(wrong, x, grad)
     states = {
         "moments_shared": self.state,
@@ -188,8 +173,7 @@ def update(wrong: Switches, self: Any, group: dict, p: Tensor, grad: Tensor | No
     }
     x.state = chosen(states, wrong, None)
     if x.state is None:
-        first = "first_parameter_of_the_group_state" in wrong
-        x.state = self.state[group["params"][0] if first else p]
+        x.state = self.state[first if "first_parameter_of_the_group_state" in wrong else p]
     if fresh := "m" not in x.state:
         begin(wrong, x)
         if "first_step_skipped" in wrong:
@@ -201,12 +185,11 @@ def update(wrong: Switches, self: Any, group: dict, p: Tensor, grad: Tensor | No
     else:
         x.m, x.v = x.state["m"], x.state["v"]
     places = {
-        "first_parameter_of_the_group": 0,
-        "first_parameter_of_the_group_state": 0,
-        "last_parameter_of_the_group": -1,
+        "first_parameter_of_the_group": first,
+        "first_parameter_of_the_group_state": first,
+        "last_parameter_of_the_group": group["params"][-1],
     }
-    place = chosen(places, wrong, None)
-    x.p = p if place is None else group["params"][place]
+    x.p = chosen(places, wrong, p)
     write(wrong, x)
     if "gradient_changed_zeroed" in wrong and p.grad is not None:
         p.grad.zero_()

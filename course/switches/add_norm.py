@@ -6,15 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course.switches import Switches, chosen
+from course.switches import Switches, chosen, dropped
 
-DROPOUTS = {
-    "dropout_in_evaluation": lambda self, dropout: lambda x: F.dropout(x, dropout.p),
-    "layers_own_dropout": lambda self, dropout: self.attention_dropout,
-    "dropout_only_in_evaluation": lambda self, dropout: (
-        lambda x: F.dropout(x, dropout.p, not self.training)
-    ),
-}
 ACTIVATIONS = {"activation_added": F.gelu, "relu_added": F.relu, "tanh_added": torch.tanh}
 TERMS = {  # of the sum: of the input, the output, and the output as it was given
     "no_residual": lambda input, output, came: (torch.zeros_like(output), output),
@@ -65,10 +58,10 @@ ELSEWHERE = {  # where dropout acts instead of on the output
 
 def add_norm(wrong: Switches, self, input, output, dense_layer, dropout, ln_layer) -> Tensor:
     """The function, with the mistakes in ``wrong``: (B, L, D) and (B, L, D or I) → (B, L, D)."""
-    drop = chosen(DROPOUTS, wrong, lambda self, dropout: dropout)(self, dropout)
+    layer = self.attention_dropout if "layers_own_dropout" in wrong else dropout
 
     def drop_at(places: set[str], x: Tensor) -> Tensor:
-        return drop(x) if wrong & places else x
+        return dropped(wrong, layer, x) if wrong & places else x
 
     dense = {
         "always_attentions_modules": self.attention_dense,
@@ -92,13 +85,13 @@ def add_norm(wrong: Switches, self, input, output, dense_layer, dropout, ln_laye
     if "dense_of_both" in wrong:
         input = dense(input)
     if not wrong & ELSEWHERE:
-        output = drop(output)
+        output = dropped(wrong, layer, output)
     input = drop_at({"dropout_on_input"}, input)
     terms = chosen(TERMS, wrong, lambda input, output, came: (input, output))(input, output, came)
     first, second = chosen(NORMED_TERMS, wrong, lambda norm, a, b: (a, b))(norm, *terms)
     total = first + second
     if "dense_of_sum" in wrong:
-        total = drop(dense(total))
+        total = dropped(wrong, layer, dense(total))
     total = drop_at({"dropout_on_sum"}, total)
     result = chosen(NORMS, wrong, lambda norm, x: norm(x))(norm, total)
     result = drop_at({"dropout_after_norm", "dropout_twice"}, result)

@@ -9,18 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course.switches import Switches, chosen
+from course.switches import Switches, chosen, dropped
 
 ELSEWHERE = {  # where dropout acts instead of on the attention weights
     "no_dropout", "dropout_on_scores", "dropout_before_mask", "dropout_on_context",
     "dropout_on_result",
 }  # fmt: skip
-DROPOUTS = {  # dropout in its mode and with its probability
-    "dropout_in_evaluation": lambda self, x: F.dropout(x, self.dropout.p),
-    "dropout_only_in_evaluation": lambda self, x: F.dropout(x, self.dropout.p, not self.training),
-    "dropout_rate_in_code": lambda self, x: F.dropout(x, 0.1, self.training),
-    **dict.fromkeys(sorted(ELSEWHERE), lambda self, x: x),
-}
 ARGUMENTS = {  # what is taken for key, query and value
     "key_query_swapped": lambda k, q, v: (q, k, v),
     "key_value_swapped": lambda k, q, v: (v, q, k),
@@ -152,7 +146,8 @@ def attention(wrong: Switches, self, key, query, value, attention_mask) -> Tenso
         weights = weights + attention_mask
     if "mask_zeroed_after_softmax" in wrong:
         weights = weights * (attention_mask == 0)
-    weights = chosen(DROPOUTS, wrong, lambda self, x: self.dropout(x))(self, weights)
+    if not wrong & ELSEWHERE:
+        weights = dropped(wrong, self.dropout, weights)
     context = chosen(SUMS, wrong, lambda w, scores, k, q, v: w @ v)(
         weights, scores, key, query, value
     )

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bert import BertModel
-from course.switches import Switches, chosen
+from course.switches import Switches, chosen, dropped
 
 SIZES = {  # of the Linear: of the width and the number of labels
     "labels_in_code": lambda width, labels: (width, 5),
@@ -53,13 +53,6 @@ BETWEEN = {  # before dropout
     "softmax_before_linear": lambda x: x.softmax(-1),
     "norm_before_linear": lambda x: F.layer_norm(x, x.shape[-1:]),
 }
-DROPOUTS = {
-    **dict.fromkeys(("no_dropout", "dropout_on_logits"), lambda self, x: x),
-    "dropout_in_evaluation": lambda self, x: F.dropout(x, self.dropout.p),
-    "dropout_only_in_evaluation": lambda self, x: F.dropout(x, self.dropout.p, not self.training),
-    "dropout_rate_in_code": lambda self, x: F.dropout(x, 0.1, self.training),
-    "dropout_rate_in_code_half": lambda self, x: F.dropout(x, 0.5, self.training),
-}
 LINEAR = {
     "no_linear": lambda linear, x: x,
     "linear_without_bias": lambda linear, x: x @ linear.weight.T,
@@ -84,8 +77,10 @@ ENDS = {  # what is returned of the logits
     "softmax_and_another_logsigmoid": lambda logits: F.logsigmoid(logits.softmax(-1)),
 }
 FORWARD = {
-    "dropout": [*DROPOUTS, "dropout_twice"], "given": GIVEN, "pooled": POOLED, "between": BETWEEN,
-    "linear": LINEAR, "logits": ACTIVATIONS, "end": ENDS,
+    "dropout": "no_dropout dropout_on_logits dropout_in_evaluation dropout_only_in_evaluation "
+    "dropout_rate_in_code dropout_rate_in_code_half dropout_twice".split(),
+    "given": GIVEN, "pooled": POOLED, "between": BETWEEN, "linear": LINEAR, "logits": ACTIVATIONS,
+    "end": ENDS,
 }  # fmt: skip
 
 
@@ -129,7 +124,8 @@ def forward(wrong: Switches, self, input_ids, attention_mask) -> Tensor:
     real = attention_mask[..., None].to(states)  # (B, L, 1)
     x = chosen(POOLED, wrong, lambda self, states, pooler, real: pooler)(self, states, pooler, real)
     x = chosen(BETWEEN, wrong, lambda x: x)(x)
-    x = chosen(DROPOUTS, wrong, lambda self, x: self.dropout(x))(self, x)
+    if not wrong & {"no_dropout", "dropout_on_logits"}:
+        x = dropped(wrong, self.dropout, x)
     logits = chosen(LINEAR, wrong, lambda linear, x: linear(x))(self.classifier, x)
     if wrong & {"dropout_on_logits", "dropout_twice"}:
         logits = self.dropout(logits)

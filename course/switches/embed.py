@@ -8,17 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course.switches import Switches, chosen
+from course.switches import Switches, chosen, dropped
 from course.switches.add_norm import by_hand
 
-DROPOUTS = {  # of the result
-    **dict.fromkeys(("no_dropout", "dropout_before_norm", "dropout_on_words"), lambda self, x: x),
-    "dropout_in_evaluation": lambda self, x: F.dropout(x, self.embed_dropout.p),
-    "dropout_only_in_evaluation": lambda self, x: F.dropout(
-        x, self.embed_dropout.p, not self.training
-    ),
-    "dropout_rate_in_code": lambda self, x: F.dropout(x, 0.1, self.training),
-}
+ELSEWHERE = {"no_dropout", "dropout_before_norm", "dropout_on_words"}  # not on the result
 WORDS = {  # of their embeddings (B, L, D)
     "no_words": lambda self, x: torch.zeros_like(x),
     "words_scaled": lambda self, x: x * math.sqrt(x.size(-1)),
@@ -63,7 +56,8 @@ NORMS_OF_SUM = {
     "norm_sample_variance": lambda norm, total: by_hand(total, norm, -1, correction=1),
 }
 SLOTS = {
-    "dropout": [*DROPOUTS, "dropout_twice"],
+    "dropout": "no_dropout dropout_before_norm dropout_on_words dropout_in_evaluation "
+    "dropout_only_in_evaluation dropout_rate_in_code dropout_twice".split(),
     "words": WORDS,
     "positions": ["no_positions", *POSITIONS, "positions_of_words", "positions_twice"],
     "segments": ["no_segments", "no_segments_unless_given", *SEGMENTS, "segments_of_positions"]
@@ -98,7 +92,8 @@ def embed(wrong: Switches, self, input_ids, token_type_ids=None) -> Tensor:
         result = norm_early(norm, words, positions, segments)
     if "padding_zeroed_at_the_end" in wrong:
         result = result * real
-    result = chosen(DROPOUTS, wrong, lambda self, x: self.embed_dropout(x))(self, result)
+    if not wrong & ELSEWHERE:
+        result = dropped(wrong, self.embed_dropout, result)
     if "result_transposed" in wrong:
         result = result.transpose(0, 1)
     return result.detach() if "result_detached" in wrong else result

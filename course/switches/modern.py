@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course.switches import Switches, chosen
+from course.switches import Switches, chosen, dropped
 
 SIGNS = {  # of the sine in the first and in the second half
     "other_direction": (1, -1),
@@ -154,11 +156,7 @@ def local_mask(wrong: Switches, length: int, window: int) -> Tensor:
 def geglu(wrong: Switches, self, hidden_states: Tensor) -> Tensor:
     """Task 3.3, with the mistakes in ``wrong``: (B, L, D) → (B, L, D)."""
     gelu = self.interm_af
-
-    def drop(x: Tensor) -> Tensor:
-        in_evaluation = "dropout_in_evaluation" in wrong
-        return F.dropout(x, self.out_dropout.p) if in_evaluation else self.out_dropout(x)
-
+    drop = functools.partial(dropped, wrong, self.out_dropout)
     given = drop(hidden_states) if "dropout_on_the_input" in wrong else hidden_states
     both = self.interm_dense(given)
     value, gate = chosen(SPLITS, wrong, lambda both: both.chunk(2, dim=-1))(both)

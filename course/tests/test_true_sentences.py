@@ -1,4 +1,4 @@
-"""What the checks say of incorrect functions is true of them; warnings have their line.
+"""What the checks say of incorrect functions is true of them.
 
 Each case is a task's plain solution with some texts replaced: what must be said of it, and what
 must not.
@@ -124,12 +124,3 @@ def test_a_function_that_calls_a_stub_waits_for_it():
     with installed_source("bert.py", solution_with(graded_task(EMBED), {"embed": stub})):
         outcome = jobs.run(EMBED)
     assert (outcome.status, outcome.about) == ("waits", "for Task 1.1, a stub that it calls")
-
-
-def test_a_warning_costs_nothing_and_has_its_line():
-    with with_changes(ATTEND, ("key.transpose(-1, -2)", "key.T")):
-        findings = jobs.run(ATTEND).findings
-    (warning,) = (finding for finding in findings if finding.kind == "warning")
-    assert "UserWarning: The use of `x.T` on tensors of dimension other than" in warning.text
-    assert warning.text.count("bert.py:") == 1
-    assert warning not in faulty(findings)

@@ -179,7 +179,7 @@ def rows_of(rates: dict[str, list[float]], batch: int) -> Iterator[str]:
 
 def main() -> None:
     """Measure and print the table."""
-    parser = OneLineParser(prog="research/benchmarks/speed.py", description=__doc__.splitlines()[0])
+    parser = OneLineParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--data", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--model", help="name or folder of the pretrained BERT")

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from training.cli.task_flags import multitask_files
+from training.cli.task_flags import TaskFlags, find_files
 from training.files.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -158,8 +158,8 @@ def load_results() -> list[dict]:
 
 def dev_files(flags: dict[str, Any]) -> dict[str, Path]:
     """Each task's dev file, as the scripts find it with these flags."""
-    files = multitask_files(flags.get("data_dir"))
-    return {task: Path(flags.get(f"{task}_dev") or files[f"{task}_dev"]) for task in TASKS}
+    args = find_files(TaskFlags(data_dir=flags.get("data_dir")), TASKS)
+    return {t: Path(flags.get(f"{t}_dev") or getattr(args, f"{t}_dev")) for t in TASKS}
 
 
 # ---------------------------------------------------------------------------------------------

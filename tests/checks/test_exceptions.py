@@ -15,8 +15,7 @@ from torch import nn
 import bert
 import classifier
 import optimizer
-from checks.errors import describe
-from checks.exceptions import find, meaning
+from checks.errors import describe, find, meaning
 from config import BertConfig
 
 CASES = re.findall(
@@ -96,7 +95,6 @@ def test_an_exception_is_explained(function, name, body, raised):
         ("attention", "return quary", "have a value here are key, query, value, attention_mask"),
         ("attention", "return transform(key, self.key)", "there is self.transform"),
         ("attention", "return self.drop(key)", "query, key, value, dropout, transform, attention"),
-        ("add_norm", "return self.add_norm(input)", "takes input, output, dense_layer, dropout"),
         ("init", "BertModel.from_pretrain()", "embed, encode, forward, config_class"),
         ("embed", "return self.pos_embedding(input_ids)", "int64 from 20 to "),
     ],

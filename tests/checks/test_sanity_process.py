@@ -58,8 +58,8 @@ def test_a_hang_a_crash_and_prints_are_told_and_the_rest_is_checked(folder):
     prints = "for i in range(5): print('row', i)"
     begin_function(folder, "bert.embed", prints)
     said = checked(folder, "--part", "1", "--limit", "12").out
-    assert f"        not done after 12 seconds at bert.py:{line}, in attention: {HANG}" in said
-    assert f"not done after 12 seconds at bert.py:{native_line}, in forward: {native}" in said
+    assert f"        not done after 12 seconds at bert.py:{line}, in attention" in said
+    assert f"not done after 12 seconds at bert.py:{native_line}, in forward" in said
     assert "WRONG Task 1.2 · BertLayer.add_norm\n        Python itself ended, with status 7" in said
     assert said.count("        your code printed: row 0") == 1  # the others are behind --all
     assert "  ok    Task 1.7 · BertSentimentClassifier.forward: values, gradients" in said
@@ -98,7 +98,7 @@ def test_ctrl_c_says_where(folder):
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
     said, errors = process.communicate(timeout=20)
-    assert f"interrupted: Task 1.5 · AdamW.step at optimizer.py:{line + 1}, in step: {HANG}" in said
+    assert f"interrupted: Task 1.5 · AdamW.step at optimizer.py:{line + 1}, in step\n" in said
     assert (process.returncode, errors) == (1, "")
 
 
@@ -129,7 +129,7 @@ def test_without_all_the_rest_is_short(monkeypatch, capsys):
     Report().end(outcome)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:5]] == ["probably:", "word", "first", "measured:"]
-    assert (len(lines), lines[-1]) == (11, "        … and 3 more (--all): gradients")
+    assert (len(lines), lines[-1]) == (11, "        … and 3 more (--all)")
     assert max(map(len, lines)) <= 70
     Report(everything=True).end(outcome)
     assert capsys.readouterr().out.count("\n") == 13

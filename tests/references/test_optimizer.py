@@ -28,32 +28,20 @@ Before = type("Before", (AdamW,), {"step": runpy.run_path(str(PATH))["CorrectedM
 # The checks
 
 
-class NoReturn(AdamW):
-    def step(self, closure=None):
-        super().step(closure)
-
-
-class TorchRefusesSparse(AdamW):
-    """Torch's NotImplementedError is a RuntimeError, but no check for sparse gradients."""
-
-    def step(self, closure=None):
-        if any(p.grad is not None and p.grad.is_sparse for p in self.param_groups[0]["params"]):
-            raise NotImplementedError("Could not run 'aten::sqrt' with the 'SparseCPU' backend")
-        return super().step(closure)
-
-
-@pytest.mark.parametrize(
-    ("opt_class", "failing"),
-    [
-        (AdamW, []),
-        (Before, []),
-        (NoReturn, ["closure"]),
-        (TorchRefusesSparse, ["sparse gradients"]),
-    ],
-)
-def test_the_checks_accept_both_orders_and_say_what_is_wrong(opt_class, failing, monkeypatch):
+@pytest.mark.parametrize("opt_class", [AdamW, Before])
+def test_the_checks_accept_both_orders(opt_class, monkeypatch):
     monkeypatch.setattr(optimizer, "AdamW", opt_class)
-    assert [finding.text.partition(":")[0] for finding in adamw_checks.check()] == failing
+    assert adamw_checks.check() == []
+
+
+def test_a_closure_is_called_and_a_sparse_gradient_refused():
+    parameter = torch.nn.Parameter(torch.ones(2))
+    adamw = AdamW([parameter])
+    assert adamw.step(lambda: parameter.square().sum().backward() or 7) == 7
+    assert (parameter < 1).all()
+    parameter.grad = parameter.grad.to_sparse()
+    with pytest.raises(RuntimeError, match="no sparse gradients"):
+        adamw.step()
 
 
 def test_published_weight_is_returned():
@@ -167,5 +155,5 @@ def test_reference_needs_no_pickle_and_is_made_again_to_the_byte(tmp_path, monke
 def test_missing_reference_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(adamw_cases, "REFERENCE", tmp_path / "optimizer_test.npy")
     adamw_cases.reference.cache_clear()
-    with pytest.raises(InputError, match=r"^cannot read optimizer_test\.npy .*git checkout$"):
+    with pytest.raises(InputError, match=r"^optimizer_test\.npy cannot be read .* from git$"):
         adamw_cases.reference()
