@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from config import BertConfig
 from training.files.course_files import WEIGHT_FILES
-from training.files.errors import InputError
-from training.files.folder import CORE, check_surplus
+from training.files.errors import InputError, values_of
+from training.files.folder import CORE, check_surplus, require
 from training.files.hub import find_model
 from training.files.weights import read_weights
 from training.files.writing import write_json, write_whole
@@ -66,6 +66,22 @@ def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, str]]:
             yield f"encoder.layer.{i}.{theirs}", f"bert_layers.{i}.{ours}"
 
 
+def load_tensors(
+    module: nn.Module, tensors: Mapping[str, Tensor], names: Mapping[str, str], source: str
+) -> None:
+    """Copy tensors into a module; InputError unless all of them are there, in its shapes.
+
+    Args:
+        names: of the tensors: Hugging Face's → the module's.
+    """
+    own = module.state_dict()
+    shapes = {name: tuple(tensors[name].shape) if name in tensors else None for name in names}
+    with values_of(f"{source} does not have the shape in its config.json", "take another model"):
+        require(shapes, {theirs: tuple(own[ours].shape) for theirs, ours in names.items()})
+    for theirs, ours in names.items():
+        own[ours].copy_(tensors[theirs])
+
+
 @functools.cache
 def print_once(line: str) -> None:
     """Print a line, unless this process has printed it before."""
@@ -104,10 +120,8 @@ class BertPreTrainedModel(nn.Module):
         Either its ``embed`` takes no segment ids, or its table has no row for a second segment.
         """
         if "token_type_ids" not in inspect.signature(self.embed).parameters:
-            raise InputError(
-                f"{what} needs segment ids, but BertModel.embed in bert.py takes none: "
-                "give it token_type_ids=None as its second argument"
-            )
+            remedy = "give it token_type_ids=None as its second argument"
+            raise InputError(f"{what} needs segment ids, but embed in bert.py takes none: {remedy}")
         if self.config.type_vocab_size < 2:
             where = f"{self.name_or_path} knows one (type_vocab_size 1)"
             raise InputError(f"{what} needs two segments, but {where}; take another model")
@@ -148,25 +162,14 @@ class BertPreTrainedModel(nn.Module):
         that BERT does not have are counted.
         """
         core = getattr(self, "bert", self)  # a subclass may hold its encoder as .bert
-        parameters = dict(core.named_parameters())
         names = dict(weight_names(len(core.bert_layers)))
         check_surplus(source, tensors, names, *CORE)
-        missing = [name for name in names if name not in tensors]
-        required = [name for name in missing if not name.startswith(POOLER)]
-        if required := required or (len(missing) == 1 and missing):  # half a pooler is none
-            what = f"{source} lacks {len(required)} of BERT's tensors, such as {required[0]}"
-            raise InputError(f"{what}; it is not a checkpoint of this architecture")
-        for name, tensor in tensors.items():
-            if name not in names:
-                continue
-            own = parameters[names[name]]
-            if tensor.shape != own.shape:
-                shapes = f"is {tuple(tensor.shape)}, the config says {tuple(own.shape)}"
-                raise InputError(f"{source}: wrong shape: {name} {shapes}; take another config")
-            with torch.no_grad():
-                own.copy_(tensor)
-        if missing:
+        if not any(name.startswith(POOLER) for name in tensors):
             print_once(f"weights: {source} has no pooler; it starts from random values")
+            names = {
+                theirs: ours for theirs, ours in names.items() if not theirs.startswith(POOLER)
+            }
+        load_tensors(core, tensors, names, source)
         if unexpected := tensors.keys() - names.keys():
             parts = ", ".join(sorted({name.split(".")[0] for name in unexpected}))
             what = f"weights: {len(unexpected)} tensors of {source} are not BertModel's"
@@ -179,32 +182,20 @@ class BertPreTrainedModel(nn.Module):
         return {theirs: state[ours].cpu().contiguous() for theirs, ours in names}
 
     def save_pretrained(
-        self, folder: str | Path, classifier: nn.Linear | None = None, **entries: Any
+        self, folder: str | Path, head: Mapping[str, Tensor] | None = None, **entries: Any
     ) -> None:
         """Write config.json and model.safetensors that Hugging Face's ``transformers`` loads.
 
-        With a ``classifier`` head (D → number of labels) the folder is one of a
-        BertForSequenceClassification, whose logits are those of our classifier in evaluation mode.
-
         Args:
+            head: tensors of a task's model around BERT, under Hugging Face's names.
             entries: further ones of config.json, or others in place of the model's own.
         """
         tensors = self.to_hf_weights()
+        if head:
+            tensors = {f"bert.{name}": tensor for name, tensor in tensors.items()}
+            tensors |= {name: tensor.detach().cpu().contiguous() for name, tensor in head.items()}
         values = {k: v for k, v in vars(self.config).items() if k not in FIELDS_OF_A_RUN}
         values |= {"model_type": "bert", "architectures": ["BertModel"]}
         values["dtype"] = str(self.dtype).removeprefix("torch.")
-        if classifier is not None:
-            labels = range(classifier.out_features)
-            values["architectures"] = ["BertForSequenceClassification"]
-            values["id2label"] = {str(i): f"LABEL_{i}" for i in labels}
-            values["label2id"] = {f"LABEL_{i}": i for i in labels}
-            tensors = {f"bert.{name}": tensor for name, tensor in tensors.items()}
-            head = classifier.state_dict(prefix="classifier.")
-            tensors |= {name: tensor.cpu().contiguous() for name, tensor in head.items()}
-        write_folder(folder, values | entries, tensors)
-
-
-def write_folder(folder: str | Path, config: Mapping[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Write config.json and model.safetensors, atomically."""
-    write_json(Path(folder) / "config.json", config)
-    write_whole(Path(folder) / WEIGHT_FILES[0], save(tensors, metadata={"format": "pt"}))
+        write_json(Path(folder) / "config.json", values | entries)
+        write_whole(Path(folder) / WEIGHT_FILES[0], save(tensors, metadata={"format": "pt"}))

@@ -20,7 +20,7 @@ from bert import BertModel
 from datasets import SentenceClassificationDataset, SentenceClassificationTestDataset, load_data
 from evaluation import classify, metrics_of, say_classes, write_in_order
 from optimizer import AdamW
-from training.cli.flags import hint_at_rate, standard_input, with_defaults
+from training.cli.flags import given_lines, hint_at_rate, with_defaults
 from training.cli.scripts import run_script
 from training.cli.sentiment_flags import ClassifierFlags, get_args, plan
 from training.files.course_files import class_names
@@ -95,22 +95,18 @@ def load_model(filepath: str, device: torch.device) -> tuple[nn.Module, SimpleNa
 class Data:
     """The data sets of a run, and how many classes they have."""
 
-    train: SentimentDataset | None
+    train: SentimentDataset
     dev: SentimentDataset
     test: SentimentTestDataset | None
     num_labels: int
 
 
-def read_data(args: ClassifierFlags, splits: tuple[str, ...] = ("train", "dev", "test")) -> Data:
-    """Read those files of a run that are asked for and named; dev is always read."""
-    train_set, test_set, num_labels = None, None, args.num_labels
-    if "train" in splits:
-        rows, num_labels = load_data(args.train, "train", num_labels)
-        train_set = SentimentDataset(rows, args)
+def read_data(args: ClassifierFlags) -> Data:
+    """Read the files of a run; without --test there is no test set."""
+    rows, num_labels = load_data(args.train, "train", args.num_labels)
     dev_set = SentimentDataset(load_data(args.dev, "dev", num_labels), args)
-    if "test" in splits and args.test:
-        test_set = SentimentTestDataset(load_data(args.test, "test"), args)
-    return Data(train_set, dev_set, test_set, num_labels)
+    test_set = SentimentTestDataset(load_data(args.test, "test"), args) if args.test else None
+    return Data(SentimentDataset(rows, args), dev_set, test_set, num_labels)
 
 
 def new_model(args: ClassifierFlags, num_labels: int) -> tuple[nn.Module, SimpleNamespace]:
@@ -140,7 +136,7 @@ def train(args, data: Data | None = None) -> None:
     args = with_defaults(args, ClassifierFlags)
     device = loop.pick_device(args.use_gpu)
     autocast = loop.autocast_for(device, args.precision)
-    data = data or read_data(args, ("train", "dev"))
+    data = data or read_data(args)
     train_loader = loop.TrainingLoader(data.train, args.batch_size, args.seed)
     dev_loader = loop.evaluation_loader(data.dev, args.batch_size)
     model, config = new_model(args, data.num_labels)
@@ -182,7 +178,7 @@ def test(args, data: Data | None = None) -> None:
     if args.fast:
         loop.speed_up(model)
     args.model, args.num_labels = config.model, config.num_labels
-    data = data or read_data(args, ("dev", "test"))
+    data = data or read_data(args)
     for rows, path in ((data.dev, args.dev_out), (data.test, args.test_out)):
         if rows is None:
             continue
@@ -205,21 +201,19 @@ def predict(texts, checkpoint: str, use_gpu: bool) -> None:
     device = loop.pick_device(use_gpu)
     model, config = load_model(checkpoint, device)
     encoder = SentimentTestDataset([], config)
-    for text in texts:
-        if not text.strip():
-            continue
-        ids, mask = encoder.pad([text.strip()])  # (1, L), (1, L)
-        encoder.report_cut([text.strip()])
+    for text in filter(None, map(str.strip, texts)):
+        ids, mask = encoder.pad([text])  # (1, L), (1, L)
+        encoder.report_cut([text])
         with torch.no_grad():
             logits = model(ids.to(device), mask.to(device))  # (1, num_labels)
-        print(f"{say_classes(logits, config)}   {text.strip()}", flush=True)
+        print(f"{say_classes(logits, config)}   {text}", flush=True)
 
 
 def main() -> None:
     """Train and test on every planned data set, or predict."""
     args = get_args()
     if args.predict is not None:
-        texts = standard_input() if args.predict in ([], ["-"]) else args.predict
+        texts = map(" ".join, given_lines(args.predict))
         predict(texts, args.checkpoint, args.use_gpu)
         return
     loop.join_processes(args.use_gpu)

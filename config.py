@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from training.files.errors import InputError, values_of
-from training.files.folder import check_surplus, require
+from training.files.errors import values_of
+from training.files.folder import require
 from training.files.hub import find_model
 from training.files.texts import read_json
 
-CLASSIFIER = "BertForSequenceClassification"
 # Entries of a config.json that may not say anything else; a decoder's tokens do not see later ones
 REQUIRED = {"model_type": "bert", "position_embedding_type": "absolute", "is_decoder": False}
 REQUIRED |= {"add_cross_attention": False, "quantization_config": None}
@@ -79,40 +77,6 @@ class BertConfig:
         if name_or_path:
             config.name_or_path = str(name_or_path)
         return cls(**(vars(config) | values))
-
-    def output_names(self) -> list[str]:
-        """The names of a head's outputs; transformers leaves out LABEL_0 and LABEL_1."""
-        usual = {str(i): f"LABEL_{i}" for i in range(getattr(self, "num_labels", 0) or 2)}
-        named = getattr(self, "id2label", None) or usual
-        numbers = [str(i) for i in range(len(named))]
-        if {*named} != {*numbers}:
-            what = f"{self.name_or_path}: id2label in config.json does not count from 0 on"
-            raise InputError(f"{what}; give each output of the head its number and name")
-        return [named[number] for number in numbers]
-
-    def check_classes(self, tensors: Mapping[str, Any]) -> None:
-        """InputError unless the tensors have a linear layer for logits of classes, one of a text.
-
-        Args:
-            tensors: all of the checkpoint's, under Hugging Face's names.
-        """
-        classes, size = len(self.output_names()), self.hidden_size
-        wanted = {"classifier.weight": (classes, size), "classifier.bias": (classes,)}
-        wanted |= {"pooler.dense.weight": (size, size), "pooler.dense.bias": (size,)}
-        check_surplus(self.name_or_path, tensors, wanted, "classifier")
-        kind = (getattr(self, "architectures", None) or [CLASSIFIER])[0]
-        kind = (kind == CLASSIFIER and getattr(self, "problem_type", None)) or kind
-        kind = "regression" if classes < 2 else kind
-        shapes = {name: tuple(getattr(tensors.get(name), "shape", ())) for name in wanted}
-        wrong = [name for name, shape in wanted.items() if shapes[name] != shape]
-        if kind not in (CLASSIFIER, "single_label_classification"):
-            fault = f"is for {kind}, not for one class of a text"
-        elif wrong:
-            fault = f"needs {wrong[0]} of shape {wanted[wrong[0]]}, which it lacks"
-        else:
-            return
-        remedy = "take another model, or train a head on it"
-        raise InputError(f"the head in {self.name_or_path} {fault}; {remedy}")
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes, those set later included, as plain values."""

@@ -23,7 +23,7 @@ from datasets import (
 from training.files.course_files import trained_names
 from training.files.errors import InputError
 from training.files.writing import atomic_write
-from training.loop.batches import to_device
+from training.loop.batches import PAIR, SINGLE, to_device
 from training.loop.progress import progress_bar
 
 # The three headers of prediction files
@@ -33,22 +33,18 @@ COLUMNS = ("Predicted_Sentiment", "Predicted_Is_Paraphrase", "Predicted_Similari
 # One pass over the data
 
 
-SINGLE = ("token_ids", "attention_mask")
-PAIR = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2")
-
-
 @torch.no_grad()
 def outputs_of(
     function: Callable[..., Tensor], batches: Iterable[dict], keys: Sequence[str], device
 ) -> tuple[Tensor, dict[str, list]]:
-    """What a function returns for the tensors with these keys in all batches, as one tensor.
+    """What a function returns for a batch's tensors with these keys, the labels aside; for all.
 
     Also lists in the order of the batches: y_true (empty without labels), sents, sent_ids.
     """
     outputs: list[Tensor] = []  # read at the end: reading waits for a GPU
     rows: dict[str, list] = {"y_true": [], "sents": [], "sent_ids": []}
     for batch in progress_bar(batches, "eval"):
-        outputs.append(function(*(to_device(batch[key], device) for key in keys)).float())
+        outputs.append(function(*(to_device(batch[key], device) for key in keys[:-1])).float())
         rows["y_true"] += batch["labels"].tolist() if "labels" in batch else []
         rows["sents"] += batch.get("sents", [])
         rows["sent_ids"] += batch["sent_ids"]
@@ -169,17 +165,12 @@ def predict_three(sst_loader, para_loader, sts_loader, model: nn.Module, device)
 
 def model_eval_multitask(sst_loader, para_loader, sts_loader, model: nn.Module, device) -> tuple:
     """→ (paraphrase accuracy, predictions, ids, the same of sentiment, Pearson's r, …)."""
-    para, sst, sts = predict_three(sst_loader, para_loader, sts_loader, model, device)
-    results = []
-    for what, metric, task in (
-        ("Paraphrase detection accuracy", accuracy, para),
-        ("Sentiment classification accuracy", accuracy, sst),
-        ("Semantic Textual Similarity correlation", pearson, sts),
-    ):
-        score = metric(task["y_true"], task["y_pred"])
-        print(f"{what}: {score:.3f}")
-        results += [score, task["y_pred"], task["sent_ids"]]
-    return tuple(results)
+    tasks = predict_three(sst_loader, para_loader, sts_loader, model, device)
+    metrics = zip((accuracy, accuracy, pearson), tasks, strict=True)
+    scores = [metric(task["y_true"], task["y_pred"]) for metric, task in metrics]
+    print("accuracy {:.3f} of paraphrases, {:.3f} of sentiment; correlation {:.3f}".format(*scores))
+    results = zip(scores, tasks, strict=True)
+    return tuple(x for score, task in results for x in (score, task["y_pred"], task["sent_ids"]))
 
 
 def model_eval_test_multitask(

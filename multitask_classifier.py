@@ -5,7 +5,8 @@ python multitask_classifier.py --predict 'How old are you?' 'What is your age?' 
 torchrun --nproc_per_node 2 multitask_classifier.py --option finetune
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -176,10 +177,10 @@ def read_set(task: str, args: MultitaskFlags, split: str) -> TextDataset:
     return SentencePairDataset(rows, args, isRegression=task == "sts")
 
 
-def read_held_out(args: MultitaskFlags, splits: Sequence[str] = ("dev", "test")) -> HeldOut:
+def read_held_out(args: MultitaskFlags, read_set: Callable = read_set) -> HeldOut:
     """The dev sets, and the test sets of those tasks that have a file of them."""
-    named = [(t, split) for t in args.tasks for split in splits if getattr(args, f"{t}_{split}")]
-    return {(task, split): read_set(task, args, split) for task, split in named}
+    keys = itertools.product(args.tasks, ("dev", "test"))
+    return {(t, s): read_set(t, args, s) for t, s in keys if getattr(args, f"{t}_{s}")}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -215,7 +216,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     if tasks != args.tasks:
         print(f"trains {', '.join(tasks)} only: LOSSES has no loss for the rest")
     train_sets = {task: read_set(task, args, "train") for task in tasks}
-    held_out = held_out or read_held_out(args, ["dev"])
+    held_out = held_out or read_held_out(args)
     dev_sets = {task: held_out[task, "dev"] for task in tasks}
     loaders = {t: loop.TrainingLoader(train_sets[t], args.batch_size, args.seed) for t in tasks}
     train_loader = RoundRobin(loaders, args.steps_per_epoch or sum(map(len, loaders.values())))
@@ -285,7 +286,9 @@ def score(task: str, predictions: Mapping[str, list]) -> float:
     return metric(predictions["y_true"], predictions["y_pred"])
 
 
-def evaluate(model: nn.Module, loaders: Mapping[str, Iterable], device) -> dict[str, float]:
+def evaluate(
+    model: nn.Module, loaders: Mapping[str, Iterable], device, predict_rows: Callable = predict_rows
+) -> dict[str, float]:
     """Each task's score on its dev batches, and the overall one."""
     model.eval()
     scores = {t: score(t, predict_rows(model, t, rows, device)) for t, rows in loaders.items()}

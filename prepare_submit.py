@@ -30,7 +30,7 @@ from datasets import load_data, load_pairs
 from evaluation import accuracy, pearson
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.course_files import data_folder
+from training.files.course_files import SPLITS, data_folder
 from training.files.errors import InputError
 from training.files.imports import with_imported
 from training.files.predictions import mismatches, read_predictions
@@ -94,8 +94,7 @@ def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
     folder = data_folder(data_dir)
     for path, (name, split, classes) in PART_1_FILES.items():
         if name == "sst" or Path(path).is_file():
-            ending = "test-student" if split == "test" else split
-            data = folder / f"ids-{name}-{ending}.csv"
+            data = folder / f"ids-{name}-{SPLITS[split]}.csv"
             option = Path(path).name.split("-")[0]
             command = f"python classifier.py --option {option} --only {name}"
             row = (path, data, split, "Predicted_Sentiment", "sentiment", classes, command)
@@ -168,9 +167,7 @@ def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
 def zip_path(name: str | None, part: int) -> Path:
     """Where the zip goes: ``name`` before its name, and the part if another file has that name."""
     if name is not None and (name == "ID_GROUP" or not re.fullmatch("[A-Za-z0-9_-]+", name)):
-        raise InputError(
-            f"--name {name!r}: put your ID and group there, in letters, digits, - and _"
-        )
+        raise InputError(f"--name {name!r}: put your ID and group there (letters, digits, -, _)")
     front = f"{name}_" if name else ""
     path = Path(f"{front}{ZIP_NAME}")
     try:
@@ -194,7 +191,7 @@ def functions_are_right(part: int) -> bool:
 
 def get_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = OneLineParser(prog="prepare_submit.py", description="Check and zip a submission.")
+    parser = OneLineParser(description="Check and zip a submission.")
     parser.add_argument("--part", type=int, choices=PARTS, default=1, help="of the course")
     parser.add_argument("--name", help="ID_GROUP, goes in front of the zip's name")
     parser.add_argument("--data_dir", help="folder of the data files predicted on")

@@ -95,17 +95,6 @@ def grade_one(
     return f"{student}: {outcome} ({time.monotonic() - begun:.1f} s)"
 
 
-def grade_all(
-    args: argparse.Namespace, context: GradingContext, gold: Mapping, found: Sequence[Found]
-) -> None:
-    """Write a result for each submission that has none yet, some at a time."""
-    grader = grader_digest()
-    with ThreadPoolExecutor(args.j) as pool:
-        for line in pool.map(lambda one: grade_one(args, context, gold, grader, one), found):
-            if line:
-                print(clean(line, 400), flush=True)
-
-
 def report(out: Path, students: Sequence[str], part: int, settings: Mapping) -> int:
     """Write all pages and tables from the results; how many staff errors there are."""
     given = marks.read_marks(out, students, points.marked_rows(part, settings))
@@ -151,7 +140,11 @@ def main() -> None:
         open_context(args.part, secret, seconds=args.seconds, isolation=around) as context,
     ):
         canaries.check(context)
-        grade_all(args, context, gold, found)
+        grader = grader_digest()
+        with ThreadPoolExecutor(args.j) as pool:
+            lines = pool.map(lambda one: grade_one(args, context, gold, grader, one), found)
+            for line in filter(None, lines):
+                print(clean(line, 400), flush=True)
     failed = report(args.out, students, args.part, settings)
     sys.exit(1 if failed else 0)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import http.client
 import tomllib
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -31,7 +30,7 @@ def git_name(content: bytes) -> str:
 
 
 def main() -> None:
-    """Fetch what is missing; InputError lists every file that is not there in the end."""
+    """Fetch what is missing; InputError where a file is wrong, or cannot be had."""
     parser = OneLineParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--out", type=Path, default=HERE, help="folder to put them in (default: data)")
@@ -43,43 +42,27 @@ def main() -> None:
         raise InputError(f"--url {args.url} is not an http:// or https:// address")
     check_writable(args.out)
     wanted = args.only or [*FILES]
-    faults = []
     for name in wanted:
         path = args.out / name
-        try:
-            if not path.exists():
-                fetch(name, path, base)
-            elif git_name(path.read_bytes()) != FILES[name]:
-                faults.append(
-                    f"{path} is not this course's file (another fork's, or Windows line ends?); "
-                    f"delete it and run this again to fetch it from {base}"
-                )
-        except InputError as error:  # of this one file: the others may be available
-            faults.append(str(error))
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
-            faults.append(
-                f"cannot fetch {name} from {base} ({reason}): work on the practice set in "
-                f"data/practice, or copy the files to {args.out} by hand and run this to check them"
-            )
-            break
-    if faults:
-        raise InputError("\nerror: ".join(faults))
+        if not path.exists():
+            fetch(name, path, base)
+        elif git_name(path.read_bytes()) != FILES[name]:
+            what = f"{path} is not this course's file (another fork's, or Windows line ends?)"
+            raise InputError(f"{what}; delete it and run this again to fetch it from {base}")
     print(f"{args.out}: {len(wanted)} of {len(wanted)} files are there and right")
 
 
 def fetch(name: str, path: Path, base: str) -> None:
-    """Bring one file to ``path``, once its content is right; else InputError or OSError."""
+    """Bring one file to ``path``; InputError unless it comes and its content is right."""
     try:
         with urllib.request.urlopen(base + name, timeout=SECONDS) as response:
             content = response.read()
-    except urllib.error.HTTPError as error:
-        what = f"the server says {error.code} {error.reason} at {base + name}"
-        raise InputError(f"{name}: {what}; check --url, or try again later") from error
+    except (OSError, http.client.HTTPException) as error:
+        remedy = f"take the practice set in data/practice, or copy files to {path.parent} by hand"
+        raise InputError(f"cannot fetch {name} from {base} ({error}); {remedy}") from error
     if git_name(content) != FILES[name]:
-        raise InputError(
-            f"{name} from {base} is not this course's file; give --url another fork's address"
-        )
+        remedy = "give --url another fork's address"
+        raise InputError(f"{name} from {base} is not this course's file; {remedy}")
     write_whole(path, content)
     print(f"{name}: fetched")
 

@@ -29,15 +29,11 @@ EXTRAS = {  # losses on vectors that can be added to a task's own
 class ModelFlags:
     """Those that a checkpoint keeps, because the model depends on them."""
 
-    pair_encoding: str = flag(
-        "bi", choices=("bi", "cross"), help="two vectors, or [CLS] a [SEP] b [SEP] in one pass"
-    )
+    pair_encoding: str = flag("bi", choices=("bi", "cross"), help="a pair's texts alone, or joined")
     pooling: str = flag("pooler", choices=pooling.KINDS, help="what a sentence's vector is")
     similarity: str = flag("linear", choices=("linear", "cosine"), help="head of STS")
     separate_layers: int = flag(0, type=int, help="top layers that each task has alone")
-    pals: int | None = flag(
-        None, type=positive_int, help="width of projected attention layers for each task"
-    )
+    pals: int | None = flag(None, type=positive_int, help="width of each task's attention layers")
     pal_heads: int = flag(12, type=positive_int, help="their heads")
     adapt: str | None = flag(None, choices=("lora",), help="freeze BERT, train this")
     rank: int = flag(8, type=positive_int, help="of LoRA")
@@ -67,14 +63,10 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     extra_weight: float = flag(0.1, type=positive_float, help="weight of further losses")
     sampling: str = flag("round_robin", choices=sampling.KINDS, help="which task comes next")
     first_task: str = flag("para", choices=TASKS, help="with --sampling before: alone in epoch 1")
-    regulariser: str | None = flag(
-        None, choices=("r_drop", "smart"), help="penalty on unstable outputs"
-    )
+    regulariser: str | None = flag(None, choices=("r_drop", "smart"), help="on unstable outputs")
     regulariser_weight: float = flag(1.0, type=positive_float, help="λ of SMART, α of R-Drop")
     epsilon: float = flag(5e-2, type=positive_float, help="of SMART: size of the perturbation")
-    gradients: str | None = flag(
-        None, choices=("sum", "pcgrad"), help="a batch of each task per step; combine gradients"
-    )
+    gradients: str | None = flag(None, choices=("sum", "pcgrad"), help="of a step with all tasks")
     teachers: list[str] | None = flag(None, nargs="+", help="checkpoints to learn from")
     teacher_share: float = flag(0.5, type=probability, help="weight of the teachers' loss")
 
@@ -85,9 +77,6 @@ class TechniqueFlags(ModelFlags, TaskFlags):
             for other in others:
                 if holds(self, first) and holds(self, other):
                     yield f"{spelled(first)} and {spelled(other)} do not go together: {why}"
-        for condition, others in NEEDS:
-            if holds(self, condition) and not any(holds(self, other) for other in others):
-                yield f"{spelled(condition)} needs {' or '.join(map(spelled, others))}"
         for flag_name in ("sampling=before", "gradients"):
             if holds(self, flag_name) and len(self.tasks) == 1:
                 yield f"{spelled(flag_name)} needs two --tasks"
@@ -119,18 +108,6 @@ NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
     ("regulariser=r_drop", ("teachers", *ON_VECTORS), "it has every row twice"),
     ("adapt=lora", ("pals", "separate_layers"), "it freezes what that is about"),
     ("gradients", ("sampling=annealed", "sampling=before"), "a step has all tasks"),
-)
-NEEDS: Sequence[tuple[str, Sequence[str]]] = (  # a flag, and those without which it does nothing
-    ("first_task", ("sampling=before",)),
-    ("pal_heads", ("pals",)),
-    ("rank", ("adapt=lora",)),
-    ("epsilon", ("regulariser=smart",)),
-    ("regulariser_weight", ("regulariser",)),
-    ("extra_weight", ON_VECTORS),
-    ("teacher_share", ("teachers",)),
-    ("sts_loss", ("tasks=sts",)),
-    *((f"{name}_weight", (f"tasks={name}",)) for name in TASKS),
-    *((f"{name}_extra", (f"tasks={name}",)) for name in EXTRAS),
 )
 
 

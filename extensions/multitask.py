@@ -87,9 +87,7 @@ def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[
     teachers = {name: [m for m, c in known.values() if name in c.tasks] for name in args.tasks}
     for name, models in teachers.items():
         if not models:
-            raise InputError(
-                f"none of the --teachers was trained on {name}; leave it out of --tasks"
-            )
+            raise InputError(f"none of --teachers was trained on {name}; leave it out of --tasks")
     return teachers
 
 

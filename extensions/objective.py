@@ -49,9 +49,7 @@ class Objective:
         self.losses = LOSSES | ({"sts": cosent} if args.sts_loss == "cosent" else {})
         for condition in COMPARES_ROWS if world_size() > 1 else ():
             if holds(args, condition):
-                raise InputError(
-                    f"{spelled(condition)} compares the rows of a batch: use one process"
-                )
+                raise InputError(f"{spelled(condition)} compares a batch's rows: use one process")
 
     def __call__(self, name: str, inputs: Sequence[Tensor], labels: Tensor) -> Tensor:
         """The mean loss of a task's rows: inputs are what its head takes."""

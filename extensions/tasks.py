@@ -5,16 +5,16 @@ A further task is an entry in each of these tables, a head in model.py, and its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
-import torch
 from torch import nn
 from torch.nn import functional as F
 
 import multitask_classifier as part2
 from datasets import SentencePairDataset, SentencePairTestDataset, TextDataset, load_pairs
-from evaluation import overall, score_pairs
+from evaluation import score_pairs
 from training.files.course_files import COURSE_STEMS
 from training.loop.batches import PAIR, SINGLE
 
@@ -45,11 +45,7 @@ def read_set(name: str, args: Any, split: str) -> TextDataset:
     return (SentencePairTestDataset if split == "test" else SentencePairDataset)(rows, args)
 
 
-def read_held_out(args: Any) -> part2.HeldOut:
-    """The dev sets, and the test sets of those tasks that have a file of them."""
-    named = [(name, split) for name in args.tasks for split in ("dev", "test")]
-    named = [(name, split) for name, split in named if getattr(args, f"{name}_{split}")]
-    return {(name, split): read_set(name, args, split) for name, split in named}
+read_held_out = partial(part2.read_held_out, read_set=read_set)
 
 
 def input_lengths(rows: TextDataset, joins_pairs: bool) -> list[int]:
@@ -69,13 +65,4 @@ def predict_rows(model: nn.Module, name: str, loader: Iterable[dict], device) ->
     return predictions | {"y_pred": list(map(int, predictions["y_pred"]))}
 
 
-def evaluate(
-    model: nn.Module, loaders: Mapping[str, Iterable], device: torch.device
-) -> dict[str, float]:
-    """The score of each task on its dev batches, and the overall one."""
-    model.eval()
-    scores = {
-        name: part2.score(name, predict_rows(model, name, rows, device))
-        for name, rows in loaders.items()
-    }
-    return scores | {"overall": overall(scores)}
+evaluate = partial(part2.evaluate, predict_rows=predict_rows)

@@ -44,10 +44,8 @@ def read_sentences(path: str | Path, limit: int | None = None) -> list[Sentence]
         word, _, tag = line.removeprefix("\ufeff").partition("\t")
         tag = tag.rstrip()
         if not word or not TAG.fullmatch(tag) or not tag.isprintable():
-            raise InputError(
-                f"{path}, line {number}: expected a word, a tab and O, B-TYPE or I-TYPE, "
-                f"not {line[:60]!r}"
-            )
+            wanted = "expected a word, a tab and O, B-TYPE or I-TYPE"
+            raise InputError(f"{path}, line {number}: {wanted}, not {line[:60]!r}")
         sentences[-1].words.append(word)
         sentences[-1].tags.append(tag)
     sentences = [sentence for sentence in sentences if sentence.words][:limit]

@@ -29,10 +29,7 @@ def load(name: str) -> tuple[PretrainingModel, BertTokenizer]:
         InputError: the model does not exist, is not a BERT, or has no such head.
     """
     if not PretrainingModel.has_head(read_weights(find_model(name))):
-        raise InputError(
-            f"{name} has no head for masked words; take a model that has one, such as "
-            f"{OWN_MODEL} or bert-base-uncased"
-        )
+        raise InputError(f"{name} has no head for masked words; {OWN_MODEL} has one")
     model = PretrainingModel.from_pretrained(name, objective="none")
     return model, BertTokenizer.from_pretrained(name)
 

@@ -1,7 +1,7 @@
 """A grammar exam: does a BERT find the grammatical one of two sentences more probable?
 
     python -m lessons.grammar --model books               2,300 pairs of Zorro, which ship
-    python -m lessons.grammar --pairs ZORRO --each 500    from all of it, in that folder
+    python -m lessons.grammar --pairs ZORRO               all of it, in that folder
     python -m lessons.grammar --pairs mine.txt --show 5
 
 A minimal pair is two sentences that differ in one point of grammar. A file of pairs has a sentence
@@ -36,15 +36,13 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "data" / "grammar" / "zorro-sample"
 COUNTS = "unigrams.txt"  # in a model's folder: how often each token is in its text
 ROWS = 128  # that are computed together
-SEED = 11711  # of what --each draws
 Z = 1.96  # standard errors of a 95 % interval
 
 
 class Pair(NamedTuple):
-    """Two sentences, the phenomenon that they are about, and the template they are made from."""
+    """Two sentences, and the phenomenon that they are about."""
 
     phenomenon: str
-    paradigm: str
     bad: str
     good: str
 
@@ -70,17 +68,7 @@ def read_file(path: Path, phenomenon: str) -> list[Pair]:
         remedy = "odd lines are ungrammatical, even lines their grammatical partners"
         raise InputError(f"{path}: {what}; write a sentence a line: {remedy}")
     pairs = zip(lines[::2], lines[1::2], strict=True)
-    return [Pair(phenomenon, path.stem, bad, good) for bad, good in pairs]
-
-
-def draw(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
-    """At most that many pairs of each paradigm, drawn at random, in their order."""
-    drawn = []
-    for paradigm in dict.fromkeys(pair.paradigm for pair in pairs):
-        group = [pair for pair in pairs if pair.paradigm == paradigm]
-        chosen = np.random.default_rng(seed).permutation(len(group))[:count]
-        drawn += [group[i] for i in sorted(chosen)]
-    return drawn
+    return [Pair(phenomenon, bad, good) for bad, good in pairs]
 
 
 Ids = tuple[int, ...]  # of a sentence, with [CLS] and [SEP]
@@ -205,7 +193,7 @@ def print_worst(pairs: Sequence[Pair], above: np.ndarray, count: int) -> None:
     order = [i for i in np.argsort(above, kind="stable")[:count] if above[i] < 0]
     print(f"most clearly wrong ({len(order)}), and by how many nats:")
     for i in order:
-        print(f"  {-above[i]:6.2f}  {pairs[i].paradigm}")
+        print(f"  {-above[i]:6.2f}  {pairs[i].phenomenon}")
         print(f"          preferred    {pairs[i].bad}\n          grammatical  {pairs[i].good}")
 
 
@@ -215,11 +203,9 @@ def main() -> None:
     add = parser.add_argument
     add("--model", default=OWN_MODEL, help="name or folder")
     add("--pairs", help="a file or folder of pairs")
-    add("--each", type=positive_int, help="draw at most that many pairs of each paradigm")
     add("--show", type=positive_int, help="print that many of the worst pairs")
     args = parser.parse_args()
     pairs = read_pairs(args.pairs)
-    pairs = draw(pairs, args.each, SEED) if args.each else pairs
     model, tokenizer = load(args.model)
     encoded = encode(tokenizer, pairs, model.config.max_position_embeddings)
     sentences = [*chain.from_iterable(encoded)]

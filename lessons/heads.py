@@ -14,9 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from base_bert import BertPreTrainedModel
+from base_bert import BertPreTrainedModel, load_tensors
 from bert import BertModel
 from config import BertConfig
+from lessons.saved_head import output_names
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training.cli.flags import (
@@ -63,11 +64,9 @@ class BertWithHead(BertPreTrainedModel):
         super().__init__(config)
         self.is_new = labels is not None
         if not self.is_new and getattr(config, "architectures", None) != [self.ARCHITECTURE]:
-            raise InputError(
-                f"{config.name_or_path} holds no {self.ARCHITECTURE}; give --checkpoint the "
-                f"folder that a training run of this lesson wrote"
-            )
-        self.labels = list(labels or config.output_names())
+            what = f"{config.name_or_path} holds no {self.ARCHITECTURE}"
+            raise InputError(f"{what}; give --checkpoint what a run of this lesson wrote")
+        self.labels = list(labels or output_names(config))
         config.id2label = {str(i): label for i, label in enumerate(self.labels)}
         config.label2id = {label: i for i, label in enumerate(self.labels)}
         self.bert = BertModel(config)
@@ -83,24 +82,13 @@ class BertWithHead(BertPreTrainedModel):
         super().load_hf_weights(core, source)
         if self.is_new:
             print(f"weights: the head of {len(self.labels)} outputs is new")
-            return
-        try:
-            self.head.load_state_dict({kind: tensors[name] for name, kind in names.items()})
-        except (KeyError, RuntimeError) as error:
-            raise InputError(
-                f"{source} lacks the head that its config names; train again"
-            ) from error
+        else:
+            load_tensors(self.head, tensors, names, source)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write config.json and model.safetensors that ``transformers`` loads, head included."""
-        super().save_pretrained(folder, architectures=[self.ARCHITECTURE])
-
-    def to_hf_weights(self) -> dict[str, Tensor]:
-        """The tensors under the names of ``transformers``' model, head included."""
-        tensors = {f"bert.{name}": tensor for name, tensor in super().to_hf_weights().items()}
-        for kind, tensor in self.head.state_dict().items():
-            tensors[f"{self.HEAD}.{kind}"] = tensor.cpu().contiguous()
-        return tensors
+        head = self.head.state_dict(prefix=f"{self.HEAD}.")
+        super().save_pretrained(folder, head, architectures=[self.ARCHITECTURE])
 
 
 @dataclass
@@ -168,20 +156,6 @@ def new_run(
     return Run(args, model, optimizer, loader, report)
 
 
-def train_and_score(
-    args: TrainingFlags, train: Callable[..., None], evaluate: Callable[..., None]
-) -> None:
-    """Train a model and score the one that is kept."""
-    join_processes(args.use_gpu)
-    args.model = args.model or on_main_process(default_model)
-    with sole_run(args, [args.filepath]):
-        seed_everything(args.seed)
-        train(args)
-        if is_main_process():
-            args.checkpoint = args.out  # which ``evaluate`` reads
-            evaluate(args)
-
-
 def run_lesson(
     parser: OneLineParser,
     args: HeadFlags,
@@ -195,10 +169,16 @@ def run_lesson(
     if bool(args.checkpoint) != (args.predict is not None or args.evaluate is not None):
         parser.error("--predict and --evaluate need --checkpoint, which is for them alone")
     if args.predict is not None:
-        predict(args)
-    elif args.evaluate:
-        evaluate(args)
-    elif args.train and args.dev:
-        train_and_score(args, train, evaluate)
-    else:
+        return predict(args)
+    if args.evaluate:
+        return evaluate(args)
+    if not (args.train and args.dev):
         parser.error("give --train and --dev, or --checkpoint with --predict or --evaluate")
+    join_processes(args.use_gpu)
+    args.model = args.model or on_main_process(default_model)
+    with sole_run(args, [args.filepath]):
+        seed_everything(args.seed)
+        train(args)
+        if is_main_process():
+            args.checkpoint = args.out  # which ``evaluate`` reads
+            evaluate(args)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from base_bert import BertPreTrainedModel
+from base_bert import BertPreTrainedModel, load_tensors
 from bert import BertSelfAttention
 from lessons.modern_config import LOCAL, ModernBertConfig, read_tokenizer
 from training.cli.flags import OneLineParser
@@ -192,10 +192,10 @@ class ModernBertModel(BertPreTrainedModel):
         """Dropout(LayerNorm(word)): (B, L) → (B, L, D)."""
         most = self.config.max_position_embeddings
         if input_ids.size(1) > most:
-            raise InputError(
-                f"the text has {input_ids.size(1)} tokens, more than the model's {most} positions; "
-                "give a shorter one"
+            what = (
+                f"the text has {input_ids.size(1)} tokens, more than the model's {most} positions"
             )
+            raise InputError(f"{what}; give a shorter one")
         return self.embed_dropout(self.embed_layer_norm(self.word_embedding(input_ids)))
 
     def encode(self, hidden_states: Tensor, attention_mask: Tensor) -> Tensor:
@@ -218,17 +218,13 @@ class ModernBertModel(BertPreTrainedModel):
 
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
         """Copy tensors under transformers' names into this model, checking every shape."""
-        state: dict[str, Tensor] = {}
         known = dict(weight_names(len(self.bert_layers)))
         check_surplus(source, tensors, known, "model", "head")
-        try:
-            for theirs, names in known.items():
-                state |= zip(names, tensors[theirs].chunk(len(names)), strict=True)
-            self.load_state_dict(state)
-        except (KeyError, ValueError, RuntimeError) as error:
-            reason = " ".join(str(error).split())[:200]
-            what = f"{source} is not a ModernBertForMaskedLM of its configuration's shape"
-            raise InputError(f"{what} ({reason}); take another") from error
+        parts: dict[str, Tensor] = {}
+        for theirs, names in known.items():
+            if theirs in tensors:
+                parts |= zip(names, tensors[theirs].chunk(len(names)), strict=False)
+        load_tensors(self, parts, {name: name for name in self.state_dict()}, source)
 
 
 def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, tuple[str, ...]]]:

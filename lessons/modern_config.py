@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,10 +44,7 @@ class ModernBertConfig(BertConfig):
         self.attention_probs_dropout_prob = self.attention_dropout  # bert.py's name
         width = self.hidden_size // self.num_attention_heads
         if width % 2:
-            raise ValueError(
-                f"hidden_size {self.hidden_size} / num_attention_heads {self.num_attention_heads} "
-                f"is {width}, an odd head width, and rotary positions turn pairs of numbers"
-            )
+            raise ValueError(f"a head has {width} numbers, and rotary positions turn pairs of them")
         every = self.global_attn_every_n_layers
         kinds = [LOCAL if i % every else GLOBAL for i in range(self.num_hidden_layers)]
         self.layer_types = values.get("layer_types") or kinds
@@ -74,10 +70,10 @@ class ModernBertConfig(BertConfig):
 
 def read_tokenizer(path: Path, vocab_size: int) -> Any:
     """The tokenizer in a file; InputError if it is not that of a model with so many tokens."""
-    with values_of(f"{path} is not a tokenizer", "save it with the model"):
-        read_json(path)["model"]
     try:
-        tokenizer = importlib.import_module("tokenizers").Tokenizer.from_file(str(path))
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(path))
     except ImportError as error:
         raise InputError(f"{path} needs a package ({error}); pip install tokenizers") from None
     except Exception as error:  # tokenizers has no class of its own for it

@@ -23,20 +23,14 @@ from scipy.special import erf
 from tqdm import tqdm
 
 from config import BertConfig
+from lessons.saved_head import check_classes
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser
 from training.files.course_files import trained_names
 from training.files.errors import InputError, output_fault, values_of
 from training.files.folder import CORE, by_name, check_surplus
 from training.files.hub import find_model
-from training.files.tables import (
-    LABEL_COLUMNS,
-    check_columns,
-    checked_ids,
-    class_labels,
-    parse_table,
-    refuse,
-)
+from training.files.tables import class_labels, read_table, refuse
 from training.files.writing import write_whole
 
 Weights = Mapping[str, Any]  # Hugging Face's names → arrays, or what multiplies like one
@@ -166,39 +160,31 @@ def forward(
     return result
 
 
-def from_bfloat16(data: bytes) -> np.ndarray:
-    """NumPy has no bfloat16; it is the upper half of a float32, so the lower half becomes 0."""
-    return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
+FLOATS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 
 
-FLOATS = {  # names of types in a safetensors file
-    "F64": lambda data: np.frombuffer(data, np.float64).astype(np.float32),
-    "F32": lambda data: np.frombuffer(data, np.float32),
-    "F16": lambda data: np.frombuffer(data, np.float16).astype(np.float32),
-    "BF16": from_bfloat16,
-}
+def as_array(entry: Mapping[str, Any]) -> np.ndarray:
+    """A tensor of a safetensors file in float32; nan where its numbers have another type."""
+    if entry["dtype"] not in FLOATS:
+        return np.full(entry["shape"], np.nan, np.float32)
+    numbers = np.frombuffer(entry["data"], FLOATS[entry["dtype"]])
+    if entry["dtype"] == "BF16":  # the upper half of a float32, whose lower half becomes 0
+        numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
+    return numbers.astype(np.float32).reshape(entry["shape"])
 
 
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
-    """The tensors of model.safetensors in float32, without the prefix ``bert.``."""
+    """The tensors of model.safetensors in float32, under the names of training.files.folder."""
     from safetensors import SafetensorError, deserialize
 
     file = folder / "model.safetensors"
     try:
         tensors = dict(deserialize(file.read_bytes()))
-    except FileNotFoundError:
-        raise InputError(
-            f"{folder} holds no model.safetensors; python -m lessons.export writes such a folder"
-        ) from None
     except (SafetensorError, OSError) as error:
-        raise InputError(f"{file} cannot be read ({error}); write it again") from error
-    arrays = {
-        name: FLOATS[x["dtype"]](x["data"]).reshape(x["shape"]) if x["dtype"] in FLOATS else None
-        for name, x in tensors.items()
-    }
-    weights = by_name(folder, arrays)
+        raise InputError(f"{file} cannot be read ({error}); write it by lessons.export") from error
+    weights = by_name(folder, {name: as_array(entry) for name, entry in tensors.items()})
     for name, array in weights.items():
-        if array is None or not np.isfinite(array).all():
+        if not np.isfinite(array).all():
             raise InputError(f"{file}: {name} does not hold finite floating-point numbers alone")
     return weights
 
@@ -226,7 +212,7 @@ def load(name: str | None) -> Model:
     config = BertConfig.from_json(folder / "config.json")
     weights = read_weights(folder)
     if any(name.startswith("classifier.") for name in weights):
-        config.check_classes(weights)
+        check_classes(config, weights)
     ids, read = np.zeros((1, 1), int), Read(weights)
     read.names = set()
     with values_of(f"{folder} holds no BERT of the shape in config.json", "write it again"):
@@ -268,18 +254,16 @@ def predict(
     return np.stack(results)
 
 
-def read_table(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:
-    """Read ids, texts and labels from a table; ids and labels may be missing."""
-    table = parse_table(path)
-    check_columns(path, table, ("sentence",))
+def read_texts(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:
+    """Read ids, texts and labels from a table; labels may be missing."""
+    table = read_table(path, ("sentence",), "sentiment", may_lack_labels=True)
     empty = table["sentence"].str.strip() == ""
     refuse(path, table, empty, "has an empty sentence", "fill it in or remove the row")
-    label = next((name for name in LABEL_COLUMNS if name in table), None)
-    labels = class_labels(path, table.assign(label=table[label])).to_numpy() if label else None
-    return [*checked_ids(path, table)], [*table["sentence"]], labels
+    labels = class_labels(path, table).to_numpy() if "label" in table else None
+    return [*table["id"]], [*table["sentence"]], labels
 
 
-def report(labels: np.ndarray, predicted: np.ndarray) -> float:
+def report(labels: np.ndarray, predicted: np.ndarray) -> None:
     """Print accuracy and confusion matrix."""
     count = int(max(labels.max(), predicted.max())) + 1
     confusion = np.zeros((count, count), int)
@@ -287,7 +271,6 @@ def report(labels: np.ndarray, predicted: np.ndarray) -> float:
     accuracy = float((labels == predicted).mean())
     print(f"accuracy {accuracy:.5f} ({confusion.trace()} of {len(labels)})")
     print("confusion (rows: true class):", confusion.tolist())
-    return accuracy
 
 
 def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
@@ -331,10 +314,8 @@ def main() -> None:
     if args.text is not None:
         return explain(model, args.text)
     if "classifier.weight" not in weights:
-        raise InputError(
-            f"{folder} has no classifier; python -m lessons.export writes one from a checkpoint"
-        )
-    ids, texts, labels = read_table(args.file)
+        raise InputError(f"{folder} has no classifier; python -m lessons.export writes one")
+    ids, texts, labels = read_texts(args.file)
     predicted = predict(weights, config, encode(texts, words, config)).argmax(axis=-1)
     if labels is not None:
         report(labels, predicted)

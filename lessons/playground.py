@@ -29,6 +29,7 @@ from bert import BertModel
 from classifier import load_model
 from config import BertConfig
 from lessons.attention_maps import policy, templates
+from lessons.saved_head import check_classes
 from lessons.source_lines import code_by_screen, wrong_tasks
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
 from tokenizer import BertTokenizer
@@ -130,7 +131,7 @@ def read_head(folder: str | Path) -> nn.Linear | None:
     tensors = read_weights(folder)
     if not any(name.startswith("classifier.") for name in tensors):
         return None
-    BertConfig.from_pretrained(folder).check_classes(tensors)
+    check_classes(BertConfig.from_pretrained(folder), tensors)
     head = nn.Linear(*reversed(tensors[HEAD[0]].shape))
     head.load_state_dict({name.removeprefix("classifier."): tensors[name] for name in HEAD})
     return head

@@ -1,16 +1,15 @@
 """A BERT at a quarter of its size: every matrix as int8, with one scale per row.
 
-    python -m lessons.quantize --model DIR --out SMALL
-    python -m lessons.quantize --model DIR --out SMALL --file reviews.csv
+    python -m lessons.quantize --model DIR
+    python -m lessons.quantize --model DIR --file reviews.csv
 
-DIR is a Hugging Face folder, as lessons.export writes it; SMALL gets its config.json and
-vocabulary and a model.int8.safetensors. With --file (a table of texts and classes) accuracy is
-measured before and after, on the same NumPy forward pass (lessons/numpy_bert.py).
+DIR is a Hugging Face folder, as lessons.export writes it. With --file (a table of texts and
+classes) accuracy is measured before and after, on the same NumPy forward pass
+(lessons/numpy_bert.py).
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,6 @@ from lessons.playground import quantize_rows
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.writing import write_whole
-
-INT8_FILE = "model.int8.safetensors"
-SCALE = ".scale"  # the scales of matrix NAME are the vector NAME.scale
 
 
 class Int8Matrix:
@@ -39,11 +34,7 @@ class Int8Matrix:
 
     def __init__(self, values: np.ndarray, scale: np.ndarray):
         self.values, self.scale = values, scale
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(R, C)"""
-        return self.values.shape
+        self.nbytes = values.nbytes + scale.nbytes
 
     @property
     def T(self) -> Int8Matrix:
@@ -59,32 +50,12 @@ class Int8Matrix:
         return (x @ self.values.T.astype(np.float32)) * self.scale
 
 
-def quantize(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def quantize(weights: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Matrices as int8 with their scales, vectors (biases, LayerNorms) as they are."""
-    small = dict(weights)
-    for name in (name for name, tensor in weights.items() if tensor.ndim == 2):
-        small[name], small[name + SCALE] = quantize_rows(weights[name])
-    return small
-
-
-def usable(small: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The result of quantize, as numpy_bert.forward takes it."""
-    weights: dict[str, Any] = {k: x for k, x in small.items() if not k.endswith(SCALE)}
-    for name in (k for k, x in weights.items() if x.dtype == np.int8):
-        weights[name] = Int8Matrix(small[name], small[name + SCALE])
-    return weights
-
-
-def save(small: Mapping[str, np.ndarray], model: numpy_bert.Model, folder: Path) -> int:
-    """Write the int8 weights, and the model's configuration and vocabulary; the weights' bytes."""
-    from safetensors.numpy import save as to_bytes
-
-    content = to_bytes({name: np.ascontiguousarray(tensor) for name, tensor in small.items()})
-    write_whole(folder / INT8_FILE, content)
-    if folder.resolve() != model.folder.resolve():
-        shutil.copyfile(model.folder / "config.json", folder / "config.json")
-        model.words.save_pretrained(folder, model.config.max_position_embeddings)
-    return len(content)
+    return {
+        name: Int8Matrix(*quantize_rows(tensor)) if tensor.ndim == 2 else tensor
+        for name, tensor in weights.items()
+    }
 
 
 SENTENCES = ("A film to see twice.", "Two hours I will not get back, however hard I try.", "Fine!")
@@ -103,24 +74,25 @@ def print_difference(int8: np.ndarray, float32: np.ndarray, what: str) -> None:
     print(line)
 
 
-def describe(weights: Mapping[str, np.ndarray], small: Mapping[str, np.ndarray]) -> None:
+def describe(weights: Mapping[str, np.ndarray], small: Mapping[str, Any]) -> None:
     """Print how much of the model is in matrices, and how far the largest ones are off."""
     matrices = [name for name, tensor in weights.items() if tensor.ndim == 2]
     count = sum(tensor.size for tensor in weights.values())
     fraction = sum(weights[name].size for name in matrices) / count
     print(f"{count:,} parameters, {fraction:.1%} of them in {len(matrices)} matrices")
     for name in sorted(matrices, key=lambda name: -weights[name].size)[:3]:
-        back = small[name] * small[name + SCALE][:, None]
+        back = small[name][np.arange(len(weights[name]))]
         error = np.linalg.norm(back - weights[name]) / np.linalg.norm(weights[name])
         print(f"  {name} {weights[name].shape}: off by {error:.2%} of its norm")
+    sizes = [sum(tensor.nbytes for tensor in model.values()) / 1e6 for model in (weights, small)]
+    print("{:.2f} MB → {:.2f} MB".format(*sizes))
 
 
 def main() -> None:
-    """Quantize, write, and measure."""
+    """Quantize and measure."""
     parser = OneLineParser(description="Weights in int8; accuracy before and after.")
     add = parser.add_argument
     add("--model", required=True, help="Hugging Face folder with model.safetensors, or a name")
-    add("--out", type=Path, help="write the int8 model into this folder")
     add("--file", type=Path, help="table of texts and classes to measure accuracy on")
     args = parser.parse_args()
     model = numpy_bert.load(args.model)
@@ -130,19 +102,14 @@ def main() -> None:
         raise InputError(f"{folder} has no {needed}; python -m lessons.export writes one")
     texts, labels = SENTENCES, None
     if args.file:
-        _, texts, labels = numpy_bert.read_table(args.file)
+        _, texts, labels = numpy_bert.read_texts(args.file)
     rows = numpy_bert.encode(texts, words, config)
 
     small = quantize(weights)
     describe(weights, small)
-    if args.out:
-        size = save(small, model, args.out)
-        before = sum(tensor.nbytes for tensor in weights.values())
-        print(f"{before / 1e6:.2f} MB → {size / 1e6:.2f} MB: {args.out / INT8_FILE}")
-
     what = "logits" if "classifier.weight" in weights else "pooler_output"
     outputs = {}
-    for name, tensors in (("float32", weights), ("int8", usable(small))):
+    for name, tensors in (("float32", weights), ("int8", small)):
         outputs[name] = numpy_bert.predict(tensors, config, rows, what)
         if labels is not None:
             print(f"{name}: ", end="")

@@ -15,11 +15,11 @@ answers; heads.py has flags, folders and the head's weights.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -36,7 +36,7 @@ from training.files.writing import write_json
 from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
 from training.loop.progress import progress_bar
 
-LONGEST, BEST = 30, 20  # tokens of an answer; spans considered of a window
+LONGEST = 30  # tokens of an answer
 KEYS = ("token_ids", "attention_mask", "token_type_ids", "labels")
 # The columns of the table (headings and keys) and the curves of the page (keys and names)
 COLUMNS = {
@@ -72,40 +72,24 @@ def span_loss(first: Tensor, last: Tensor, labels: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def answer(trained: Trained, dataset: Windows, batch_size: int) -> list[list[tuple[str, float]]]:
-    """For every question its best answers, and the softmax of their scores, best first.
-
-    A span in two windows counts once, with its better score. A question whose context has no word
-    gets the answer "".
-    """
+def answer(trained: Trained, dataset: Windows, batch_size: int) -> list[str]:
+    """For every question its best answer, which is "" where the context has no word."""
     model, device = trained.model.eval(), trained.device
-    scores: list[dict[tuple[int, int], float]] = [{} for _ in dataset.questions]
+    best = [(-math.inf, "")] * len(dataset.questions)  # score and text
     for batch in progress_bar(evaluation_loader(dataset, batch_size), "eval"):
         with trained.autocast():
             logits = model(*(batch[key].to(device) for key in KEYS[:3]))  # (B, L), (B, L)
-        spans = best_spans(*logits, batch["answerable"].to(device), LONGEST, BEST)
-        for i, *spans_of_row in zip(batch["rows"], *(x.tolist() for x in spans), strict=True):
+        spans = best_spans(*logits, batch["answerable"].to(device), LONGEST)
+        columns = batch["rows"], *(x.tolist() for x in spans)
+        for i, value, first, last in zip(*columns, strict=True):
             row = dataset.rows[i]
-            tokens = dataset.contexts[dataset.questions[row.question].context]
-            shift = row.begin - len(dataset.asked[row.question]) - 2
-            best = scores[row.question]
-            for value, first, last in zip(*spans_of_row, strict=True):
-                if value > -np.inf:
-                    span = int(tokens.starts[first + shift]), int(tokens.ends[last + shift])
-                    best[span] = max(value, best.get(span, -np.inf))
-    return [
-        best_texts(question.context, spans)
-        for question, spans in zip(dataset.questions, scores, strict=True)
-    ]
-
-
-def best_texts(context: str, scores: dict[tuple[int, int], float]) -> list[tuple[str, float]]:
-    """The texts of the best spans, and the softmax of their scores."""
-    best = sorted(scores, key=lambda span: (-scores[span], span))[:BEST]
-    if not best:
-        return [("", 1.0)]
-    chances = torch.tensor([scores[span] for span in best]).softmax(dim=0).tolist()
-    return [(context[first:last], p) for (first, last), p in zip(best, chances, strict=True)]
+            if value > best[row.question][0]:
+                context = dataset.questions[row.question].context
+                tokens = dataset.contexts[context]
+                shift = row.begin - len(dataset.asked[row.question]) - 2
+                text = context[tokens.starts[first + shift] : tokens.ends[last + shift]]
+                best[row.question] = value, text
+    return [text for _, text in best]
 
 
 def windows_of(questions: list[Question], tokenizer: BertTokenizer, args) -> Windows:
@@ -147,19 +131,14 @@ def train(args: AnswerFlags) -> None:
                 optimizer.step()
                 optimizer.zero_grad()
                 run.end_step()
-            scores = score(dev_set.questions, best_of(answer(trained, dev_set, args.batch_size)))
+            scores = score(dev_set.questions, answer(trained, dev_set, args.batch_size))
             if run.is_best(scores["f1"]):
                 model.save_pretrained(args.out)
                 tokenizer.save_pretrained(args.out, model.config.max_position_embeddings)
             run.end_epoch(run.means() | {f"dev_{name}": x for name, x in scores.items()})
 
 
-def best_of(answers: list[list[tuple[str, float]]]) -> list[str]:
-    """The text of each question's best answer."""
-    return [best[0][0] for best in answers]
-
-
-def answer_with(args: AnswerFlags, questions: list[Question]) -> list[list[tuple[str, float]]]:
+def answer_with(args: AnswerFlags, questions: list[Question]) -> list[str]:
     """The answers of the model of args.checkpoint."""
     trained = restore(args, QuestionAnswerer)
     return answer(trained, windows_of(questions, trained.tokenizer, args), args.batch_size)
@@ -169,7 +148,7 @@ def evaluate(args: AnswerFlags) -> None:
     """Answer a file's questions into NAME-predictions.json, {id: answer}, and print the scores."""
     file = args.evaluate or args.dev
     questions = read_questions(file, args.limit)
-    answers = best_of(answer_with(args, questions))
+    answers = answer_with(args, questions)
     path = Path(args.out) / f"{Path(file).stem}-predictions.json"
     write_json(path, {q.id: text for q, text in zip(questions, answers, strict=True)})
     print(f"wrote {path}")
@@ -179,12 +158,11 @@ def evaluate(args: AnswerFlags) -> None:
 
 
 def predict(args: AnswerFlags) -> None:
-    """Print the three best answers and their probabilities."""
+    """Print the answer."""
     if args.context is None:
         raise InputError("--predict needs --context, the text that holds the answer")
-    (best,) = answer_with(args, [Question("", args.predict, args.context, [])])
-    for text, chance in best[:3]:
-        print(f"    {chance:.3f}  {' '.join(text.split())}")
+    (text,) = answer_with(args, [Question("", args.predict, args.context, [])])
+    print(f"    {' '.join(text.split())}")
 
 
 @dataclass

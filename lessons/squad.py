@@ -152,9 +152,7 @@ class Windows:
             first = int(np.searchsorted(tokens.ends, start, side="right"))
             last = int(np.searchsorted(tokens.starts, start + len(answer), side="left")) - 1
         if room <= stride:
-            raise InputError(
-                f"--length leaves {room} tokens for a context, no more than --stride {stride}"
-            )
+            raise InputError(f"--length leaves {room} tokens, no more than --stride {stride}")
         before = len(self.asked[i]) + 2  # [CLS] question [SEP]
         for begin, end in windows(len(tokens.ids), room, stride):
             inside = begin <= first <= last < end
@@ -193,24 +191,22 @@ class Windows:
 
 
 def best_spans(
-    first: Tensor, last: Tensor, answerable: Tensor, longest: int, count: int
+    first: Tensor, last: Tensor, answerable: Tensor, longest: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The spans i … j with the largest first_i + last_j, where i ≤ j < i + longest.
+    """Of each row the span i … j with the largest first_i + last_j, where i ≤ j < i + longest.
 
     Args:
         first, last: logits (B, L).
         answerable: (B, L), True for tokens of the context.
-        count: how many spans a row; fewer if there are not as many places.
 
     Returns:
-        Scores, i and j, (B, count) each, best first; the score is −∞ where there is no such span.
+        Scores, i and j, (B,) each; the score is −∞ where there is no such span.
     """
     first, last = (end.float().masked_fill(~answerable, -torch.inf) for end in (first, last))
     last = F.pad(last, (0, longest - 1), value=-torch.inf).unfold(1, longest, 1)  # (B, L, longest)
-    scores = (first[:, :, None] + last).flatten(1)  # (B, L · longest)
-    best = scores.topk(min(count, scores.size(1)), dim=1)  # values and indices, (B, count) each
-    begin = best.indices // longest
-    return best.values, begin, begin + best.indices % longest
+    best, place = (first[:, :, None] + last).flatten(1).max(dim=1)  # (B, L · longest) → (B,), (B,)
+    begin = place // longest
+    return best, begin, begin + place % longest
 
 
 def normalise_answer(text: str) -> str:

@@ -41,7 +41,7 @@ from tokenizer import BertTokenizer, split_at_punctuation
 from training.cli.flags import OneLineParser, flag, positive_int, probability
 from training.cli.scripts import run_script
 from training.files.errors import InputError
-from training.files.writing import atomic_write, write_json
+from training.files.writing import write_json
 from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
 from training.loop.batches import cpu_copy
 from training.loop.progress import progress_bar
@@ -160,10 +160,7 @@ def print_size(*datasets: TaggedWords) -> None:
 
 
 def evaluate(args: TokenFlags) -> None:
-    """Score the model of args.checkpoint on a file.
-
-    args.out gets NAME-scores.json, and NAME-tags.tsv with lines of word, tag and predicted tag.
-    """
+    """Score the model of args.checkpoint on a file; args.out gets NAME-scores.json."""
     file = args.evaluate or args.test or args.dev
     trained = restore(args, TokenClassifier)
     sentences = read_sentences(file, args.limit)
@@ -172,14 +169,8 @@ def evaluate(args: TokenFlags) -> None:
     tags, _ = tag(trained, dataset, args.batch_size)
     scores = entity_scores([sentence.tags for sentence in sentences], tags)
     print(f"entities of {file}\n{scores.to_string(float_format='{:.3f}'.format)}")
-    stem = Path(args.out) / Path(file).name
-    write_json(f"{stem}-scores.json", scores.to_dict(orient="index"))
-    with atomic_write(f"{stem}-tags.tsv") as out:
-        for sentence, predicted in zip(sentences, tags, strict=True):
-            out.writelines(
-                "\t".join(line) + "\n" for line in zip(*sentence, predicted, strict=True)
-            )
-            out.write("\n")
+    path = Path(args.out) / f"{Path(file).name}-scores.json"
+    write_json(path, scores.to_dict(orient="index"))
 
 
 def predict(args: TokenFlags) -> None:

@@ -2,25 +2,25 @@
 
     python -m lessons.variants
 
-Each is a subclass that changes a few lines of BertModel, and reads and writes the checkpoints of
-Hugging Face's models of that name, whose outputs it repeats. docs/variants.md explains them.
+Each is a subclass that changes a few lines of BertModel, and reads the checkpoints of Hugging
+Face's models of that name, whose outputs it repeats. docs/variants.md explains them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from base_bert import LAYER_NAMES, MODEL_NAMES, read_weights, write_folder
+from base_bert import LAYER_NAMES, MODEL_NAMES, load_tensors, read_weights
 from bert import BertModel
 from config import REQUIRED, BertConfig
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.errors import InputError, values_of
+from training.files.errors import values_of
 from training.files.folder import CORE, COUNTERS, check_surplus, require
 from training.files.hub import find_model
 from training.files.texts import read_json
@@ -29,7 +29,7 @@ PARTS = (*CORE, "transformer")  # of these models, of which nothing may be passe
 
 
 class Variant(BertModel):
-    """A BERT with changes, which reads and writes checkpoints under Hugging Face's names for it."""
+    """A BERT with changes, which reads checkpoints under Hugging Face's names for it."""
 
     MODEL_TYPE: ClassVar[str]  # what the configuration file calls it, and its parameters' prefix
     ACTIVATION: ClassVar[str] = "gelu"  # which it has to name
@@ -67,31 +67,9 @@ class Variant(BertModel):
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
         """Copy tensors under Hugging Face's names into this model; a task's head is left out."""
         tensors = {k.removeprefix(f"{self.MODEL_TYPE}."): tensor for k, tensor in tensors.items()}
-        check_surplus(source, tensors.keys() - {*COUNTERS}, dict(self.hf_names()), *PARTS)
-        state = {ours: tensors[theirs] for theirs, ours in self.hf_names() if theirs in tensors}
-        try:
-            self.load_state_dict(state | dict(self.named_buffers()))
-        except RuntimeError as error:
-            reason = " ".join(str(error).split())[:200]
-            raise InputError(f"{source} does not fit its configuration: {reason}") from error
-
-    def save_pretrained(
-        self, folder: str | Path, head: Mapping[str, Tensor] | None = None, **values: Any
-    ) -> None:
-        """Write a folder that Hugging Face's ``transformers`` loads.
-
-        Args:
-            head: further tensors under Hugging Face's names.
-            values: further entries of the configuration, or others in place of the model's own.
-        """
-        state, prefix = self.state_dict(), f"{self.MODEL_TYPE}." if head else ""
-        tensors = {prefix + theirs: state[ours] for theirs, ours in self.hf_names()}
-        tensors = {k: t.detach().cpu().contiguous() for k, t in (tensors | (head or {})).items()}
-        theirs = {ours: name for name, ours in self.CONFIG_NAMES.items()}
-        config = vars(self.config) | {"hidden_act": self.ACTIVATION, "model_type": self.MODEL_TYPE}
-        config |= {"architectures": [type(self).__name__], **values}
-        config.pop("name_or_path", None)
-        write_folder(folder, {theirs.get(key, key): x for key, x in config.items()}, tensors)
+        names = dict(self.hf_names())
+        check_surplus(source, tensors.keys() - {*COUNTERS}, names, *PARTS)
+        load_tensors(self, tensors, names, source)
 
 
 def roberta_positions(input_ids: Tensor, pad_token_id: int) -> Tensor:

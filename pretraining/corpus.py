@@ -210,10 +210,8 @@ class Corpus:
         would, the smallest is held out. InputError if there is a single document.
         """
         if self.n_documents < 2:
-            raise InputError(
-                f"the corpus in {self.file.parent} is a single document, and none can be held out; "
-                "put blank lines between documents, or give more files"
-            )
+            remedy = "put blank lines between documents, or give more files"
+            raise InputError(f"the corpus in {self.file.parent} is a single document; {remedy}")
         lengths = self.document_lengths
         wanted = missing = fraction * self.n_tokens
         held = []

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from pretraining.masking import IGNORED, mask_tokens, word_numbers
+from pretraining.masking import IGNORED, mask_tokens
 from training.files.errors import InputError
 
 SHORT = 0.1  # the fraction of rows that are made shorter, so that the model sees short ones too
@@ -42,9 +42,9 @@ class PretrainingExamples(Dataset):
       epoch, with a [SEP] between two documents.
 
     Args:
-        args: objective, full_sentences, whole_word, length (of a row at most, [CLS] and [SEP]
+        args: objective, full_sentences, length (of a row at most, [CLS] and [SEP]
             included), and the seed of packing and masks.
-        tokenizer: for its special tokens, its vocabulary's size and the ## tokens.
+        tokenizer: for its special tokens and its vocabulary's size.
         probability: the fraction of tokens that ``collate_fn`` masks.
         epoch: the first whose rows are packed.
 
@@ -54,13 +54,10 @@ class PretrainingExamples(Dataset):
 
     def __init__(self, args: Any, tokenizer: Any, corpus: Any, probability: float, epoch: int = 1):
         if args.objective == "nsp" and corpus.n_documents < 2:
-            raise InputError(
-                "next sentences need a second document, also in the held-out text; put blank lines "
-                "between documents, give more text or --held_out, or take the objective none"
-            )
+            remedy = "give more text or --held_out, or take the objective none"
+            raise InputError(f"next sentences need a second document, also held out; {remedy}")
         self.args, self.tokenizer = args, tokenizer
         self.corpus, self.probability = corpus, probability
-        self.continues = torch.tensor([token.startswith("##") for token in tokenizer.pieces])
         self.special = torch.zeros(tokenizer.vocab_size, dtype=torch.bool)  # (V,)
         self.special[tokenizer.all_special_ids] = True
         self.set_epoch(epoch)
@@ -79,10 +76,8 @@ class PretrainingExamples(Dataset):
             for d in range(self.corpus.n_documents):
                 self._pack_pairs(plan, d, chance)
         if not plan:
-            raise InputError(
-                "no document has two sentences to make a pair of; put the paragraphs of a document "
-                "on consecutive lines, or take the objective none"
-            )
+            remedy = "put those of a document on consecutive lines, or take the objective none"
+            raise InputError(f"no document has two sentences to make a pair of; {remedy}")
         self.plan = np.frombuffer(plan, np.int64).reshape(-1, COLUMNS)  # (rows, 5)
 
     def _target(self, room: int, chance: Random) -> int:
@@ -191,9 +186,8 @@ class PretrainingExamples(Dataset):
         mixed = np.random.SeedSequence([self.args.seed, self.epoch, content])
         generator = torch.Generator().manual_seed(int(mixed.generate_state(1, np.uint64)[0]))
         whole = torch.from_numpy(ids)  # (B, L)
-        words = word_numbers(whole, self.continues) if self.args.whole_word else None
         mask_id, size = self.tokenizer.mask_token_id, self.tokenizer.vocab_size
-        options = (self.special[whole], mask_id, size, self.probability, generator, words)
+        options = (self.special[whole], mask_id, size, self.probability, generator)
         inputs, labels = mask_tokens(whole, *options)
         return {
             "token_ids": inputs,

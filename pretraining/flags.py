@@ -9,8 +9,9 @@ from pathlib import Path
 
 from pretraining.masking import MASKED
 from pretraining.model import OBJECTIVES
-from pretraining.steps import SWITCHES, architecture
+from pretraining.steps import architecture
 from training.cli.flags import (
+    DECAY_HELP,
     TrainingFlags,
     flag,
     positive_float,
@@ -50,48 +51,32 @@ class PretrainingFlags(TrainingFlags):
     preset: str | None = flag(None, choices=tuple(PRESETS), help="shape of a new model (heartbert)")
     config: Path | None = flag(None, type=Path, help="or the config.json of its shape")
     model: str | None = flag(None, help="or continue from a pretrained model, name or folder")
-    architecture: str = flag(
-        "bert", type=architecture, help=f"bert, modern, or some of {','.join(SWITCHES)}"
-    )
+    architecture: str = flag("bert", type=architecture, help="bert, modern, or some of its changes")
     objective: str = flag("nsp", choices=OBJECTIVES, help="second task: next sentences, or none")
-    whole_word: bool = flag(False, action="store_true", help="mask all tokens of a word or none")
     mask: float = flag(MASKED, type=probability, help="fraction of tokens masked")
-    full_sentences: bool = flag(
-        False, action="store_true", help="fill rows across documents; with --objective none"
-    )
+    full_sentences: bool = flag(False, action="store_true", help="fill rows across documents")
     length: int = flag(128, type=positive_int, help="tokens per row")
     batch_size: int = flag(32, type=positive_int, help="rows per step")
     epochs: int = flag(1, may_change=True, type=positive_int, help="passes over the text")
     steps: int | None = flag(None, type=positive_int, help="instead of --epochs")
-    minutes: float | None = flag(
-        None, type=positive_float, help="end after that time instead; lr follows the time"
-    )
+    minutes: float | None = flag(None, type=positive_float, help="or so long; lr follows the time")
     lr: float | None = flag(None, type=positive_float, help="rate (5e-4; 5e-5 with --model)")
     dropout: float | None = flag(None, type=probability, help="dropout (the configuration's)")
     weight_decay: float = flag(0.01, type=probability, help="not on biases and LayerNorm")
     clip: float | None = flag(1.0, type=positive_float, help="largest gradient norm")
     warmup: float = flag(0.1, type=probability, help="fraction of steps in which lr rises")
-    decay: bool = flag(
-        True, action=argparse.BooleanOptionalAction, help="let lr fall to 0 after the warm-up"
-    )
+    decay: bool = flag(True, action=argparse.BooleanOptionalAction, help=DECAY_HELP)
     patience: int | None = flag(None, type=positive_int, help="evaluations without a better loss")
     held_out: float = flag(0.02, type=probability, help="fraction to evaluate on, a text at least")
     eval_rows: int = flag(1024, type=positive_int, help="rows per evaluation")
     eval_every: int | None = flag(None, type=positive_int, help="steps between evaluations")
-    keep_at: list[int] = flag(
-        [], may_change=True, nargs="+", type=int, help="keep OUT/pieces-N, the model after N tokens"
-    )
+    keep_at: list[int] = flag([], may_change=True, nargs="+", type=int, help="keep OUT/pieces-N")
     log_every: int = flag(50, type=positive_int, help="steps between printed rows")
     corpus: Path | None = flag(
         None, may_change=True, type=Path, help="folder for tokenized text (OUT/corpus)"
     )
     vocab: str | None = flag(None, help="model or folder whose vocabulary is used")
-    train_vocab: int | None = flag(
-        None, type=positive_int, help="learn one of that size from the text (needs tokenizers)"
-    )
-    workers: int | None = flag(
-        None, may_change=True, type=positive_int, help="processes for batches (with a GPU 2)"
-    )
+    train_vocab: int | None = flag(None, type=positive_int, help="or one of that size is learned")
 
     @property
     def filepath(self) -> Path:
@@ -100,11 +85,8 @@ class PretrainingFlags(TrainingFlags):
 
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""
-        for names in (
-            ("preset", "config", "model"),
-            ("vocab", "train_vocab"),
-            ("minutes", "steps"),
-        ):
+        groups = ("preset", "config", "model"), ("vocab", "train_vocab"), ("minutes", "steps")
+        for names in groups:
             if len(given := [f"--{name}" for name in names if getattr(self, name)]) > 1:
                 yield f"{' and '.join(given)} exclude each other: give one of them"
         if self.full_sentences and self.objective != "none":

@@ -11,7 +11,7 @@ import torch
 
 from pretraining.corpus import Corpus, unigram_entropy
 from pretraining.examples import PretrainingExamples
-from pretraining.losses import KEYS, pretraining_losses
+from pretraining.losses import KEYS, Sums, pretraining_losses
 from pretraining.masking import MASKED
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
@@ -29,10 +29,8 @@ class HeldOut:
 
     def __init__(self, args: Any, tokenizer: BertTokenizer, corpus: Corpus):
         if corpus.n_tokens < args.length:
-            raise InputError(
-                f"the held-out text has {corpus.n_tokens:,} tokens, less than one row of "
-                f"{args.length}; give more text, or a larger --held_out"
-            )
+            what = f"{corpus.n_tokens:,} tokens, less than a row of {args.length}"
+            raise InputError(f"the held-out text has {what}; give more text, or raise --held_out")
         self.entropy = unigram_entropy(corpus)
         self.examples = PretrainingExamples(args, tokenizer, corpus, MASKED, epoch=0)
         # in random order, so that the first of them are a random choice
@@ -43,20 +41,18 @@ class HeldOut:
     def measure(self, model: PretrainingModel, precision: str) -> dict[str, float]:
         """Losses and accuracies, and the perplexity exp(loss) of masked words."""
         device = model.decoder_bias.device
-        sums, counts = defaultdict(list), defaultdict(int)
+        totals = defaultdict(list)
         model.eval()
         for rows in self.batches:
             batch = self.examples.batch(rows)
             inputs = [to_device(batch[key], device) for key in KEYS]
             with autocast_for(device, precision)():
                 heads = pretraining_losses(model, *inputs)
-            for head, (loss, right, count) in heads.items():
-                for name, total in ((f"{head}_loss", loss), (f"{head}_acc", right)):
-                    sums[name].append(total)
-                    counts[name] += count
+            for head, sums in heads.items():
+                totals[head].append(sums)
         model.train()
-        means = {
-            name: sum(torch.stack(totals).tolist()) / max(1, counts[name])
-            for name, totals in sums.items()
-        }
+        means: dict[str, float] = {}
+        for head, parts in totals.items():
+            together = Sums(*map(sum, zip(*parts, strict=True)))
+            means |= {name: value.item() for name, value in together.means(head).items()}
         return means | {"perplexity": math.exp(min(means["mlm_loss"], 700.0))}

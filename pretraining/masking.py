@@ -1,6 +1,6 @@
 """Masked language modelling: which tokens are hidden, and behind what.
 
-Devlin et al. 2019, section 3.1 and appendix A, and whole words as their later release masks them.
+Devlin et al. 2019, section 3.1 and appendix A.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ def mask_tokens(
     vocab_size: int,
     probability: float = MASKED,
     generator: torch.Generator | None = None,
-    words: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Hide 15 % of the tokens: → (inputs, labels), (B, L) int64 each.
 
@@ -32,29 +31,19 @@ def mask_tokens(
     Args:
         ids: (B, L) int64.
         special: (B, L) bool, what is never chosen: [CLS], [SEP], [PAD] …
-        words: (B, L), from word_numbers: then words are chosen, with all of their tokens. What
-            becomes of a chosen token is drawn for each, as in BERT's whole-word release.
     """
 
-    def coin(heads: Tensor | float) -> Tensor:
-        heads = torch.as_tensor(heads).expand(ids.shape)
-        return torch.bernoulli(heads, generator=generator).bool()
+    def coin(heads: float) -> Tensor:
+        odds = torch.full(ids.shape, heads).masked_fill(special, 0.0)
+        return torch.bernoulli(odds, generator=generator).bool()
 
-    if words is None:
-        chosen = coin(torch.full(ids.shape, probability).masked_fill(special, 0.0))  # (B, L)
-    else:
-        chosen = coin(probability).gather(1, words) & ~special
+    chosen = coin(probability)  # (B, L)
     labels = ids.masked_fill(~chosen, IGNORED)
     hidden = coin(0.8) & chosen
     replaced = coin(0.5) & chosen & ~hidden  # half of the other 20 %
     random_ids = torch.randint(vocab_size, ids.shape, generator=generator)
     inputs = torch.where(replaced, random_ids, ids.masked_fill(hidden, mask_id))
     return inputs, labels  # (B, L), (B, L)
-
-
-def word_numbers(ids: Tensor, continues: Tensor) -> Tensor:
-    """Number the words of each row: (B, L) ids, (V,) bool, True for ## tokens → (B, L)."""
-    return (~continues[ids]).cumsum(dim=1).sub(1).clamp(min=0)
 
 
 def masked_positions(labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -105,11 +105,9 @@ class PretrainingModel(BertPreTrainedModel):
                 print(f"weights: {source} has no head for {head}; it starts from random values")
                 continue
             for theirs, ours in names.items():
-                if known[theirs].shape != own[ours].shape:
-                    raise InputError(
-                        f"{source}: wrong shape: {theirs} is {tuple(known[theirs].shape)}, the "
-                        f"config says {tuple(own[ours].shape)}"
-                    )
+                if (found := known[theirs].shape) != own[ours].shape:
+                    what = f"{theirs} is {tuple(found)}, the config says {tuple(own[ours].shape)}"
+                    raise InputError(f"{source}: wrong shape: {what}")
                 own[ours].copy_(known[theirs])
 
     def check_decoder(self, tensors: dict[str, Tensor], source: str) -> None:

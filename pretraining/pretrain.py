@@ -65,10 +65,8 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
                 module.p = args.dropout
     config = model.config
     if args.length > config.max_position_embeddings:
-        raise InputError(
-            f"--length {args.length} is more than the model's {config.max_position_embeddings} "
-            f"positions; give a smaller one, or another shape"
-        )
+        positions = f"{config.max_position_embeddings} positions"
+        raise InputError(f"--length {args.length} is more than the model's {positions}; lower it")
     size = sum(p.numel() for p in model.parameters())
     print(
         f"model: {size:,} parameters, hidden size {config.hidden_size}, {config.num_hidden_layers} "
@@ -109,7 +107,6 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     """
     device = loop.pick_device(args.use_gpu)
     autocast = loop.autocast_for(device, args.precision)
-    args.workers = args.workers or (2 if device.type == "cuda" else 0)
     model = new_model(args, tokenizer).to(device)
     optimizer = new_optimizer(args, model)
     if args.fast:
@@ -117,7 +114,8 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     corpus, rest = corpus.split(args.held_out, args.seed)
     held_out = HeldOut(args, tokenizer, rest)
     examples = PretrainingExamples(args, tokenizer, corpus, args.mask)
-    loader = PretrainingLoader(examples, args.batch_size, args.seed, num_workers=args.workers)
+    workers = 2 if device.type == "cuda" else 0
+    loader = PretrainingLoader(examples, args.batch_size, args.seed, num_workers=workers)
     planned = args.steps or args.epochs * len(loader)
     args.steps = None if args.minutes else planned
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))

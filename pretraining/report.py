@@ -11,7 +11,7 @@ from pretraining.held_out import HeldOut
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.files.writing import write_json
-from training.loop import Run, is_main_process
+from training.loop import Run
 from training.loop.checkpoints import kept
 from training.loop.processes import gather
 from training.loop.progress import minutes, say
@@ -39,10 +39,9 @@ class Report:
         """Print how long the run is, and the header of the table."""
         args = self.args
         length = f"{args.steps:,} steps" if args.steps else minutes(60 * args.minutes)
-        epochs = f" ({args.steps / len(run.loader):.2f} epochs)" if args.steps else ""
         print(
-            f"plan: {length} of {args.batch_size} rows of up to {args.length} tokens{epochs}, "
-            f"lr {args.lr:g}, an evaluation on held-out text every {args.eval_every:,} steps"
+            f"plan: {length} of {args.batch_size} rows of up to {args.length} tokens, lr "
+            f"{args.lr:g}, an evaluation on held-out text every {args.eval_every:,} steps"
         )
         print("  ".join(f"{name:>8}" for name in ("step", *self.columns, "tokens/s", "time left")))
 
@@ -65,7 +64,7 @@ class Report:
     def keep(self, model: PretrainingModel, before: int = -1) -> None:
         """Write OUT/pieces-N for each N of --keep_at that was reached after ``before`` tokens."""
         for count in self.args.keep_at:
-            if before < count <= self.tables["tokens"] and is_main_process():
+            if before < count <= self.tables["tokens"]:
                 self.save(model, self.args.out / f"pieces-{count}")
 
     def save(self, model: PretrainingModel, folder: Path) -> None:

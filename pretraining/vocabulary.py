@@ -36,10 +36,8 @@ def train_vocabulary(sources: Sequence[Path], size: int) -> BertTokenizer:
     try:
         from tokenizers import BertWordPieceTokenizer
     except ImportError as error:
-        raise InputError(
-            "--train_vocab needs Hugging Face's tokenizers (pip install tokenizers); without it "
-            "give a ready vocabulary with --vocab DIR"
-        ) from error
+        remedy = "pip install it, or give a ready vocabulary with --vocab DIR"
+        raise InputError(f"--train_vocab needs Hugging Face's tokenizers; {remedy}") from error
     files = text_files(sources)
     alphabet, inside = characters(texts_of(files))
     special = [*SPECIAL_TOKENS, *alphabet, *inside]

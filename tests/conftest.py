@@ -2,8 +2,8 @@
 
 import pytest
 from fixtures import (  # noqa: F401
-    browser,
     check_here,
+    in_browser,
     offline_model,
     real_data,
     run_script_here,

@@ -131,12 +131,19 @@ def save_tiny_model(folder: Path, **values) -> Path:
     return folder
 
 
+def save_with_head(model: BertModel, head: nn.Linear, folder: Path, **entries) -> None:
+    """The folder of a BertForSequenceClassification, whose classes have no names."""
+    names = {str(i): f"LABEL_{i}" for i in range(head.out_features)}
+    entries = {"architectures": ["BertForSequenceClassification"], "id2label": names} | entries
+    model.save_pretrained(folder, head.state_dict(prefix="classifier."), **entries)
+
+
 def save_classifier_folder(folder: Path, spread: float = 0.1) -> tuple[BertModel, nn.Linear]:
     """A random BERT and a head of two classes, with weights that count, in a folder."""
     torch.manual_seed(11)
     model = stir(BertModel(tiny_config(vocab_size=len(tiny_vocabulary()))), spread)
     head = nn.Linear(model.config.hidden_size, 2)
-    model.save_pretrained(folder, head)
+    save_with_head(model, head, folder)
     BertTokenizer(tiny_vocabulary()).save_pretrained(folder)
     return model, head
 

@@ -1,16 +1,22 @@
 """The fixtures of all folders of tests; each conftest.py names those that it uses."""
 
+import base64
+import hashlib
+import html
+import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
-from browser import Browser
 from factories import make_rows, save_tiny_model, write_table
 
 import sanity_check
@@ -110,13 +116,44 @@ def check_here(monkeypatch, capsys) -> Iterator[Callable[..., tuple[int, list[st
         known.cache_clear()
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory) -> Iterator[Browser]:
+IN_PAGE = """(async () => {
+  const complaints = [], note = event => complaints.push(String(event.message ?? event.type));
+  for (const kind of ["error", "unhandledrejection", "securitypolicyviolation"])
+    addEventListener(kind, note);
+  console.error = console.warn = message => complaints.push(String(message));
+  const until = async isTrue => {
+    while (!isTrue()) await new Promise(done => setTimeout(done, 20));
+  };
+  await until(() => document.readyState === "complete");
+  const made = await (async () => { LINES })();
+  document.documentElement.textContent = JSON.stringify({ made, complaints });
+})();"""
+
+
+@pytest.fixture
+def in_browser(tmp_path) -> Callable[[str, str], Any]:
+    """A function: what lines of JavaScript return in a page, which complains of nothing.
+
+    They may wait: ``await until(() => …)``.
+    """
     found = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
-    path = next(filter(None, found), None)
-    if path is None:
+    browser = next(filter(None, found), None)
+    if browser is None:
         pytest.skip("no chromium or google-chrome on PATH: no page is opened; install chromium")
-    one = Browser(path, tmp_path_factory.mktemp("profile"))
-    yield one
-    one.session = None
-    one.close()
+    options = "--headless=new --no-sandbox --disable-gpu --dump-dom --virtual-time-budget=100000000"
+
+    def run(page: str, lines: str) -> Any:
+        script, file = IN_PAGE.replace("LINES", lines), tmp_path / "page.html"
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        page = page.replace("script-src ", f"script-src 'sha256-{digest}' ", 1)
+        page = page.replace("<title>", f"<script>{script}</script><title>", 1)
+        file.write_text(page, encoding="utf-8")
+        command = [browser, *options.split(), f"--user-data-dir={tmp_path / 'profile'}"]
+        done = subprocess.run(
+            [*command, file.as_uri()], capture_output=True, encoding="utf-8", timeout=120
+        )
+        result = json.loads(html.unescape(re.sub("<[^>]*>", "", done.stdout)))
+        assert result["complaints"] == []
+        return result["made"]
+
+    return run

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -186,12 +186,6 @@ def run_as_two(main: Callable, folder: Path, line: Sequence[str]) -> str:
     codes, said = run_together(main, folder, line)
     assert codes == [0, 0], said
     return said
-
-
-def versions(answers: Iterable) -> list:
-    """Every version of every answer of course/, as parameters of a test."""
-    pairs = [(answer, version) for answer in answers for version in answer.versions]
-    return [pytest.param(a, v, id=f"{a.folder}/{a.name}, {v}") for a, v in pairs]
 
 
 def succeeded(result: SimpleNamespace) -> SimpleNamespace:

@@ -8,12 +8,9 @@ import pytest
 import torch
 from factories import make_rows, write_table
 from running import assert_same_tensors, succeeded
-from sklearn.metrics import accuracy_score, f1_score
-from torch import nn
-from torch.nn import functional as F
+from sklearn.metrics import accuracy_score
 
 import classifier
-from classifier import model_eval, model_test_eval
 from datasets import load_data
 from training.files.predictions import read_predictions
 from training.loop.checkpoints import load_checkpoint
@@ -67,38 +64,6 @@ def test_plan(tiny_data, option):
         assert run.train == str(tiny_data / f"ids-{name}-train.csv")
         assert run.dev == str(tiny_data / f"ids-{name}-dev.csv")
         assert run.test == str(tiny_data / f"ids-{name}-test-student.csv")
-
-
-# ---------------------------------------------------------------------------------------------
-# Evaluation
-
-
-class Parrot(nn.Module):
-    """Predicts the class that stands in the second position of the ids."""
-
-    def forward(self, ids, mask):
-        """(B, L) → (B, 5), one-hot."""
-        return F.one_hot(ids[:, 1], 5).float()
-
-
-def batch_of(predicted: list[int], **more) -> dict:
-    ids = torch.tensor([[2, value, 3] for value in predicted])
-    return {"token_ids": ids, "attention_mask": torch.ones_like(ids), **more}
-
-
-def test_the_tuples_that_evaluation_returns():
-    batches = [
-        batch_of([4, 0], labels=torch.tensor([4, 1]), sents=["a", "b"], sent_ids=["x", "y"]),
-        batch_of([1], labels=torch.tensor([1]), sents=["c"], sent_ids=["z"]),
-    ]
-    model = Parrot().train()
-    accuracy, f1, y_pred, y_true, sents, ids = model_eval(batches, model, CPU)
-    assert (y_pred, y_true) == ([4, 0, 1], [4, 1, 1])
-    assert accuracy == accuracy_score(y_true, y_pred)
-    assert f1 == f1_score(y_true, y_pred, average="macro", zero_division=0)
-    assert (sents, ids) == (["a", "b", "c"], ["x", "y", "z"])
-    assert not model.training
-    assert model_test_eval(batches, model, CPU) == (y_pred, sents, ids)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -7,26 +7,20 @@ from factories import tiny_config
 from running import one_line_error
 
 from config import BertConfig
+from lessons.saved_head import check_classes
 
-BERT_BASE = {
-    "vocab_size": 30522,
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "max_position_embeddings": 512,
-    "type_vocab_size": 2,
-    "initializer_range": 0.02,
-    "layer_norm_eps": 1e-12,
-    "pad_token_id": 0,
-}
+NAMES = """vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size
+    hidden_act hidden_dropout_prob attention_probs_dropout_prob max_position_embeddings
+    type_vocab_size initializer_range layer_norm_eps pad_token_id""".split()
+
+
+def values_of(config) -> dict:
+    return {name: getattr(config, name) for name in NAMES}
 
 
 def test_the_defaults_are_those_of_bert_base():
-    assert BertConfig().to_dict() == BERT_BASE | {"name_or_path": ""}
+    wanted = values_of(transformers.BertConfig())
+    assert BertConfig().to_dict() == wanted | {"name_or_path": ""}
 
 
 def test_older_code_adds_attributes_and_to_dict_builds_an_equal_config():
@@ -41,9 +35,7 @@ def test_a_config_file_of_transformers_is_read_and_keywords_override_it(tmp_path
     theirs = transformers.BertConfig(vocab_size=77, hidden_size=24, num_attention_heads=3)
     theirs.save_pretrained(tmp_path)
     config = BertConfig.from_pretrained(tmp_path)
-    assert {name: getattr(config, name) for name in BERT_BASE} == {
-        name: getattr(theirs, name) for name in BERT_BASE
-    }
+    assert values_of(config) == values_of(theirs)
     assert config.name_or_path == str(tmp_path)
     config = BertConfig.from_pretrained(tmp_path, hidden_dropout_prob=0.5, option="finetune")
     assert (config.hidden_size, config.hidden_dropout_prob, config.option) == (24, 0.5, "finetune")
@@ -72,7 +64,7 @@ HEAD |= {"pooler.dense.weight": np.ones((32, 32)), "pooler.dense.bias": np.ones(
 
 def test_a_head_for_tokens_or_choices_is_refused():
     for kind in ("BertForTokenClassification", "BertForMultipleChoice"):
-        with one_line_error(f"is for {kind}"):
-            tiny_config(architectures=[kind], num_labels=3).check_classes(HEAD)
+        with one_line_error(f"its architectures is ['{kind}']"):
+            check_classes(tiny_config(architectures=[kind], num_labels=3), HEAD)
     for fit in ({}, {"problem_type": "single_label_classification", "architectures": None}):
-        tiny_config(num_labels=3, **fit).check_classes(HEAD)
+        check_classes(tiny_config(num_labels=3, **fit), HEAD)

@@ -108,7 +108,7 @@ def test_a_full_or_lost_device_is_one_line_that_says_how_to_go_on(
     run_script_here, line, monkeypatch, fault
 ):
     fail_in_step(monkeypatch, 4, fault)
-    remedy = "the GPU was lost" if fault is LOST else "--batch_size, or the same in more parts"
+    remedy = "the GPU was lost" if fault is LOST else "lower --batch_size"
     assert_refused(run_script_here(classifier, *line), remedy, "--resume")
     assert load_checkpoint("sst-classifier.resume")["position"]["step"] == 3
 

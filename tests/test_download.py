@@ -93,11 +93,11 @@ def test_what_is_not_the_whole_course_file_is_not_kept(
 
 
 def test_refuses_a_wrong_file_and_leaves_it_alone(fetch, tmp_path):
-    (tmp_path / "one.csv").write_bytes(b"mine")
-    with one_line_error("one.csv is not ", "delete it"):
+    (tmp_path / "two.csv").write_bytes(b"mine")
+    with one_line_error("two.csv is not ", "delete it"):
         fetch()
-    assert (tmp_path / "one.csv").read_bytes() == b"mine"
-    assert (tmp_path / "two.csv").read_bytes() == TWO
+    assert (tmp_path / "two.csv").read_bytes() == b"mine"
+    assert (tmp_path / "one.csv").read_bytes() == ONE
 
 
 def test_a_server_that_never_answers_is_given_up(fetch, monkeypatch, tmp_path):

@@ -9,6 +9,7 @@ from scipy.stats import pearsonr
 from torch import nn
 from torch.nn import functional as F
 
+import classifier
 import evaluation
 from evaluation import COLUMNS, detect_pairs, pearson, write_predictions
 from training.files.predictions import read_predictions
@@ -56,8 +57,10 @@ def test_a_similarity_that_is_not_finite_is_refused():
 class Parrot(nn.Module):
     """A model of somebody else: the id in the second place decides its answers."""
 
-    def predict_sentiment(self, ids, mask):
+    def forward(self, ids, mask):
         return F.one_hot(ids[:, 1] % 5, 5).float()
+
+    predict_sentiment = forward
 
     def predict_paraphrase(self, ids_1, mask_1, ids_2, mask_2):
         return (ids_1[:, 1] - ids_2[:, 1]).float()[:, None]  # (B, 1), as some wrote it
@@ -90,20 +93,22 @@ def test_the_order_of_the_results(capsys):
     model = Parrot().train()
     accuracy_of_sst = pytest.approx(2 / 3)
     f1 = pytest.approx((1 + 0 + 1 + 0) / 4)  # of the classes 4, 0, 2 and 1
-    assert evaluation.model_eval_sst(loaders[0], model, CPU) == (
-        *(accuracy_of_sst, f1, sst[0], [4, 0, 2]),
-        *(["text 4", "text 6", "text 2"], sst[1]),
-    )
+    texts = ["text 4", "text 6", "text 2"]
+    for evaluate in (evaluation.model_eval_sst, classifier.model_eval):
+        results = (accuracy_of_sst, f1, sst[0], [4, 0, 2], texts, sst[1])
+        assert evaluate(loaders[0], model.train(), CPU) == results
+        assert not model.training
     correlation = pytest.approx(pearsonr([1, 2, 3, 4.5], [1, 2, 3, 4])[0])
     assert evaluation.model_eval_multitask(*loaders, model.train(), CPU) == (
         *(0.5, *para),
         *(accuracy_of_sst, *sst),
         *(correlation, *sts),
     )
-    assert "Paraphrase detection accuracy: 0.500" in capsys.readouterr().out
+    assert "accuracy 0.500 of paraphrases" in capsys.readouterr().out
     assert not model.training
     for rows in (rows for loader in loaders for rows in loader):
         rows.pop("labels")
+    assert classifier.model_test_eval(loaders[0], model.train(), CPU) == (sst[0], texts, sst[1])
     found = evaluation.model_eval_test_multitask(*loaders, model.train(), CPU)
     assert found == (*para, *sst, *sts)
     assert not model.training

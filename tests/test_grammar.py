@@ -27,7 +27,7 @@ def test_ten_pairs_have_the_scores_of_transformers(books):
     folder = MODELS / OWN_MODEL
     theirs = transformers.BertForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
     their_tokenizer = transformers.BertTokenizer.from_pretrained(folder)
-    pairs = grammar.draw(grammar.read_pairs(None), 1, seed=3)[::2][:10]
+    pairs = grammar.read_pairs(None)[::230]
     encoded = grammar.encode(tokenizer, pairs, 128)
     sentences = [ids for both in encoded for ids in both]
     scores = grammar.sentence_scores(model, sentences, tokenizer.mask_token_id)

@@ -11,7 +11,6 @@ from torch.nn import functional as F
 
 from optimizer import AdamW
 from training.cli.flags import TrainingFlags
-from training.loop import devices
 from training.loop.checkpoints import ResumePoint
 from training.loop.run import Run, clip
 from training.reports.report import Report
@@ -27,13 +26,6 @@ class Batches(list):
 
     def __iter__(self) -> Iterator[dict]:
         return iter(self[self.skip :])
-
-
-@pytest.fixture(autouse=True)
-def fp16(monkeypatch, tmp_path):
-    """A CPU that is said to multiply in float16."""
-    monkeypatch.setattr(devices, "computes", lambda *_: True)
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -105,9 +97,10 @@ def by_the_book(model, loader) -> tuple[list[dict], float]:
 
 
 def test_steps_are_those_of_pytorchs_loop_also_in_a_run_that_was_resumed(
-    model, loader, monkeypatch
+    model, loader, monkeypatch, tmp_path
 ):
     """Those that overflow change nothing and halve the factor; the run goes on."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
     draw_nothing(monkeypatch)
     expected, factor = by_the_book(model, loader)

@@ -186,29 +186,31 @@ def test_a_student_s_page_marks_lines_of_what_is_right(tmp_path):
     assert "words = self.word_embedding(input_ids)  # (B, L, D)" in shown
 
 
-def test_one_can_hide_a_word_and_put_another_in(browser, words, tmp_path):
-    def texts_of(selector):
-        every = f"document.querySelectorAll('{selector}')"
-        return browser.eval(f"Array.from({every}, element => element.textContent)")
+HIDES = """
+  const pieces = () => Array.from(document.querySelectorAll("#pieces button"));
+  const words = () => Array.from(document.querySelectorAll("#places button.name"));
+  const said = buttons => buttons.map(button => button.textContent);
+  const hidden = count => until(() => shown && !busy && shown.words.length === count);
+  await until(() => shown && !busy);
+  const text = document.getElementById("text");
+  text.value = "the old captain";
+  text.dispatchEvent(new Event("input"));
+  await until(() => !busy);
+  const made = [said(pieces())];
+  pieces()[3].click();
+  await hidden(1);
+  made.push(said(pieces()), said(words()));
+  words()[0].click();
+  await hidden(0);
+  return [...made, said(pieces())];
+"""
 
-    pieces, ready = "#pieces button", "shown && !busy"
-    file = tmp_path / "page.html"
-    file.write_text(playground.page(words, "a <b>model</b>"), encoding="utf-8")
-    browser.open(file)
-    browser.wait(ready)
-    browser.click("document.getElementById('text')")
-    browser.eval("document.getElementById('text').select()")
-    browser.type("the old captain")
-    browser.wait(ready)
-    assert texts_of(pieces) == ["[CLS]", "the", "old", "captain", "[SEP]"]
-    browser.click(f"document.querySelectorAll('{pieces}')[3]")
-    browser.wait(f"{ready} && shown.words.length === 1")
-    assert texts_of(pieces)[3] == "[MASK]"
+
+def test_one_can_hide_a_word_and_put_another_in(in_browser, words):
+    before, hidden, best, after = in_browser(playground.page(words, "a <b>model</b>"), HIDES)
+    assert before == ["[CLS]", "the", "old", "captain", "[SEP]"]
+    assert hidden == [*before[:3], "[MASK]", "[SEP]"]
     ids = torch.tensor([words.tokenizer("the old [MASK]")["input_ids"]])
-    best = word_logits(rounded(words), ids, torch.ones_like(ids))[3].topk(10).indices
-    best = words.tokenizer.convert_ids_to_tokens(best.tolist())
-    assert texts_of("#places button.name") == best
-    browser.click("document.querySelectorAll('#places button.name')[0]")
-    browser.wait(f"{ready} && shown.words.length === 0")
-    assert texts_of(pieces)[3] == best[0]
-    assert browser.complaints() == []
+    wanted = word_logits(rounded(words), ids, torch.ones_like(ids))[3].topk(10).indices
+    assert best == words.tokenizer.convert_ids_to_tokens(wanted.tolist())
+    assert after == [*before[:3], best[0], "[SEP]"]

@@ -84,10 +84,8 @@ def test_what_is_kept_has_the_losses_of_the_table(place, run_script_here, tmp_pa
     assert after["mlm_loss"] == pytest.approx(min(losses), abs=1e-4)
 
 
-def test_a_run_without_pairs_in_bfloat16_with_a_worker_stops_early(
-    place, run_script_here, tmp_path
-):
-    flags = "--objective none --precision bf16 --workers 1 --lr 1e-9 --steps 400"
+def test_a_run_without_pairs_in_bfloat16_stops_early(place, run_script_here, tmp_path):
+    flags = "--objective none --precision bf16 --lr 1e-9 --steps 400"
     flags = [*flags.split(), "--patience", 1, "--eval_every", 1]
     result = succeeded(run_script_here(pretrain, *place.line, *flags))
     metrics = metrics_of(tmp_path)

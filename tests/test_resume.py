@@ -15,9 +15,8 @@ from factories import make_rows, write_table
 from running import assert_refused, draw_nothing, needs_fork
 
 import classifier
-from training.loop.checkpoints import ResumePoint, load_checkpoint, save_checkpoint
+from training.loop.checkpoints import ResumePoint, load_checkpoint, locked, save_checkpoint
 from training.loop.run import Run
-from training.loop.sole_run import locked
 
 
 @pytest.fixture(scope="module")
@@ -117,11 +116,10 @@ def test_a_run_next_to_another_with_the_same_files_is_refused(interruptible, tmp
     path, (ours, theirs) = tmp_path / f"{stem}.lock", multiprocessing.Pipe()
 
     def hold() -> None:
-        file = locked(path)
-        theirs.send("locked")
-        theirs.recv()
-        os.kill(os.getpid(), signal.SIGKILL)
-        file.close()
+        with locked(tmp_path / stem):
+            theirs.send("locked")
+            theirs.recv()
+            os.kill(os.getpid(), signal.SIGKILL)
 
     other = multiprocessing.get_context("fork").Process(target=hold)
     other.start()

@@ -115,7 +115,7 @@ def test_a_student_comes_nearer_to_its_teachers(run):
         run(teachers=teachers, tasks=["sst"], **flags)
         apart.append((wanted * (wanted.log() - sentiments(run.args.filepath))).sum().item())
     assert apart[1] < 0.5 * apart[0]
-    with pytest.raises(InputError, match="none of the --teachers was trained on para"):
+    with pytest.raises(InputError, match="none of --teachers was trained on para"):
         run(teachers=teachers, tasks=["sst", "para"])
 
 
@@ -181,5 +181,5 @@ def test_each_task_uses_its_own_parts(tiny_model_folder, values):
 @pytest.mark.parametrize("name", ["simcse", "cosent"])
 def test_losses_over_the_rows_of_a_batch_are_refused_in_several_processes(name, monkeypatch):
     monkeypatch.setattr(objective, "world_size", lambda: 2)
-    with pytest.raises(InputError, match=f"{name} compares the rows of a batch: use one process"):
+    with pytest.raises(InputError, match=f"{name} compares a batch's rows: use one process"):
         objective.Objective(TechniqueFlags(**ON[name]), None, nullcontext, {})

@@ -50,30 +50,30 @@ def _forget_found_models(monkeypatch):
 def forget() -> None:
     lookup._locate.cache_clear()
     download.course_or_offline_model.cache_clear()
-    download.from_hub.cache_clear()
+    download.fetch_model.cache_clear()
 
 
 @pytest.fixture
 def hub(monkeypatch, tiny_model_folder) -> types.SimpleNamespace:
     """Stands in for the hub and this machine's cache of it: nobody answers, and it is empty.
 
-    ``broken`` has files that cannot be had; what was asked for and downloaded is noted.
+    ``broken`` has files that cannot be had; what was asked for is noted.
     """
-    hub = types.SimpleNamespace(models=(), cached=(), broken={}, asked=[], downloaded=[])
+    hub = types.SimpleNamespace(models=(), cached=(), broken={}, downloaded=[])
 
     def get_metadata(url, timeout):
-        hub.asked.append(url)
+        hub.downloaded.append(url)
         if not any(f"/{name}/resolve/" in url for name in hub.models):
             raise OSError("no network")
 
     def fetch(name, file, local_files_only=False):
         huggingface_hub.utils.validate_repo_id(name)
+        if not local_files_only:
+            hub.downloaded.append(file)
         if local_files_only and name not in hub.cached:
             raise LocalEntryNotFoundError("not in the cache")
         if file in hub.broken:
             raise hub.broken[file]
-        if not local_files_only:
-            hub.downloaded.append(file)
         return str(tiny_model_folder / file)
 
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", get_metadata)
@@ -108,7 +108,7 @@ def test_a_path_comes_first_and_is_printed_once(hub, tmp_path, monkeypatch, caps
     Path("a_file").write_bytes(b"")
     for path in ("a_file", tmp_path / "nope", "a/b/c"):  # no folders
         refused(path, str(path))
-    assert not hub.asked
+    assert not hub.downloaded
 
 
 def test_the_own_model_is_found_beside_a_folder_of_texts(hub, tmp_path, monkeypatch):
@@ -124,7 +124,6 @@ def test_the_hub_is_asked_last_and_downloads_what_is_needed(hub, tiny_model_fold
     hub.models = {COURSE}
     assert find_model(COURSE) == find_model(COURSE) == tiny_model_folder
     assert capsys.readouterr().out == f"model: {COURSE} from the hub\n"
-    assert len(hub.asked) == 1
     assert {"config.json", "vocab.txt", "tokenizer_config.json"} < {*hub.downloaded}
     assert hub.downloaded[-1] == "model.safetensors"
     forget()
@@ -148,7 +147,7 @@ def test_the_default_falls_back_to_the_offline_model(
     for _ in range(2):
         assert find_model(None, local_files_only) == offline_package
     assert capsys.readouterr().out.count("expect lower scores than published") == 1
-    assert len(hub.asked) == (not local_files_only)
+    assert len(hub.downloaded) == (not local_files_only)
     refused(COURSE, local_files_only=local_files_only)
     assert find_model("all-MiniLM-L6-v2") == offline_package  # but it can be named
 
@@ -157,7 +156,7 @@ def test_the_cache_is_looked_into_before_the_hub_is_asked(hub, tiny_model_folder
     hub.cached = {COURSE}
     for name in (COURSE, None):
         assert find_model(name) == tiny_model_folder
-    assert not hub.asked
+    assert not hub.downloaded
     forget()
     hub.broken = {"vocab.txt": LocalEntryNotFoundError("an unfinished download")}
     refused(COURSE, COURSE)

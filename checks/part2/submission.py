@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from training.cli.task_flags import multitask_files
+from training.cli.task_flags import TaskFlags, find_files
 from training.files.errors import InputError
 
 CODE = ("multitask_classifier.py", "README.md")
@@ -31,10 +31,9 @@ FILES = {  # of predictions: task and split
 
 def predictions(data_dir: str | None) -> Iterator[tuple]:
     """Of the six files path, data file and split, the task's COLUMNS, and what writes the file."""
-    files = multitask_files(data_dir)
+    args = find_files(TaskFlags(data_dir=data_dir), ())
     for path, (task, split) in FILES.items():
-        data = Path(files[f"{task}_{split}"] or "quora-test-student.csv")  # '': it is nowhere
-        yield path, data, split, *COLUMNS[task], COMMAND
+        yield path, Path(getattr(args, f"{task}_{split}")), split, *COLUMNS[task], COMMAND
 
 
 def check_readme(path: Path) -> list[str]:

@@ -23,8 +23,8 @@ from training.files.writing import atomic_write
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-NOT_NEEDED = ("hunt", "tests", "variants")  # folders of course/
-SUFFIXES = (".py", ".toml", ".html", ".css")
+NOT_NEEDED = ("tests", "variants")  # folders of course/
+SUFFIXES = (".py", ".toml", ".html", ".css", ".md", ".yml")
 
 
 def all_files(args: argparse.Namespace) -> dict[str, bytes]:

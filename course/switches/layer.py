@@ -113,6 +113,7 @@ ENDS = {
 SLOTS = {
     "attention": ATTENDED, "first": FIRST, "modules": MODULES, "expanded": EXPANDED,
     "activation": ACTIVATED, "second": [*(SECOND | CARRIED), "last_dense_twice"], "end": ENDS,
+    "written": ["no_dropout"],
 }  # fmt: skip
 
 
@@ -127,12 +128,12 @@ def forward(wrong: Switches, self, hidden_states, attention_mask) -> Tensor:
     a = chosen(ATTENDED, wrong, lambda self, h, mask: self.self_attention(h, mask))(
         self, h, attention_mask
     )
-    p = add_norm_of(self, *first)
+    p = add_norm_of(wrong, self, *first)
     given = (a, h) if "tensors_swapped" in wrong else (h, a)
     x = chosen(FIRST, wrong, lambda p, h, a: p.add_norm(h, a))(p, *given)
     e = chosen(EXPANDED, wrong, lambda self, x, h, a: self.interm_dense(x))(self, x, h, a)
     e = chosen(ACTIVATED, wrong, lambda self, e: self.interm_af(e))(self, e)
-    p = add_norm_of(self, *last)
+    p = add_norm_of(wrong, self, *last)
     if "last_dense_twice" in wrong:
         e = self.out_dense(e)
     carried = chosen(CARRIED, wrong, lambda x, e, h, a: x)(x, e, h, a)
@@ -142,10 +143,12 @@ def forward(wrong: Switches, self, hidden_states, attention_mask) -> Tensor:
     return chosen(ENDS, wrong, lambda self, y, x, h, a: y)(self, y, x, h, a)
 
 
-def add_norm_of(self, dense, drop, norm) -> SimpleNamespace:
-    """The modules of an add & norm, and the function."""
+def add_norm_of(wrong: Switches, self, dense, drop, norm) -> SimpleNamespace:
+    """The modules of an add & norm, and the function: the model's, or written out, no dropout."""
 
     def add_norm(input: Tensor, output: Tensor) -> Tensor:
+        if "no_dropout" in wrong:
+            return norm(input + dense(output))
         return self.add_norm(input, output, dense, drop, norm)
 
     modules = {"dense": dense, "drop": drop, "norm": norm, "gelu": self.interm_af}

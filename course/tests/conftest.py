@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 from fixtures import (  # noqa: F401
-    browser,
     check_here,
     run_script_here,
     tiny_data,

@@ -1,4 +1,4 @@
-"""The handout: what ships, what is refused, and that a student can work in it."""
+"""The handout: what ships, what is refused, and that a student can work in it, and run it."""
 
 import json
 import re
@@ -12,7 +12,9 @@ from factories import ROOT, copy_tree
 from made import built, written
 from running import as_process
 
+import prepare_submit
 from checks.graded_tasks import GRADED_TASKS
+from checks.part2 import submission
 from course import handout, regions
 from course.handout_repository import write_files
 from course.settings import course_tasks, read_settings
@@ -135,6 +137,36 @@ def test_each_filled_stub_turns_its_own_check_green(part, tmp_path):
         if "1.6" not in numbers and "1.7" in wanted:
             wanted["1.7"] = "waits"  # forward, for __init__
         assert kinds == wanted
+
+
+@pytest.mark.parametrize(
+    ("numbers", "line", "stub"),
+    [
+        ("", "classifier.py", "1.6"),
+        ("1.1 1.2 1.3 1.4 1.6 1.7", "classifier.py --only sst", "1.5"),
+        ("1.1 1.2 1.3 1.4 1.5 2.1 2.2 2.3", "multitask_classifier.py --tasks sst,sts", "2.5"),
+        ("1.1 1.2 1.3 1.4 1.5 2.1 2.2 2.3", "multitask_classifier.py --tasks sst", ""),
+    ],
+)
+def test_a_run_ends_at_a_stub_that_it_calls_and_names_it(numbers, line, stub, tmp_path):
+    write_files(tmp_path, built("all").files | written(set(numbers.split())))
+    line += " --epochs 1 --batch_size 64 --lr 1e-3 --model models/books"
+    done = as_process(*line.split(), folder=tmp_path, HF_HUB_OFFLINE="1", MINBERT_DATA="")
+    titles = [task.title for task in GRADED_TASKS if task.number == stub]
+    check = "python sanity_check.py says where to begin\n"
+    assert done.err == "".join(f"error: {title} is not written yet; {check}" for title in titles)
+    assert done.code == len(titles)
+
+
+def test_what_the_handout_gives_is_not_handed_in():
+    shipped = {name for name, _ in handout.files_of(ROOT, 1)}
+    given = {name for name in shipped if name.endswith(".py")} - {*prepare_submit.CODE}
+    assert {name.partition("/")[0] for name in given} - {"data"} == prepare_submit.GIVEN
+
+
+def test_the_report_is_not_the_handouts_readme(tmp_path):
+    (tmp_path / "README.md").write_bytes(built("2").files["README.md"])
+    assert len(submission.check_readme(tmp_path / "README.md")) == 1
 
 
 @pytest.fixture

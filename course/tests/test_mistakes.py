@@ -4,7 +4,6 @@ import random
 
 import pytest
 from answers import put, read_all, solution_with
-from running import versions
 
 from checks import jobs, known
 from checks.findings import faulty
@@ -116,11 +115,14 @@ def test_costs_are_those_of_known_mistakes():
 # Correct solutions
 
 SOLUTIONS = [  # those of part 2: test_sanity_part2.py
-    answer for entry in GRADED_TASKS if entry.part != 2 for answer in read_all(entry.id)
+    pytest.param(answer, version, id=f"{answer.folder}/{answer.name}, {version}")
+    for entry in GRADED_TASKS
+    for answer in read_all(entry.id) * (entry.part != 2)
+    for version in answer.versions
 ]
 
 
-@pytest.mark.parametrize(("answer", "version"), versions(SOLUTIONS))
+@pytest.mark.parametrize(("answer", "version"), SOLUTIONS)
 def test_a_correct_solution_is_no_false_positive(answer, version):
     tasks = [entry for entry in GRADED_TASKS if entry.file == answer.task.file]
     with installed_source(answer.task.file, put(answer, version)):

@@ -45,6 +45,7 @@ def run(program: str, kind: isolation.Isolation = BUBBLEWRAP, **limits) -> tuple
 
 def job(name: str, source: str) -> dict:
     """The optimizer's job with a source of optimizer.py, which runs when it is imported."""
+    source = f"from contextlib import suppress\n{source}"
     return protocol.job(name, "optimizer", {"seed": 0}, {"optimizer.py": source})
 
 
@@ -204,10 +205,8 @@ import os, struct, sys, torch
 from safetensors.torch import save
 content = save({"text/hidden|error": torch.tensor(list(b"GOT THROUGH"), dtype=torch.uint8)})
 for number in range(3, 64):
-    try:
+    with suppress(OSError):
         os.write(number, struct.pack("<BQ", 0, len(content)) + content)
-    except OSError:
-        pass
 sys.modules["__main__"].record = lambda *_: "right"
 os._exit(0)
 """
@@ -215,10 +214,8 @@ IGNORES_SIGNALS = """
 import signal, time
 time.time = time.monotonic = time.perf_counter = lambda: 0.0
 for number in signal.valid_signals():
-    try:
+    with suppress(OSError, ValueError):
         signal.signal(number, signal.SIG_IGN)
-    except (OSError, ValueError):
-        pass
 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 while True:
     pass
@@ -236,12 +233,10 @@ FILLS_DISK = """
 total = 0
 for folder in (".", "/var/tmp", "/tmp", "/dev/shm"):
     for number in range(30):
-        try:
+        with suppress(OSError):
             with open(f"{folder}/left-by-attack-{number}", "wb", buffering=0) as file:
                 for _ in range(32):
                     total += file.write(b"x" * 2**20)
-        except OSError:
-            continue
 if total > 2**27:
     raise Exception("GOT THROUGH")
 for number in range(10**9):
@@ -250,10 +245,8 @@ for number in range(10**9):
 FORKS = """
 import os
 while True:
-    try:
+    with suppress(OSError):
         os.fork()
-    except OSError:
-        pass
 """
 ANSWERS_WITHOUT_END = """
 import os, sys, torch
@@ -268,17 +261,13 @@ import os, signal
 parent, got = os.getppid(), []
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL):
     for victim in (parent, -parent):
-        try:
+        with suppress(OSError):
             os.kill(victim, number)
-        except OSError:
-            pass
 for victim in range(2, 5000):
     if victim != os.getpid():
-        try:
+        with suppress(OSError):
             os.kill(victim, 0)
             got.append(victim)
-        except OSError:
-            pass
 raise Exception(f"GOT THROUGH: {got}" if got else "nobody killed")
 """
 STAYS = """
@@ -288,10 +277,8 @@ if os.fork() == 0:
     if os.fork():
         os._exit(0)
     while True:
-        try:
+        with suppress(OSError):
             open(f"{tempfile.gettempdir()}/message-to-friends", "w").close()
-        except OSError:
-            pass
 os._exit(0)
 """
 GETS_RIGHTS = """
@@ -313,11 +300,9 @@ for what, call in {
     "processes": lambda: resource.setrlimit(resource.RLIMIT_NPROC, (-1, -1)),
     "program": lambda: open("/usr/bin/left-by-attack", "w"),
 }.items():
-    try:
+    with suppress(OSError, ValueError):
         call()
         got.append(what)
-    except (OSError, ValueError):
-        pass
 if libc.mount(b"x", b"/tmp", b"tmpfs", 0, None) == 0:
     got.append("mount")
 if resource.getrlimit(resource.RLIMIT_CORE) != (1, 1):  # with (0, 0) the machine's handler starts

@@ -2,7 +2,7 @@
 
     python -P research/benchmarks/speed.py --data DIR --model all-MiniLM-L6-v2
 
-Prints Markdown tables, values as median (minimum–maximum) over the repeats:
+Prints a Markdown table, values as median (minimum–maximum) over five repeats:
     ours            classifier.py; --fast takes PyTorch's kernels
     plain           a loop as many write it with transformers: random batches, tokenized each time
     trainer         transformers.Trainer with grouping by length and bf16
@@ -13,15 +13,14 @@ Needs: pip install -r requirements-dev.txt accelerate==1.15.0
 
 from __future__ import annotations
 
-import argparse
-import json
+import multiprocessing
 import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -35,19 +34,21 @@ sys.path.insert(0, str(ROOT))
 
 import classifier
 from research.experiments.results import machine
-from training.cli.flags import OneLineParser, positive_int
+from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.course_files import data_folder
-from training.files.errors import InputError
 from training.files.hub import find_model
 from training.loop.run import Run
 
-LR, MAX_LENGTH, WARM_UP = 5e-5, 512, 5  # the first steps are not timed
+os.environ["HF_HUB_OFFLINE"] = "1"
+LR, MAX_LENGTH = 5e-5, 512
+BATCHES, REPEATS = (8, 32), 5
+WARM_UP, STEPS = 5, 40  # the first steps are not timed
 DEV = ROOT / "data" / "practice" / "ids-sst-dev.csv"
 
 # ---------------------------------------------------------------------------------------------
-# What is timed. A job: contender, model, file, batch, steps, use_gpu. The file has as many rows as
-# all steps read, so that every contender sees the same sentences
+# What is timed. A job: model, file, batch, use_gpu. The file has as many rows as all steps read, so
+# that every contender sees the same sentences
 
 
 class Done(Exception):
@@ -67,15 +68,15 @@ class Clock:
             Done: that was the last one.
         """
         self.step += 1
-        if self.step in (WARM_UP, WARM_UP + self.job.steps):
+        if self.step in (WARM_UP, WARM_UP + STEPS):
             if self.job.use_gpu:
                 torch.cuda.synchronize()
             self.seconds = time.perf_counter() - self.seconds
-        if self.step == WARM_UP + self.job.steps:
+        if self.step == WARM_UP + STEPS:
             raise Done
 
 
-def ours(job: SimpleNamespace, clock: Clock, *flags: str) -> None:
+def ours(job: SimpleNamespace, clock: Clock, flag: str = "") -> None:
     """The script itself, with a look at the clock after each of its steps."""
     end_step = Run.end_step
 
@@ -87,7 +88,7 @@ def ours(job: SimpleNamespace, clock: Clock, *flags: str) -> None:
     options |= {"epochs": 1, "lr": LR, "batch_size": job.batch}
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     on_gpu = ["--use_gpu", "--trust_device"] if job.use_gpu else []
-    sys.argv = ["classifier.py", *words, *on_gpu, *flags]
+    sys.argv = ["classifier.py", *words, *on_gpu, *filter(None, [flag])]
     with mock.patch.object(Run, "end_step", end_step_and_tick):
         classifier.main()
 
@@ -143,39 +144,22 @@ def trainer(job: SimpleNamespace, clock: Clock) -> None:
     Trainer(model, arguments, collator, train_dataset=encoded, callbacks=[Ticks()]).train()
 
 
-def ours_fast(job: SimpleNamespace, clock: Clock) -> None:
-    """The script with --fast."""
-    ours(job, clock, "--fast")
+CONTENDERS = {"ours --fast": partial(ours, flag="--fast"), "ours": ours}
+CONTENDERS |= {"plain": plain, "trainer": trainer}
 
 
-CONTENDERS = {"ours --fast": ours_fast, "ours": ours, "plain": plain, "trainer": trainer}
-
-
-def do_job(job: SimpleNamespace) -> None:
-    """Run a contender, and print its sentences a second."""
+def rate_of(contender: str, job: SimpleNamespace, folder: Path) -> float:
+    """Sentences a second of a contender, whose files go into a folder; in a process of its own."""
+    os.chdir(folder)
     torch.manual_seed(0)
     clock = Clock(job)
-    with suppress(Done):
-        CONTENDERS[job.contender](job, clock)
-    print(job.batch * job.steps / clock.seconds)
+    with suppress(Done), redirect_stdout(sys.stderr):
+        CONTENDERS[contender](job, clock)
+    return job.batch * STEPS / clock.seconds
 
 
 # ---------------------------------------------------------------------------------------------
 # Running, and showing what came out
-
-
-def run_alone(job: dict, folder: Path) -> float:
-    """Do a job in a process of its own, whose files go into a folder → sentences a second."""
-    command = [sys.executable, "-P", str(Path(__file__).resolve()), "--job", json.dumps(job)]
-    offline = os.environ | {"HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, env=offline
-    )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise InputError(f"{job['contender']!r} failed: {lines[-1]}")
-    print(f"{job['contender']}, batch {job['batch']}: done", file=sys.stderr)
-    return float(done.stdout.split()[-1])
 
 
 def spread(values: Iterable[float], digits: int) -> str:
@@ -185,7 +169,7 @@ def spread(values: Iterable[float], digits: int) -> str:
     return "{} ({}–{})".format(*shown)
 
 
-def rows_of(rates: dict[str, list[float]], batch: int) -> Iterable[str]:
+def rows_of(rates: dict[str, list[float]], batch: int) -> Iterator[str]:
     """Markdown: each contender's rates, and how many times the first one is as fast, by round."""
     first, *_ = rates.values()
     for name, own in rates.items():
@@ -193,45 +177,31 @@ def rows_of(rates: dict[str, list[float]], batch: int) -> Iterable[str]:
         yield f"| {batch} | {name} | {spread(own, 1)} | {spread(factors, 2)} |"
 
 
-def write_inputs(args: argparse.Namespace, folder: Path) -> str:
-    """The sentences of each batch size → the model's folder."""
-    everything = pd.read_csv(data_folder(args.data) / "ids-sst-train.csv", sep="\t", index_col=0)
-    for batch in args.batches:
-        count = batch * (WARM_UP + args.steps)
-        sample = everything.sample(count, replace=count > len(everything), random_state=0)
-        sample["id"] = [f"{number:025x}" for number in range(count)]
-        sample.reset_index(drop=True).to_csv(folder / f"{batch}.csv", sep="\t")
-    return str(find_model(args.model))
-
-
 def main() -> None:
-    """Measure and print the tables."""
-    parser = OneLineParser(prog="research/benchmarks/speed.py", description=__doc__.splitlines()[0])
+    """Measure and print the table."""
+    parser = OneLineParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--data", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--model", help="name or folder of the pretrained BERT")
     add("--use_gpu", action="store_true", help="CUDA")
-    add("--only", nargs="+", choices=tuple(CONTENDERS), default=[*CONTENDERS], metavar="CONTENDER")
-    add("--batches", nargs="+", type=positive_int, default=[8, 32], help="sizes")
-    add("--steps", type=positive_int, default=40, help="that are timed")
-    add("--repeats", type=positive_int, default=5)
-    add("--job", help="what a process of its own is told; not for people")
     args = parser.parse_args()
-    if args.job:
-        do_job(SimpleNamespace(**json.loads(args.job)))
-        return
-    print(f"{machine(args.use_gpu)}, {args.repeats} repeats\n")
-    print(f"| batch | contender | sentences a second | {args.only[0]} is … × as fast |")
+    everything = pd.read_csv(data_folder(args.data) / "ids-sst-train.csv", sep="\t", index_col=0)
+    shared = {"model": str(find_model(args.model)), "use_gpu": args.use_gpu}
+    print(f"{machine(args.use_gpu)}, {REPEATS} repeats\n")
+    print(f"| batch | contender | sentences a second | {next(iter(CONTENDERS))} is … × as fast |")
     print("|" + "---|" * 4, flush=True)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        shared = {"model": write_inputs(args, folder), "use_gpu": args.use_gpu, "steps": args.steps}
-        for batch in args.batches:
-            job = shared | {"batch": batch, "file": str(folder / f"{batch}.csv")}
-            rates: dict[str, list[float]] = {contender: [] for contender in args.only}
-            for _ in range(args.repeats):
+    fresh = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder, fresh.Pool(1, maxtasksperchild=1) as pool:
+        for batch in BATCHES:
+            count, file = batch * (WARM_UP + STEPS), Path(folder, f"{batch}.csv")
+            sample = everything.sample(count, replace=count > len(everything), random_state=0)
+            sample["id"] = [f"{number:025x}" for number in range(count)]
+            sample.reset_index(drop=True).to_csv(file, sep="\t")
+            job = SimpleNamespace(**shared, batch=batch, file=str(file))
+            rates: dict[str, list[float]] = {contender: [] for contender in CONTENDERS}
+            for _ in range(REPEATS):
                 for contender, own in rates.items():
-                    own.append(run_alone(job | {"contender": contender}, folder))
+                    own.append(pool.apply(rate_of, (contender, job, Path(folder))))
             print(*rows_of(rates, batch), sep="\n", flush=True)
 
 

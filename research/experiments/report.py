@@ -5,24 +5,21 @@
 
 The first name is the baseline. Scores are those of the epoch that dev chose, which flatters runs
 with many epochs, and those of the last one. Differences have 95 % intervals (intervals.py).
-results.jsonl has scores, not predictions: how much a difference varies with the dev examples is
-computed once, where the runs' folders are, and kept in example_sd.jsonl. For scripts of one task
-(accuracies and losses) it is not: those intervals are over seeds alone.
+How much a difference varies with the dev examples is in example_sd.jsonl for the runs of several
+tasks up to version 1.9; all other intervals are over seeds alone.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from evaluation import overall
 from research.experiments import results
-from research.experiments.intervals import Interval, by_example, example_variance, interval
+from research.experiments.intervals import Interval, interval
 from research.experiments.results import TASKS
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
@@ -54,10 +51,6 @@ class Row:
         }
         return values | ({"overall": overall(values)} if values.keys() == set(TASKS) else {})
 
-    def has_predictions(self) -> bool:
-        """Whether its runs wrote predictions on dev, as those of several tasks do."""
-        return all(result["data"] for result in self.by_seed.values())
-
 
 def rows_of(runs: Sequence[dict]) -> dict[str, Row]:
     """Name → row, in the order of the results."""
@@ -86,38 +79,6 @@ def read_example_sds() -> dict[tuple, dict[str, float]]:
     return kept
 
 
-def example_sds(row: Row, baseline: Row) -> dict[str, float]:
-    """How much differences vary with the dev examples: kept, or computed from the runs' folders.
-
-    Empty if there are neither. Predictions are those of the epoch that dev chose.
-    """
-    seeds, baseline_seeds = seeds_compared(row, baseline)
-    key = baseline.name, row.name, seeds, baseline_seeds
-    if key in (kept := read_example_sds()):
-        return kept[key]
-    names = [results.run_name(row.name, seed) for seed in seeds]
-    names += [results.run_name(baseline.name, seed) for seed in baseline_seeds]
-    missing = [name for name in names if not (results.RUNS / name).is_dir()]
-    if missing:
-        print(f"note: no predictions of {', '.join(missing)}; run.py --again", file=sys.stderr)
-        return {}
-    files = results.dev_files({})
-    ours = predictions_of(row, seeds, files)
-    theirs = predictions_of(baseline, baseline_seeds, files)
-    variances = {}
-    for task in ours.keys() & theirs.keys():
-        gold = results.gold(task, files[task])[1]
-        values = [by_example(task, predicted[task], gold) for predicted in (ours, theirs)]
-        variances[task] = example_variance(differences(*values, seeds == baseline_seeds))
-    if variances.keys() == set(TASKS):  # of independent examples: overall is (sst + para + sts/2)/3
-        weights = {"sst": 1 / 3, "para": 1 / 3, "sts": 1 / 6}
-        variances["overall"] = sum(weights[task] ** 2 * variances[task] for task in TASKS)
-    sds = {score: round(variance**0.5, 6) for score, variance in sorted(variances.items())}
-    keys = ("baseline", "name", "seeds", "baseline_seeds")
-    results.append_line(EXAMPLE_SD, dict(zip(keys, key, strict=True)) | {"example_sd": sds})
-    return sds
-
-
 def differences(ours: np.ndarray, theirs: np.ndarray, paired: bool) -> list[np.ndarray]:
     """What intervals.py takes: differences of paired seeds, or both sides of unpaired ones."""
     return [ours - theirs] if paired else [ours, -theirs]
@@ -126,9 +87,7 @@ def differences(ours: np.ndarray, theirs: np.ndarray, paired: bool) -> list[np.n
 def intervals_of(row: Row, baseline: Row) -> dict[str, dict[str, Interval]]:
     """Epoch, of EPOCHS → score → the difference with its interval."""
     seeds, baseline_seeds = seeds_compared(row, baseline)
-    sds = dict.fromkeys(SCORES, 0.0)  # a single seed has no interval, whatever the examples
-    if row.has_predictions() and min(len(seeds), len(baseline_seeds)) > 1:
-        sds = example_sds(row, baseline)
+    sds = read_example_sds().get((baseline.name, row.name, seeds, baseline_seeds), {})
     intervals = {}
     for epoch in EPOCHS:
         ours, theirs = (
@@ -137,32 +96,13 @@ def intervals_of(row: Row, baseline: Row) -> dict[str, dict[str, Interval]]:
         )
         intervals[epoch] = {
             score: interval(
-                differences(ours[score], theirs[score], seeds == baseline_seeds), sds[score] ** 2
+                differences(ours[score], theirs[score], seeds == baseline_seeds),
+                sds.get(score, 0.0) ** 2,
             )
             for score in SCORES
-            if score in sds and score in ours and score in theirs
+            if score in ours and score in theirs
         }
     return intervals
-
-
-def predictions_of(row: Row, seeds: Seeds, files: Mapping[str, Path]) -> dict[str, np.ndarray]:
-    """The dev predictions of a row's runs: task → (S, N).
-
-    Raises:
-        InputError: a run was measured on another dev file.
-    """
-    predictions: dict[str, list[np.ndarray]] = {}
-    for seed in seeds:
-        name, data = results.run_name(row.name, seed), row.by_seed[seed]["data"]
-        for task, digits in data.items():
-            if digits != results.fingerprints(files, [task])[task]:
-                raise InputError(
-                    f"{name} was measured on another {task} dev file than {files[task]} "
-                    f"(its sha256 begins {digits}); set $MINBERT_DATA"
-                )
-            predicted = results.dev_predictions(results.RUNS / name, task, files[task])
-            predictions.setdefault(task, []).append(predicted)
-    return {task: np.stack(values) for task, values in predictions.items()}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -243,13 +183,18 @@ def main() -> None:
             "python -m research.experiments.run TOML makes them"
         )
     ordered = [rows[name] for name in names]
+    measured_on: dict[str, str] = {}
+    for data in (result["data"] for row in ordered for result in row.by_seed.values()):
+        for task, digits in data.items():
+            if measured_on.setdefault(task, digits) != digits:
+                raise InputError(f"these runs were measured on different dev files of {task}")
     print("\n" + score_table(ordered))
     if len(names) > 1:
         print("\n" + difference_table(ordered[0], ordered[1:]))
         print(
             "\nMean (standard deviation over seeds) on dev. Differences: 95 % interval of Student's"
-            "\nt over the seeds that both ran; for several tasks, the spread over dev examples is"
-            "\nadded. Not resolved: the interval includes 0."
+            "\nt over the seeds that both ran, and over dev examples where example_sd.jsonl has"
+            "\ntheir spread. Not resolved: the interval includes 0."
         )
 
 

@@ -12,23 +12,16 @@ import platform
 import re
 import subprocess
 import sys
-import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from datasets import load_data, load_pairs
-from evaluation import COLUMNS
-from training.cli.task_flags import multitask_files
+from training.cli.task_flags import TaskFlags, find_files
 from training.files.errors import InputError
-from training.files.predictions import read_predictions
-from training.files.writing import sha256_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "research" / "experiments"
@@ -36,7 +29,6 @@ RESULTS = FOLDER / "results.jsonl"
 RUNS = FOLDER / "runs"
 
 TASKS = ("sst", "para", "sts")
-PAIR_LABELS = {"para": "is_duplicate", "sts": "similarity"}  # columns of the data files
 
 # ---------------------------------------------------------------------------------------------
 # Descriptions of runs
@@ -107,19 +99,17 @@ def read_experiment(path: str | Path) -> Experiment:
 
 
 def as_arguments(flags: dict[str, Any], seed: int | None = None) -> list[str]:
-    """Flags of a TOML as command-line arguments; true is a bare flag, false is left out."""
+    """Flags of a TOML as command-line arguments; true is a bare flag, false is left out.
+
+    Variables are filled in: $RUNS, $SEED and those of the environment.
+    """
     arguments = []
     for name, value in flags.items():
         if value is not False:
             values = [] if value is True else value if isinstance(value, list) else [value]
-            arguments += [f"--{name}", *(expanded(value, seed) for value in values)]
-    return arguments
-
-
-def expanded(value: Any, seed: int | None = None) -> str:
-    """A value of a TOML with variables filled in: $RUNS, $SEED and those of the environment."""
-    text = str(value).replace("$RUNS", str(RUNS)).replace("$SEED", str(seed))
-    return os.path.expandvars(text)
+            arguments += [f"--{name}", *map(str, values)]
+    filled = (word.replace("$RUNS", str(RUNS)).replace("$SEED", str(seed)) for word in arguments)
+    return [*map(os.path.expandvars, filled)]
 
 
 def run_name(name: str, seed: int | None) -> str:
@@ -169,31 +159,8 @@ def load_results() -> list[dict]:
 
 def dev_files(flags: dict[str, Any]) -> dict[str, Path]:
     """Each task's dev file, as the scripts find it with these flags."""
-    files = multitask_files(flags.get("data_dir"))
-    return {task: Path(flags.get(f"{task}_dev") or files[f"{task}_dev"]) for task in TASKS}
-
-
-@cache
-def gold(task: str, path: Path) -> tuple[list[str], np.ndarray]:
-    """(ids, labels) of a dev file, in its order."""
-    label = PAIR_LABELS.get(task)
-    rows = load_pairs(path, "dev", label) if label else load_data(path, "dev")
-    return [row[-1].lower() for row in rows], np.array([row[-2] for row in rows], dtype=float)
-
-
-def dev_predictions(folder: Path, task: str, path: Path) -> np.ndarray:
-    """What the run in a folder predicted on a task's dev file, in the order of that file."""
-    file = folder / f"{task}-dev-output.csv"
-    predictions = read_predictions(file, COLUMNS[TASKS.index(task)])
-    ids, _ = gold(task, path)
-    if predictions.keys() != set(ids):
-        raise InputError(f"{file} has other ids than {path}; run again")
-    return np.array([predictions[key] for key in ids], dtype=float)
-
-
-def fingerprints(files: Mapping[str, Path], tasks: Sequence[str]) -> dict[str, str]:
-    """The first 12 digits of each dev file's SHA-256: results compare on the same file only."""
-    return {task: sha256_of(files[task])[:12] for task in tasks}
+    args = find_files(TaskFlags(data_dir=flags.get("data_dir")), TASKS)
+    return {t: Path(flags.get(f"{t}_dev") or getattr(args, f"{t}_dev")) for t in TASKS}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -236,11 +203,6 @@ def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[s
     ]
 
 
-def rounded_scores(row: dict[str, Any]) -> dict[str, float]:
-    """The scores that tables show, to five decimals."""
-    return {key: round(row[key], 5) for key in SCORES if key in row}
-
-
 METRICS = {
     "train": "multitask-metrics.json",
     "classify": "predictions/*-metrics.json",
@@ -272,27 +234,17 @@ def read_metrics(folder: Path, kind: str) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------
-# Where and from what a result comes
+# What a result comes from
 
 
 def commit() -> str | None:
     """The commit, with "-dirty" if any Python file differs from it; None outside git."""
-    try:
-        head = _git("rev-parse", "--short=12", "HEAD").strip()
-        return f"{head}-dirty" if _git("status", "--porcelain", "--", "*.py").strip() else head
-    except (OSError, subprocess.CalledProcessError):
-        return None
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", "--no-optional-locks", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
-def origin(code: str | None, use_gpu: bool) -> dict[str, Any]:
-    """What a result says of where it comes from; ``code`` is ``commit()`` when the run began."""
-    when = time.strftime("%Y-%m-%d %H:%M", time.gmtime())  # UTC
-    return {"commit": code, "when": when, "machine": machine(use_gpu)}
+    git = ["git", "-C", str(ROOT), "--no-optional-locks"]
+    head, changed = (
+        subprocess.run([*git, *words.split()], capture_output=True, text=True, check=False).stdout
+        for words in ("rev-parse --short=12 HEAD", "status --porcelain -- *.py")
+    )
+    return head.strip() + "-dirty" * bool(changed) or None
 
 
 def machine(use_gpu: bool) -> str:

@@ -11,6 +11,7 @@ on. The runs' models are not in git: --again makes them once more.
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from research.experiments.results import Experiment, run_name
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError
+from training.files.writing import sha256_of
 
 OF_TASKS = ("train", "ensemble")  # the kinds that write predictions on dev
 
@@ -63,7 +65,8 @@ def run_one(experiment: Experiment, seed: int | None, has_line: bool) -> None:
         raise InputError(f"{name} ended with status {status}; the same command resumes it")
     result = {"name": experiment.name, "seed": seed, "flags": experiment.digest()}
     result |= outcome(experiment, folder)
-    result |= results.origin(code, bool(experiment.flags.get("use_gpu")))
+    result |= {"commit": code, "when": time.strftime("%Y-%m-%d %H:%M", time.gmtime())}  # UTC
+    result["machine"] = results.machine(bool(experiment.flags.get("use_gpu")))
     if not has_line:
         results.append_line(results.RESULTS, result)
     if stop_asked:
@@ -74,14 +77,14 @@ def outcome(experiment: Experiment, folder: Path) -> dict[str, Any]:
     """Scores and seconds that a run wrote, and which dev files its tasks were measured on."""
     result = results.read_metrics(folder, experiment.kind)
     for key in {"metrics", "last"} & result.keys():
-        result[key] = results.rounded_scores(result[key])
-    files, tasks = {}, []
+        scores = result[key].items()
+        result[key] = {name: round(score, 5) for name, score in scores if name in results.SCORES}
+    data = {}
     if experiment.kind in OF_TASKS:
-        tasks = [task for task in results.TASKS if task in result["metrics"]]
         files = results.dev_files(experiment.flags)
-        for task in tasks:
-            results.dev_predictions(folder, task, files[task])  # must be of these files
-    return result | {"data": results.fingerprints(files, tasks)}
+        tasks = [task for task in results.TASKS if task in result["metrics"]]
+        data = {task: sha256_of(files[task])[:12] for task in tasks}
+    return result | {"data": data}
 
 
 def get_args() -> argparse.Namespace:

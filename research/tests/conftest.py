@@ -16,7 +16,6 @@ def place(tmp_path, monkeypatch, tiny_data) -> Path:  # noqa: F811
     monkeypatch.setattr(results, "RESULTS", tmp_path / "results.jsonl")
     monkeypatch.setattr(results, "RUNS", tmp_path / "runs")
     monkeypatch.setattr(report, "EXAMPLE_SD", tmp_path / "example_sd.jsonl")
-    results.gold.cache_clear()
     (tmp_path / "stand_in.py").write_text(STAND_IN)
     monkeypatch.setitem(results.SCRIPTS, "train", "stand_in")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

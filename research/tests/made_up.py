@@ -8,15 +8,12 @@ from pathlib import Path
 
 arguments = sys.argv[1:]
 flags = {a: b for a, b in zip(arguments, arguments[1:]) if a.startswith("--")}
-seed, out = int(flags["--seed"]), Path(flags["--out_dir"])
+out = Path(flags["--out_dir"])
 with open(Path(__file__).with_name("calls"), "a") as file:
     file.write(" ".join(arguments) + "\\n")
 if flags.get("--lr") == "13.0":
     (out / "model.resume").write_text("")
     sys.exit("error: the loss is nan")
-ids = [f"{number:025x}" for number in range(110, 99, -1)]  # not the order of the data
-rows = "".join(f"{key},{int(key == ids[seed])}\\n" for key in ids)
-(out / "sst-dev-output.csv").write_text("id,Predicted_Sentiment\\n" + rows)
 metrics = {"best": {"sst": 0.5, "loss": 1.5}, "epochs": [], "seconds": 60.0}
 (out / "multitask-metrics.json").write_text(json.dumps(metrics))
 """

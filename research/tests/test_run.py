@@ -26,11 +26,7 @@ def test_a_run_for_every_seed(place, run_script_here, tiny_data):
     assert (first["seed"], second["seed"]) == (0, 1)
     assert first["metrics"] == {"sst": 0.5}  # no losses
     dev_file = tiny_data / "ids-sst-dev.csv"
-    # the stand-in wrote ids 110 … 100 and predicted 1 for the second of them: in the data file's
-    # order that is the last but one
-    predicted = results.dev_predictions(place / "runs" / "plain-1", "sst", dev_file)
-    assert predicted.tolist() == [0.0] * 9 + [1.0, 0.0]
-    assert first["data"]["sst"] == results.sha256_of(dev_file)[:12]
+    assert first["data"]["sst"] == run.sha256_of(dev_file)[:12]
 
 
 def test_runs_already_done_are_skipped_or_made_again(place, run_script_here):
@@ -47,14 +43,11 @@ def test_runs_already_done_are_skipped_or_made_again(place, run_script_here):
     assert_refused(run_script_here(run, write_toml(place, "plain", "lr = 0.2")), message)
 
 
-def test_a_run_that_fails_is_not_recorded_and_is_resumed(place, run_script_here, monkeypatch):
+def test_a_run_that_fails_is_not_recorded_and_is_resumed(place, run_script_here):
     toml = write_toml(place, "bad", "lr = 13.0")
     assert_refused(run_script_here(run, toml), "bad-0 ended with status 1")
     run_script_here(run, toml)
     assert calls(place)[1].endswith(" --resume")
-    monkeypatch.setenv("MINBERT_DATA", str(ROOT / "data" / "practice"))
-    toml = write_toml(place, "plain")
-    assert_refused(run_script_here(run, toml), "sst-dev-output.csv has other ids than")
     assert results.load_results() == []
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from factories import ROOT, copy_part1
@@ -12,7 +13,7 @@ from running import as_process
 
 from checks.findings import Finding, Outcome
 from checks.graded_tasks import graded_task
-from checks.report import Report
+from checks.report import Report, label_of
 
 HANG = "while True: pass"
 
@@ -132,3 +133,14 @@ def test_without_all_the_rest_is_short(monkeypatch, capsys):
     assert max(map(len, lines)) <= 70
     Report(everything=True).end(outcome)
     assert capsys.readouterr().out.count("\n") == 13
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no colour there")
+def test_verdicts_have_colour_on_a_terminal_that_wants_it(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert label_of("ok") == "  ok   "
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(isatty=lambda: True))
+    assert label_of("ok") == "\033[32m  ok   \033[0m"
+    assert (label_of("wrong")[:5], label_of("waits")) == ("\033[31m", "  waits")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert label_of("wrong") == "  WRONG"

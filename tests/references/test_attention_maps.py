@@ -62,26 +62,23 @@ def test_the_page_holds_everything_fetches_nothing_and_runs_no_text():
     assert "<title>Attention: &lt;/script&gt;" in text
 
 
-# the opacity of the background of every cell of the table, or of the sentence
-SHADES = "Array.from(document.querySelectorAll('{}'), e => {{ const m = " + (
-    "getComputedStyle(e).backgroundColor.match(/rgba?\\(([^)]*)\\)/)[1].split(',');"
-    " return m.length > 3 ? Number(m[3]) : 1; }})"
-)
+SHADES = """  // the opacity of each cell of the table, and of each token
+  document.querySelectorAll(".token")[3].dispatchEvent(new Event("mouseenter"));
+  document.querySelectorAll("#layers input")[1].click();
+  document.querySelectorAll("#heads input")[2].click();  // 0 is "all"
+  return ["#each td", ".token"].map(cells => Array.from(document.querySelectorAll(cells), cell => {
+    const colour = getComputedStyle(cell).backgroundColor.match(/rgba?\\(([^)]*)\\)/)[1].split(",");
+    return colour.length > 3 ? Number(colour[3]) : 1;
+  }));
+"""
 
 
-def test_hovering_shows_what_each_head_attends_to(browser, tmp_path):
+def test_hovering_shows_what_each_head_attends_to(in_browser):
     maps = some_maps()
-    (tmp_path / "page.html").write_text(
-        page(maps, "[CLS] a warm film [SEP]".split(), "a warm film"), encoding="utf-8"
-    )
-    browser.open(tmp_path / "page.html")
-    browser.hover("document.querySelectorAll('.token')[3]")
-    browser.click("document.querySelectorAll('#layers input')[1]")
-    browser.click("document.querySelectorAll('#heads input')[2]")  # 0 is "all"
-    for shades, weights in (("#each td", maps[1, :, 3]), (".token", maps[1, 1, 3])):
-        shown = np.array(browser.eval(SHADES.format(shades))).reshape(weights.shape)
-        assert np.abs(shown - weights).max() < 0.006  # a byte's and CSS's rounding
-    assert browser.complaints() == []
+    shown = in_browser(page(maps, "[CLS] a warm film [SEP]".split(), "a warm film"), SHADES)
+    for shades, weights in zip(shown, (maps[1, :, 3], maps[1, 1, 3]), strict=True):
+        # a byte's and CSS's rounding
+        assert np.abs(np.array(shades).reshape(weights.shape) - weights).max() < 0.006
 
 
 def test_a_pair_takes_an_embed_with_segments(

@@ -1,4 +1,4 @@
-"""Out into Hugging Face's folders and back: the same logits, tokenizers and configurations."""
+"""Out into Hugging Face's folders: the same logits, tokenizers and configurations."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def our_logits(path):
         return model(batch["input_ids"], batch["attention_mask"])
 
 
-def test_a_classifier_goes_out_and_comes_back_bit_for_bit(checkpoint, run_script_here, tmp_path):
+def test_a_classifier_in_a_folder_of_transformers(checkpoint, run_script_here, tmp_path):
     result = succeeded(run_script_here(export, checkpoint, "--to", "out"))
     assert "largest difference 0.0e+00" in result.out
     theirs, notes = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -62,10 +62,3 @@ def test_a_classifier_goes_out_and_comes_back_bit_for_bit(checkpoint, run_script
     assert_same_tensors(  # the head left aside
         BertModel.from_pretrained(tmp_path / "out").to_hf_weights(), theirs.bert.state_dict()
     )
-
-    result = succeeded(run_script_here(export, "out", "--to", "again.pt"))
-    assert "largest difference 0.0e+00" in result.out
-    first, again = load_checkpoint(checkpoint), load_checkpoint(tmp_path / "again.pt")
-    assert_same_tensors(again["model"], first["model"])
-    assert torch.equal(our_logits(tmp_path / "again.pt"), our_logits(checkpoint))
-    assert again["config"] == first["config"] | {"model": str(tmp_path / "out")}

@@ -88,7 +88,7 @@ CASES = [
     (entries(WHOLE, "model", vocab={"[PAD]": 0, "[UNK]": 9}), "do not count from 0 on"),
     (entries(WHOLE, pre_tokenizer=None), "pre_tokenizer's type is None"),
     (entries(WHOLE, post_processor=None), "post_processor's type is None"),
-    (entries(WHOLE, "post_processor", pair=[]), "post_processor makes [] of two texts"),
+    (entries(WHOLE, "post_processor", pair=[]), "post_processor's pair is []"),
     (padded_and_cut, ""),
     (saved_here, ""),
     (entries(CONFIG, quantization_config={"bits": 4}), "its quantization_config is"),

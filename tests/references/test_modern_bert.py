@@ -105,7 +105,7 @@ def test_weights_of_another_shape_or_lacking():
     name = "model.layers.1.attn.Wqkv.weight"
     lacking = {k: t for k, t in right.items() if k != "head.norm.weight"}
     for wrong in (lacking, right | {name: right[name][:, 1:]}):
-        with one_line_error("HERE is not a ModernBertForMaskedLM of its configuration's shape"):
+        with one_line_error("HERE does not have the shape in its config.json"):
             model.load_hf_weights(wrong, "HERE")
 
 

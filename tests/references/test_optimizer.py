@@ -53,14 +53,11 @@ def test_published_weight_is_returned():
 # Our AdamW beside the NumPy program and torch.optim
 
 
-@pytest.mark.parametrize(
-    ("dtype", "steps", "near"), [(torch.float64, None, 1e-12), (torch.float32, 20, 1e-6)]
-)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_equals_numpy(case, dtype, steps, near):
-    case = dataclasses.replace(case, steps=steps or case.steps)
+def test_in_float32_it_stays_near_numpy(case):
+    case = dataclasses.replace(case, steps=20)
     wanted = make_optimizer_test.trajectory(case, "after")
-    np.testing.assert_allclose(run_case(AdamW, case, dtype), wanted, rtol=near, atol=near)
+    np.testing.assert_allclose(run_case(AdamW, case, torch.float32), wanted, rtol=1e-6, atol=1e-6)
 
 
 @st.composite

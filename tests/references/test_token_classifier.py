@@ -112,9 +112,6 @@ def test_a_file_is_scored_and_words_beyond_the_length_are_o(run_script_here, our
     flags = ("--checkpoint", "tagger", "--out", "out")
     done = succeeded(run_script_here(script, "--evaluate", "f", *flags))
     assert "note: 18 words lie beyond" in done.out
-    (rows,) = (tmp_path / "out/f-tags.tsv").read_text().split("\n\n")[:-1]
-    columns = [*zip(*(row.split("\t") for row in rows.split("\n")), strict=True)]
-    assert columns == [tuple(words), tuple(gold), ("B-LOC",) * 62 + ("O",) * 18]
     scores = json.loads((tmp_path / "out/f-scores.json").read_text())
     wanted = {"precision": 20 / 62, "recall": 20 / 24, "f1": 40 / 86, "gold": 24, "predicted": 62}
     assert scores["all"] == pytest.approx(wanted)

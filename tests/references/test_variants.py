@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers
 from factories import stir
-from running import assert_same_tensors, one_line_error, succeeded
+from running import one_line_error, succeeded
 
 from lessons import variants
 from lessons.variants import AlbertModel, DistilBertModel, RobertaModel
@@ -75,17 +75,6 @@ def test_values_and_gradients_are_those_of_transformers(pair):
         torch.testing.assert_close(mine, grad, rtol=0, atol=1e-10)
 
 
-def test_a_folder_of_ours_is_read_by_transformers(pair, tmp_path):
-    ours, reference = pair
-    folder = tmp_path / "ours"
-    ours.save_pretrained(folder)
-    again, report = type(reference).from_pretrained(folder, output_loading_info=True)
-    assert not report["missing_keys"]
-    assert not report["unexpected_keys"]
-    assert_same_tensors(again.state_dict(), reference.state_dict())
-    assert_same_tensors(type(ours).from_pretrained(folder).state_dict(), ours.state_dict())
-
-
 def test_the_table_has_the_published_sizes(run_script_here):
     rows = succeeded(run_script_here(variants)).out.replace(",", "").splitlines()[-4:]
     published = {"BERT": 109482240, "RoBERTa": 124645632, "ALBERT": 11683584}
@@ -99,7 +88,7 @@ def test_other_checkpoints_are_refused(tmp_path):
     saved = json.loads((tmp_path / "config.json").read_text())
     for name, value, message in (
         ("num_hidden_groups", 2, "its num_hidden_groups is 2, not 1"),
-        ("hidden_size", 16, "does not fit its configuration"),
+        ("hidden_size", 16, "does not have the shape"),
     ):
         (tmp_path / "config.json").write_text(json.dumps(saved | {name: value}))
         with one_line_error(message):

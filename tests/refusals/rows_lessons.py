@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from factories import save_sentiment_checkpoint
+from factories import save_with_head
 from row import Row, written
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -16,15 +16,10 @@ from bert import BertModel
 from lessons.modern_config import GLOBAL, LOCAL
 
 
-def trained(folder: Path) -> None:
-    """A checkpoint of classifier.py."""
-    save_sentiment_checkpoint(folder / "a.pt", folder / "model", labels=5, dropout=0.1)
-
-
 def with_head(classes: int, folder: Path, width: int = 32, table: str = "", **values: str) -> None:
     """Give the model a classifier and entries of its configuration; write a table."""
     model = BertModel.from_pretrained(folder / "model")
-    model.save_pretrained(folder / "model", nn.Linear(32, classes), **values)
+    save_with_head(model, nn.Linear(32, classes), folder / "model", **values)
     weights = load_file(folder / "model/model.safetensors")
     weights["classifier.weight"] = torch.zeros(classes, width)
     save_file(weights, folder / "model/model.safetensors")
@@ -63,12 +58,10 @@ ELSEWHERE = [{"answer_start": 2, "text": "cd"}]
 
 ROWS = [
     Row("lessons.attention_maps --model model --text ' '", "holds no word"),
-    Row("lessons.export a.pt --to b.pt", "give a checkpoint (.pt) and a folder", trained),
-    Row("lessons.export model --to x.pt", "a BERT without a classifier"),
-    Row("lessons.export model --to x.pt", "is for regression", partial(with_head, 1)),
+    Row(f"{NUMPY} --text a", "is for regression", partial(with_head, 1)),
     Row(
-        "lessons.export model --to x.pt",
-        "of shape (3, 32), which it lacks",
+        "lessons.playground --model model",
+        "its classifier.weight is torch.Size([3, 7]), not (3, 32)",
         partial(with_head, 3, width=7),
     ),
     Row("lessons.fill_mask --text nothing", "has no [MASK]"),
@@ -90,20 +83,15 @@ ROWS = [
     Row(f"{ASK} --context c", "holds no BertForQuestionAnswering"),
     Row(ASK, "--predict needs --context"),
     Row(MODERN, "its model_type is 'bert', not 'modernbert'"),
-    Row(MODERN, "is 5, an odd head width", modern(hidden_size=45, num_attention_heads=9)),
+    Row(MODERN, "a head has 5 numbers", modern(hidden_size=45, num_attention_heads=9)),
     Row(MODERN, "rope_type is 'yarn'", modern(rope_parameters={LOCAL: {"rope_type": "yarn"}})),
     Row(MODERN, "not inf", modern(rope_parameters={GLOBAL: {"rope_theta": math.inf}})),
     Row(MODERN, "for each of 2", modern(layer_types=[LOCAL], num_hidden_layers=2)),
     Row(MODERN, "its norm_bias is True, not False", modern(norm_bias=True)),
     Row(NUMPY, "one of the arguments --text --file is required"),
     Row(f"{NUMPY} --text a", "cannot be read", written("model/model.safetensors", b"short")),
-    Row(
-        f"{NUMPY} --text a",
-        "holds no model.safetensors",
-        lambda folder: (folder / "model/model.safetensors").unlink(),
-    ),
     Row(f"{NUMPY} --text a", "no BERT of the shape in config.json", without_a_layer),
-    Row(f"{NUMPY} --text a", "is for x", partial(with_head, 3, problem_type="x")),
+    Row(f"{NUMPY} --text a", "its problem_type is 'x'", partial(with_head, 3, problem_type="x")),
     Row(f"{NUMPY} --file f", "has no classifier", written("f", "id,text\n1,a\n")),
     Row(QUANTIZE, "lacks the column sentence", partial(with_head, 2, table="id,words\n1,a\n")),
     Row(QUANTIZE, "(id 2) has the label 'good'", partial(with_head, 2, table=WRONG_LABEL)),

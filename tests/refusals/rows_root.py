@@ -17,7 +17,7 @@ def checkpoint_with_nan(folder):
 
 SNLI = "data.convert snli . --out o"
 ROWS = [
-    Row("classifier.py --predict a --checkpoint x.pt", "holds nan", checkpoint_with_nan),
+    Row("classifier.py --predict a --checkpoint x.pt", "does not hold finite", checkpoint_with_nan),
     Row("data.convert imdb . --out o", "no reviews in train/neg and train/pos"),
     Row(SNLI, "row 1 has no text as its sentence1", written("snli_1.0_dev.jsonl", NO_TEXT)),
     Row(SNLI, "line 1 is not valid JSON", written("snli_1.0_dev.jsonl", "{")),

@@ -12,11 +12,13 @@ That one object goes through the run, into checkpoints and into metrics.
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
-from training.files.errors import InputError
+from training.files.errors import values_of
 
 # What --fast takes; a handout lacks it, since it solves tasks
 HAS_KERNELS = (Path(__file__).resolve().parents[1] / "fast").is_dir()
@@ -25,31 +27,24 @@ HAS_KERNELS = (Path(__file__).resolve().parents[1] / "fast").is_dir()
 class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, exit status 2."""
 
-    def __init__(self, prog: str | None = None, **options: Any):
-        super().__init__(prog=f"python {prog or started_as()}", **options)
+    def __init__(self, **options: Any):
+        module = sys.modules["__main__"].__spec__
+        started_as = f"-m {module.name}" if module else Path(sys.argv[0]).name
+        super().__init__(prog=f"python {started_as}", **options)
 
     def error(self, message: str):
         """Say what is wrong in one line and leave."""
         self.exit(2, f"error: {message} (see {self.prog} --help)\n")
 
 
-def started_as() -> str:
-    """What follows ``python`` on the command line: ``-m`` and a module, or a script's name."""
-    module = sys.modules["__main__"].__spec__
-    return f"-m {module.name}" if module else Path(sys.argv[0]).name
-
-
 def number(kind: type, fits: Callable[[Any], bool], limits: str) -> Callable[[str], Any]:
     """An argparse type: a number within limits."""
 
     def read(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not fits(value):
-            raise argparse.ArgumentTypeError(f"{text!r} is not {limits}")
-        return value
+        with suppress(ValueError):
+            if fits(value := kind(text)):
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} is not {limits}")
 
     return read
 
@@ -61,21 +56,17 @@ probability = number(float, lambda x: 0 <= x < 1, "a number of at least 0 and be
 
 
 def given_lines(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The texts on the command line, or lines of standard input, where a tab separates a pair."""
+    """The texts on the command line, or lines of standard input, where a tab separates a pair.
+
+    Raises InputError if that is not UTF-8.
+    """
     if texts and list(texts) != ["-"]:
         yield texts
-    else:
-        yield from (line.split("\t")[:2] for line in standard_input())
-
-
-def standard_input() -> Iterator[str]:
-    """The lines of standard input, without their ends; InputError if it is not UTF-8."""
-    try:
+        return
+    with values_of("standard input is not UTF-8", "convert it"):
         for line in sys.stdin:
             line.encode()  # without a locale Python lets other bytes through, as surrogates
-            yield line.rstrip("\n").removeprefix("\ufeff")
-    except UnicodeError as error:
-        raise InputError(f"standard input is not UTF-8 ({error}); convert it") from None
+            yield line.rstrip("\n").removeprefix("\ufeff").split("\t")[:2]
 
 
 def flag(default: Any, *, may_change: bool = False, **options: Any) -> Any:
@@ -86,9 +77,7 @@ def flag(default: Any, *, may_change: bool = False, **options: Any) -> Any:
         options: of argparse's ``add_argument``.
     """
     metadata = {"options": options, "may_change": may_change}
-    if isinstance(default, list):
-        return field(default_factory=lambda: list(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
+    return field(default_factory=lambda: copy(default), metadata=metadata)
 
 
 def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
@@ -174,12 +163,7 @@ class FineTuningFlags(TrainingFlags):
     )
     checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
 
-    most_texts: ClassVar[int] = 2  # that --predict takes
-
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""
         if (self.predict is None) != (self.checkpoint is None):
             yield "--predict and --checkpoint go together; --resume continues a run"
-        if self.predict and len(self.predict) > self.most_texts:
-            what = "one text" if self.most_texts == 1 else "one text, or the two of a pair"
-            yield f"--predict takes {what}: put each in quotes"

@@ -1,18 +1,12 @@
 """How a script runs: what a user can fix is one line, and several processes end together."""
 
-import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from training.files.errors import InputError, Stopped, output_fault
 from training.loop.devices import device_fault
 from training.loop.processes import is_main_process, leave_processes
-
-ROOT = Path(__file__).resolve().parents[2]
-STUB = re.compile(r'raise NotImplementedError\("(Task [^"]+)"\)')
-NEEDED = ("bert.py", "optimizer.py")  # by every run of parts 1 and 2
 
 
 def run_script(main: Callable[[], Any]) -> None:
@@ -44,20 +38,7 @@ def one_line(error: Exception) -> str | None:
     """What is said of an error that a user can fix; None for any other."""
     if isinstance(error, InputError):
         return str(error) if isinstance(error, Stopped) else f"error: {error}"
-    if isinstance(error, NotImplementedError):
-        if not str(error).startswith("Task "):
-            return None
-        title = first_stub(str(error))
-        check = f"python sanity_check.py --task {title.split()[1]}"
-        return f"error: {title} is not written yet; run {check}"
+    if isinstance(error, NotImplementedError) and str(error).startswith("Task "):  # of a stub
+        return f"error: {error} is not written yet; python sanity_check.py says where to begin"
     fault = device_fault(error)
     return fault and f"error: {fault}"
-
-
-def first_stub(reached: str) -> str:
-    """The title of the first task that is not written, of the one reached and those before it."""
-    titles = [reached]
-    if reached < "Task 3":
-        for name in NEEDED:
-            titles += STUB.findall((ROOT / name).read_text(encoding="utf-8"))
-    return min(titles)

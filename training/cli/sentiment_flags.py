@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
 
 from training.cli.flags import FineTuningFlags, flag, positive_int, read_flags
 from training.files.course_files import SPLITS, data_folder
@@ -35,8 +34,6 @@ class ClassifierFlags(FineTuningFlags):
     test: str | None = flag(None, may_change=True, help="its test file (optional)")
     num_labels: int | None = None  # None: as many as the training set has
     filepath: str | None = field(default=None, metadata={"may_change": True})
-
-    most_texts: ClassVar[int] = 1
 
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""

@@ -1,8 +1,9 @@
 """The flags of a run of several tasks: the course's data files, and where predictions go."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from training.cli.flags import FineTuningFlags, flag, positive_int
@@ -53,6 +54,12 @@ class TaskFlags(FineTuningFlags):
     filepath: str | None = flag(None, may_change=True, help=FILEPATH_HELP)
     steps_per_epoch: int | None = flag(None, type=positive_int, help=STEPS_HELP)
 
+    def faults(self) -> Iterator[str]:
+        """Why these flags make no sense together, a sentence each."""
+        yield from super().faults()
+        if self.predict and len(self.predict) > 2:
+            yield "--predict takes one text, or the two of a pair: put each in quotes"
+
 
 Flags = TypeVar("Flags", bound=TaskFlags)
 
@@ -70,20 +77,8 @@ def name_outputs(args: Flags, tasks: Sequence[str]) -> Flags:
 def find_files(args: Flags, tasks: Sequence[str], stems: Mapping[str, str] = COURSE_STEMS) -> Flags:
     """Name the outputs, and turn data/NAME, NAME a course file, into where that file is; → args."""
     name_outputs(args, tasks)
-    names = {f"{t}_{s}": f"data/{stems[t]}-{end}.csv" for t in stems for s, end in SPLITS.items()}
-    wanted = [key for key, name in names.items() if getattr(args, key) == name]
-    files = multitask_files(args.data_dir, stems) if wanted else {}
-    vars(args).update({key: files[key] for key in wanted})
+    names = {f"{t}_{s}": f"{stems[t]}-{end}.csv" for t in stems for s, end in SPLITS.items()}
+    wanted = [key for key, name in names.items() if getattr(args, key) == f"data/{name}"]
+    folder = data_folder(args.data_dir) if wanted else Path()
+    vars(args).update({key: str(folder / names[key]) for key in wanted})
     return args
-
-
-def multitask_files(
-    data_dir: str | None = None, stems: Mapping[str, str] = COURSE_STEMS
-) -> dict[str, str]:
-    """The files of the tasks in ``stems`` by the names of their flags: sst_train, … sts_test."""
-    folder = data_folder(data_dir)
-    return {
-        f"{task}_{split}": str(folder / f"{stem}-{end}.csv")
-        for task, stem in stems.items()
-        for split, end in SPLITS.items()
-    }

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import huggingface_hub
-from huggingface_hub.errors import EntryNotFoundError, HFValidationError, RepositoryNotFoundError
+from huggingface_hub import errors
 
 from training.files.course_files import COURSE_MODEL, OFFLINE_NAME, WEIGHT_FILES
 from training.files.errors import InputError, first_line
@@ -19,76 +19,58 @@ SETTINGS_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tok
 HUB_SECONDS = 2.0  # to answer
 
 
-def fetch_model(name: str, local_files_only: bool, why: str) -> Path:
-    """The folder of a model in the offline package, in the cache, or downloaded; says which."""
-    if name == OFFLINE_NAME:
-        folder, source = offline_model(), f"the package {OFFLINE_PACKAGE}, sha256 verified"
-    elif folder := from_hub(name, local_files_only=True):
-        source = "this machine's cache"
-    elif trouble := hub_trouble(name, local_files_only):
-        raise InputError(
-            f"model {name}{why}: no such folder, not in this machine's cache, and {trouble}; "
-            f"connect once to download it, or give --model / $MINBERT_MODEL a folder"
-        )
-    else:
-        folder, source = from_hub(name, local_files_only=False), "the hub"
-    print(f"model: {name}{why} from {source}", flush=True)
-    return folder
-
-
 @functools.cache
-def from_hub(name: str, local_files_only: bool) -> Path | None:
-    """The folder of a model's files, downloaded unless they are in the cache.
+def fetch_model(name: str, local_files_only: bool) -> tuple[Path, str]:
+    """The folder of a model in the offline package, in the cache, or downloaded; which of them.
 
-    With local_files_only it is None where the cache lacks one of them.
+    Raises:
+        InputError: it is not in the cache, and cannot be downloaded, or must not.
     """
-    fetch = functools.partial(huggingface_hub.hf_hub_download, local_files_only=local_files_only)
+    if name == OFFLINE_NAME:
+        return offline_model(), f"the package {OFFLINE_PACKAGE}, sha256 verified"
     try:
-        folder = Path(fetch(name, "config.json")).parent
-        fetch(name, "vocab.txt")
-        for file in SETTINGS_FILES:
-            with suppress(EntryNotFoundError):  # not every model has them
-                fetch(name, file)
-        try:
-            fetch(name, WEIGHT_FILES[0])
-        except EntryNotFoundError:  # an older model has only the other one
-            fetch(name, WEIGHT_FILES[1])
-    except HFValidationError as error:
+        with suppress(errors.LocalEntryNotFoundError):
+            return files_of(name, local_files_only=True), "this machine's cache"
+        if not local_files_only:  # asked once, since a download tries for half a minute
+            url = huggingface_hub.hf_hub_url(name, "config.json")
+            huggingface_hub.get_hf_file_metadata(url, timeout=HUB_SECONDS)
+        return files_of(name, local_files_only), "the hub"
+    except errors.HFValidationError as error:
         raise InputError(f"{name!r} is neither a folder nor a model's name on the hub") from error
-    except Exception as error:  # any failure of the network, after the hub had answered
-        if local_files_only:
-            return None
-        raise InputError(f"downloading {name} failed ({first_line(error)}); run again") from error
-    return folder
+    except errors.RepositoryNotFoundError:
+        fault = "the hub knows no such model"
+    except Exception as error:  # any failure of the network, or a file that is not in the cache
+        fault = f"it cannot be downloaded ({first_line(error)})"
+    what = f"model {name}: no such folder, not in this machine's cache, and {fault}"
+    raise InputError(f"{what}; connect once, or give --model / $MINBERT_MODEL a folder")
 
 
-def hub_trouble(name: str, local_files_only: bool) -> str:
-    """Ask the hub for one file's metadata, once: '' if it answers, else what is wrong."""
-    if local_files_only:
-        return "the hub was not asked (local_files_only)"
+def files_of(name: str, local_files_only: bool) -> Path:
+    """The folder of a model's files from the hub; errors of huggingface_hub where one lacks."""
+    fetch = functools.partial(huggingface_hub.hf_hub_download, local_files_only=local_files_only)
+    folder = Path(fetch(name, "config.json")).parent
+    fetch(name, "vocab.txt")
+    for file in SETTINGS_FILES:
+        with suppress(errors.EntryNotFoundError):  # not every model has them
+            fetch(name, file)
     try:
-        url = huggingface_hub.hf_hub_url(name, "config.json")
-        huggingface_hub.get_hf_file_metadata(url, timeout=HUB_SECONDS)
-    except RepositoryNotFoundError:
-        return f"the hub knows no model {name}"
-    except Exception:  # no network, offline mode, a proxy's page, a server's error …
-        return "no hub answers"
-    return ""
+        fetch(name, WEIGHT_FILES[0])
+    except errors.EntryNotFoundError:  # an older model has only the other one
+        fetch(name, WEIGHT_FILES[1])
+    return folder
 
 
 @functools.cache
 def course_or_offline_model(local_files_only: bool) -> str:
     """bert-base-uncased, or the offline model where it is neither in the cache nor on a hub."""
-    is_cached = from_hub(COURSE_MODEL, local_files_only=True)
-    trouble = "" if is_cached else hub_trouble(COURSE_MODEL, local_files_only)
-    if not trouble:
-        return COURSE_MODEL
-    offline_model()
-    print(
-        f"model: {COURSE_MODEL} is not available ({trouble}), so {OFFLINE_NAME} is used; "
-        "expect lower scores than published"
-    )
-    return OFFLINE_NAME
+    try:
+        fetch_model(COURSE_MODEL, local_files_only)
+    except InputError as error:
+        offline_model()
+        why = str(error).partition(";")[0]
+        print(f"{why}: {OFFLINE_NAME} is used; expect lower scores than published")
+        return OFFLINE_NAME
+    return COURSE_MODEL
 
 
 def offline_model() -> Path:

@@ -3,7 +3,6 @@
 Its tokenizer's settings, and its tensors under the names of this repository. Needs no torch.
 """
 
-import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,21 +17,32 @@ CLEANING = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_char
 SETTINGS = dict.fromkeys(("never_split", "additional_special_tokens", "extra_special_tokens"))
 SETTINGS |= {"tokenizer_class": "BertTokenizer", "do_basic_tokenize": True}
 SETTINGS |= {"padding_side": "right", "truncation_side": "right", "split_special_tokens": False}
+SETTINGS |= {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
 SETTINGS |= {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
-PAIR = [("[CLS]", 0), ("A", 0), ("[SEP]", 0), ("B", 1), ("[SEP]", 1)]  # texts A and B: segments
+CLS, SEP = ({"SpecialToken": {"id": token, "type_id": 0}} for token in ("[CLS]", "[SEP]"))
+A, B = ({"Sequence": {"id": text, "type_id": segment}} for text, segment in (("A", 0), ("B", 1)))
+LAST = {"SpecialToken": {"id": "[SEP]", "type_id": 1}}
+TEMPLATE = {"single": [CLS, A, SEP], "pair": [CLS, A, SEP, B, LAST], "type": "TemplateProcessing"}
+WORDPIECE = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+WORDPIECE |= {"max_input_chars_per_word": 100}
+# What tokenizer.json may not say otherwise, but for how text is cleaned
+WHOLE = {"pre_tokenizer": {"type": "BertPreTokenizer"}}
+WHOLE |= {"model": WORDPIECE, "post_processor": TEMPLATE}
 MOST_ROWS_ADDED = 127  # to an embedding, so that its size is a multiple of 8, 64 or 128
 
 FIRST = "embeddings.word_embeddings.weight"  # every BERT has it
-WRAPPERS = re.compile(r"(?:(?:module|_orig_mod|model|auto_model|\d+)\.)*")
 COUNTERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # 0, 1, 2 … and 0, 0, 0 …
 CORE = ("embeddings", "encoder", "pooler")  # parts of BERT, of which nothing may be passed over
 
 
 def require(values: Mapping[str, Any], wanted: Mapping[str, Any], whose: str = "its") -> None:
-    """ValueError where one of the wanted entries is there, and is something else."""
+    """ValueError where one of the wanted entries, or of those in it, is something else."""
     for name, ours in wanted.items():
-        if values.get(name, ours) != ours:
-            raise ValueError(f"{whose} {name} is {values[name]!r}, not {ours!r}")
+        theirs = values.get(name, ours)
+        if isinstance(ours, dict):
+            require(theirs or {"type": None}, ours, f"{whose} {name}'s")
+        elif theirs != ours:
+            raise ValueError(f"{whose} {name} is {theirs!r}, not {ours!r}")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -57,15 +67,14 @@ def read_vocabulary(folder: Path) -> tuple[list[str], dict[str, bool | None], in
         )
         check_settings(settings)
         check_settings(special)
-        decoder = settings.get("added_tokens_decoder", {})
-        listed = (*whole.get("added_tokens", []), *decoder.values())
-        for token in (*added, *(entry["content"] for entry in listed)):
-            if token not in SPECIAL_TOKENS:
-                raise ValueError(f"it has added tokens, such as {token!r}")
+        listed = (
+            *whole.get("added_tokens", ()),
+            *settings.get("added_tokens_decoder", {}).values(),
+        )
+        if more := {*added, *(entry["content"] for entry in listed)} - {*SPECIAL_TOKENS}:
+            raise ValueError(f"it has added tokens, such as {min(more)!r}")
         cleaning = {name: settings.get(name, usual) for name, usual in CLEANING.items()}
-        if whole:
-            check_whole(whole, cleaning)
-        pieces = pieces_of(folder, whole)
+        pieces = pieces_of(folder, whole, cleaning)
         tokens, rows = len(pieces), config.get("vocab_size", len(pieces))
         if not 0 <= rows - tokens <= MOST_ROWS_ADDED:
             raise ValueError(f"its vocabulary has {tokens:,} tokens, the model {rows:,}")
@@ -76,53 +85,29 @@ def read_vocabulary(folder: Path) -> tuple[list[str], dict[str, bool | None], in
 def check_settings(settings: Mapping[str, Any]) -> None:
     """ValueError where tokenizer_config.json asks for what BertTokenizer does not do."""
     given = {name: value for name, value in settings.items() if value not in (None, [], {})}
-    for name in (name for name in given if name.endswith("_token")):
-        if isinstance(given[name], dict):  # an AddedToken of transformers
-            given[name] = given[name]["content"]
-    if "tokenizer_class" in given:
-        given["tokenizer_class"] = given["tokenizer_class"].removesuffix("Fast")
+    for name, value in given.items():
+        if name.endswith("_token") and isinstance(value, dict):  # an AddedToken of transformers
+            given[name] = value["content"]
+        elif name == "tokenizer_class":
+            given[name] = value.removesuffix("Fast")
+        elif name in CLEANING and not isinstance(value, bool):
+            raise ValueError(f"its {name} is {value!r}, neither true nor false")
     require(given, SETTINGS)
-    for name in CLEANING.keys() & settings.keys():
-        if settings[name] not in (True, False, CLEANING[name]):
-            raise ValueError(f"its {name} is {settings[name]!r}, neither true nor false")
-    if "token_type_ids" not in given.get("model_input_names", ["token_type_ids"]):
-        raise ValueError("its model_input_names lack token_type_ids")
 
 
-def check_whole(whole: Mapping[str, Any], cleaning: Mapping[str, Any]) -> None:
-    """ValueError where tokenizer.json describes another algorithm, or other settings."""
-    normalizer = {
-        "type": "BertNormalizer",
-        "clean_text": True,
-        "lowercase": cleaning["do_lower_case"],
-        "strip_accents": cleaning["strip_accents"],
-        "handle_chinese_chars": cleaning["tokenize_chinese_chars"],
-    }
-    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
-    wanted = {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}}
-    wanted["model"] = model | {"max_input_chars_per_word": 100}
-    processor = whole.get("post_processor")
-    pair = processor.get("pair") if processor else None
-    if pair is None:  # an older form, which has [CLS] and [SEP] alone
-        wanted["post_processor"] = {"type": "BertProcessing"}
-    elif (parts := [(x["id"], x["type_id"]) for part in pair for x in part.values()]) != PAIR:
-        raise ValueError(f"tokenizer.json's post_processor makes {parts} of two texts")
-    for part, ours in wanted.items():
-        values = whole.get(part, ours)
-        values = {"type": None} if values is None else values
-        require(values, ours, f"tokenizer.json's {part}'s")
-
-
-def pieces_of(folder: Path, whole: Mapping[str, Any]) -> list[str]:
+def pieces_of(folder: Path, whole: Mapping[str, Any], cleaning: Mapping[str, Any]) -> list[str]:
     """The tokens of vocab.txt, of tokenizer.json, or of both where they agree."""
-    listed, file = [], folder / "vocab.txt"
-    if file.is_file():
-        # split("\n"), because splitlines() would also split inside odd pieces
-        listed = read_text(file).rstrip("\n").split("\n")
+    file = folder / "vocab.txt"
+    # split("\n"), because splitlines() would also split inside odd pieces
+    listed = read_text(file).rstrip("\n").split("\n") if file.is_file() else []
     if not whole:
         if not listed:
             raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
         return listed
+    normalizer = {"type": "BertNormalizer", "clean_text": True}
+    renamed = {"do_lower_case": "lowercase", "tokenize_chinese_chars": "handle_chinese_chars"}
+    normalizer |= {renamed.get(name, name): value for name, value in cleaning.items()}
+    require(whole, WHOLE | {"normalizer": normalizer}, "tokenizer.json's")
     ids = whole["model"]["vocab"]  # token → id
     pieces = sorted(ids, key=ids.get)
     if [ids[piece] for piece in pieces] != [*range(len(pieces))]:
@@ -148,13 +133,12 @@ def by_name(folder: Path, tensors: Mapping[str, Any]) -> dict[str, Any]:
     if (folder / "adapter_config.json").is_file():
         what = f"{folder} holds an adapter (adapter_config.json), which would be left out"
         raise InputError(f"{what}; merge it into the model's weights and save these")
-    first = next((name for name in tensors if str(name).endswith(FIRST)), "")
-    wrapper = WRAPPERS.match(first).group()
+    first = next((name for name in map(str, tensors) if name.endswith(FIRST)), FIRST)
+    wrapper = first.removesuffix(FIRST).removesuffix("bert.")
     named: dict[str, Any] = {}
     for theirs, tensor in tensors.items():
         name = str(theirs).removeprefix(wrapper).removeprefix("bert.")
-        name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
-        name = name.replace("LayerNorm.beta", "LayerNorm.bias")
+        name = name.replace(".gamma", ".weight").replace(".beta", ".bias")
         if name in COUNTERS:
             continue
         other = named.setdefault(name, tensor)

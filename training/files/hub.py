@@ -41,14 +41,15 @@ def default_model(local_files_only: bool = False) -> str:
 def _locate(name: str, local_files_only: bool, why: str = "") -> Path:
     path = Path(os.path.expanduser(name))
     # a folder of that name may hold the texts of books
-    if name == OWN_MODEL and MODELS.is_dir() and not (path / "config.json").is_file():
+    if name == OWN_MODEL and not (path / "config.json").is_file():
         path = MODELS / OWN_MODEL
     if os.path.isdir(path):
         print(f"model: {path}{why}")
         return path
-    is_path = path.is_absolute() or name.startswith(".") or name.count("/") > 1
-    if is_path or os.path.isfile(path):
+    if os.path.exists(path) or path.is_absolute() or name.count("/") > 1:
         raise InputError(f"no model folder at {path}{why}; give the one around its config.json")
     from training.files import download
 
-    return download.fetch_model(name, local_files_only, why)
+    folder, source = download.fetch_model(name, local_files_only)
+    print(f"model: {name}{why} from {source}", flush=True)
+    return folder

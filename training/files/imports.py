@@ -4,31 +4,29 @@ The files are parsed, and none is run.
 """
 
 import ast
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-
-
-def imported_names(source: bytes, package: Sequence[str]) -> Iterator[str]:
-    """The dotted names that a source file in ``package`` imports: a.b for ``from a import b``."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            here = package[: len(package) - node.level + 1] if node.level else ()
-            module = [*here, *([node.module] if node.module else [])]
-            yield from (".".join([*module, name.name]) for name in node.names)
 
 
 def imported_files(path: Path) -> set[Path]:
     """The Python files in the current folder and its packages that a source file imports."""
-    files = set()
+    names = []
     try:
-        for name in imported_names(path.read_bytes(), path.parent.parts):
-            module = Path(*name.split("."))  # what is imported from a file is no file itself
-            for part in (module, *module.parents[:-1]):
-                files |= {part / "__init__.py", part.with_suffix(".py")}
+        nodes = [*ast.walk(ast.parse(path.read_bytes()))]
     except (OSError, SyntaxError, ValueError):  # a fault that prepare_submit.py names
         return set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names += [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            package = path.parent.parts
+            here = package[: len(package) - node.level + 1] if node.level else ()
+            module = [*here, *([node.module] if node.module else [])]
+            names += [".".join([*module, name.name]) for name in node.names]
+    modules = [Path(*name.split(".")) for name in names]
+    # what is imported from a file is no file itself
+    places = [part for module in modules for part in (module, *module.parents[:-1])]
+    files = {file for part in places for file in (part / "__init__.py", part.with_suffix(".py"))}
     return {file for file in files if file.is_file()}
 
 

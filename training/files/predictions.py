@@ -8,8 +8,6 @@ from training.files.errors import InputError
 from training.files.tables import column_names
 from training.files.texts import read_text
 
-OLD_SPELLINGS = {"predicted_similiary": "predicted_similarity"}  # of columns, in older code
-
 
 def read_predictions(path: str | Path, column: str) -> dict[str, float]:
     """Read a file of predictions: {id in lower case: value}; see parse_predictions."""
@@ -26,7 +24,7 @@ def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
         InputError: with the file's first fault (header, value, repeated id); it calls it ``name``.
     """
     header, *lines = text.split("\n")  # splitlines() would also split inside odd ids
-    columns = [OLD_SPELLINGS.get(cell, cell) for cell in column_names(_cells(header))]
+    columns = column_names(_cells(header))
     if sorted(columns) != sorted(["id", column.lower()]):
         raise InputError(f"{name}: header is {header!r}, not 'id,{column}'")
     values: dict[str, float] = {}

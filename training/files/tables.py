@@ -5,7 +5,6 @@ pandas is imported where a table is read: it is a fifth of the time until --help
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
 LABEL_COLUMNS = ("sentiment", "label", "is_duplicate", "similarity")
 OTHER_NAMES = {"text": "sentence", "question1": "sentence1", "question2": "sentence2"}
+OTHER_NAMES |= {"predicted_similiary": "predicted_similarity"}  # of older code
 MOST_CLASSES = 1000  # that a file of texts may have
 NUMBER = re.compile(r"-?\d+(\.\d*)? *")
 
@@ -43,9 +43,6 @@ def parse_table(path: str | Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    if not os.path.exists(path):  # False also where the name is too long for one
-        fetch = "python -m data.download fetches the course files"
-        raise InputError(f"no file {path}; check the path ({fetch})")
     text = read_text(path)
     separator = "\t" if "\t" in text.lstrip("\n").partition("\n")[0] else ","
     lines = [line for line in split_cells(text, separator) if any(line[0])]
@@ -132,12 +129,14 @@ def check_columns(path: str | Path, table: pd.DataFrame, columns: Sequence[str])
         raise InputError(f"{path} has a header but no rows; is it the right file?")
 
 
-def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> pd.DataFrame:
-    """Read a file of texts: the column id, further ones, and the labels; all as text.
+def read_table(
+    path: str | Path, columns: Sequence[str], label: str | None, may_lack_labels: bool = False
+) -> pd.DataFrame:
+    """Read a file of texts: the column id, further ones, and "label"; all as text.
 
     Args:
         columns: the texts' columns, such as ("sentence",).
-        label: a further one, renamed to "label"; without it the first of LABEL_COLUMNS will do.
+        label: the column of the labels; without it the first of LABEL_COLUMNS will do.
 
     Raises:
         InputError: what parse_table refuses; without a column; an empty or repeated id.
@@ -145,12 +144,13 @@ def read_table(path: str | Path, columns: Sequence[str], label: str | None) -> p
     table = parse_table(path)
     if "id" not in table:
         print(f"data: {path} has no column id; its rows are numbered from 0")
-    names = [*columns]
     if label:
-        names.append(next((name for name in (label, *LABEL_COLUMNS) if name in table), label))
+        label = next((name for name in (label, *LABEL_COLUMNS) if name in table), label)
+    if may_lack_labels and label not in table:
+        label = None
+    names = [*columns, *([label] if label else [])]
     check_columns(path, table, names)
-    table = table[names].assign(id=checked_ids(path, table))
-    return table.rename(columns={names[-1]: "label"}) if label else table
+    return table[names].rename(columns={label: "label"}).assign(id=checked_ids(path, table))
 
 
 def checked_ids(path: str | Path, table: pd.DataFrame) -> pd.Series:

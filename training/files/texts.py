@@ -13,7 +13,7 @@ def read_text(path: str | Path) -> str:
     try:
         data = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); check the path") from None
+        raise InputError(f"cannot read {path} ({error.strerror}); check the path") from None
     try:
         text = data.decode()
         fault = data.find(b"\0")  # which is in packed files and Excel sheets, not in a text

@@ -48,10 +48,7 @@ def check_numbers(source: str, tensors: Mapping[str, Tensor]) -> None:
     for name, tensor in tensors.items():
         if not str(name).endswith((".weight", ".bias", ".gamma", ".beta")):
             continue
-        if not tensor.is_floating_point() or tensor.element_size() < 2:
-            fault = f"is {str(tensor.dtype).removeprefix('torch.')}, not floating-point of 16 bits"
-        elif not tensor.isfinite().all():
-            fault = "holds nan or inf"
-        else:
-            continue
-        raise InputError(f"{source} {name} {fault}; take the model as it was trained")
+        is_exact = tensor.is_floating_point() and tensor.element_size() > 1
+        if not (is_exact and tensor.isfinite().all()):
+            what = f"{source} {name} does not hold finite floating-point numbers of 16 bits or more"
+            raise InputError(f"{what}; take the model as it was trained")

@@ -1,6 +1,8 @@
-"""Trained models in files, and files from which an interrupted run goes on."""
+"""Trained models in files, files from which an interrupted run goes on, and locks on them."""
 
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,10 +12,15 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from training.files.errors import InputError, first_line
+from training.files.errors import InputError, first_line, trouble_in_one_line
 from training.files.weights import check_numbers
 from training.files.writing import atomic_write, sha256_of
-from training.loop.processes import gather, is_main_process, rank, world_size
+from training.loop.processes import gather, is_main_process, on_main_process, rank, world_size
+
+try:
+    import fcntl
+except ImportError:  # Windows, where two runs are not kept apart
+    fcntl = None
 
 
 def save_checkpoint(path: str | Path, checkpoint: dict[str, Any]) -> None:
@@ -32,10 +39,8 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen types; one advises to trust the file
-        raise InputError(
-            f"{path} is not a checkpoint: torch.save did not write it, it is damaged, or it holds "
-            "more than tensors and plain values"
-        ) from error
+        why = "it is damaged, or holds more than tensors and plain values"
+        raise InputError(f"{path} is not a checkpoint: {why}") from error
 
 
 def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
@@ -64,10 +69,9 @@ def restore_model(
         check_numbers(f"{filepath}:", saved["model"])
         model.load_state_dict(saved["model"])
     except (RuntimeError, KeyError, AttributeError, TypeError) as error:
-        raise InputError(
-            f"{filepath} does not hold the tensors of a {kind.__name__} on "
-            f"{getattr(config, 'model', None) or 'the default model'}; train again"
-        ) from error
+        name = getattr(config, "model", None) or "the default model"
+        what = f"{filepath} does not hold the tensors of a {kind.__name__} on {name}"
+        raise InputError(f"{what}; train again") from error
     return model.to(device).eval(), config
 
 
@@ -77,11 +81,12 @@ def restore_model(
 
 def run_settings(args: Any) -> dict[str, Any]:
     """What a resumed run may not change: flags (unless ``may_change``), and contents of files."""
-    names = [flag.name for flag in fields(args) if not flag.metadata.get("may_change")]
-    values = {name: getattr(args, name) for name in names}
-    for name, value in values.items():
-        if isinstance(value, (str, Path)):
-            values[name] = sha256_of(value) if Path(value).is_file() else str(value)
+    values = {}
+    for flag in fields(args):
+        value = getattr(args, flag.name)
+        is_file = isinstance(value, (str, Path)) and Path(value).is_file()
+        if not flag.metadata.get("may_change"):
+            values[flag.name] = sha256_of(value) if is_file else value
     return values
 
 
@@ -124,25 +129,77 @@ class ResumePoint:
         Raises InputError if the file is damaged or belongs to a run with other settings.
         """
         if not self.path.is_file():
-            if is_main_process():
-                print(f"--resume: there is no {self.path} yet; this run begins at the beginning")
+            print(f"--resume: there is no {self.path} yet; this run begins at the beginning")
             return None
         try:
             saved = load_checkpoint(self.path)
-            old, new = saved["settings"], self.settings
-            for key in sorted(old.keys() | new):
-                if old.get(key) != new.get(key):
-                    values = f"{key}={old.get(key)!r}, this one has {new.get(key)!r}"
+            for key, new in self.settings.items():
+                if (old := saved["settings"].get(key)) != new:
+                    values = f"{key}={old!r}, this one has {new!r}"
                     raise InputError(f"it belongs to a run with {values}")
             model.load_state_dict(saved["model"])
             optimizer.load_state_dict(saved["optimizer"])
             random, position = saved["random"][rank()], saved["position"]
         except (RuntimeError, ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"cannot resume from {self.path}: {first_line(error)}; run without --resume to "
-                "start over, or with the old flags"
-            ) from error
+            what = f"cannot resume from {self.path}: {first_line(error)}"
+            remedy = "run without --resume to start over, or with the old flags"
+            raise InputError(f"{what}; {remedy}") from error
         torch.set_rng_state(random["cpu"])
         if "cuda" in random and torch.cuda.is_available():
             torch.cuda.set_rng_state(random["cuda"])
         return position
+
+
+# ---------------------------------------------------------------------------------------------
+# One run for each set of output files
+
+
+@contextmanager
+def sole_run(
+    args: Any, filepaths: Sequence[str | Path], stems: Iterable[str] = ()
+) -> Iterator[None]:
+    """Keep other runs away from the files that this one writes; its end removes resume points.
+
+    Args:
+        filepaths: what is left by a complete run, with resume points next to it.
+        stems: what the names of further files begin with.
+
+    Raises:
+        InputError: another process writes these files, or --resume finds those of a complete run.
+    """
+    points = [resume_path(filepath) for filepath in filepaths]
+    ended = [path for path in filepaths if Path(path).exists()]
+    if args.resume and ended and not any(point.is_file() for point in points):
+        raise InputError(f"--resume: {ended[0]} exists, so that run has ended; delete it to repeat")
+    with ExitStack() as locks:
+
+        def take_locks() -> None:
+            for stem in (*(point.with_suffix("") for point in points), *stems):
+                locks.enter_context(locked(stem))
+
+        on_main_process(take_locks)
+        yield
+        for point in points if is_main_process() else ():
+            point.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(stem: str | Path) -> Iterator[None]:
+    """Hold the lock on files whose names begin like that, until this process ends in any way."""
+    path = Path(f"{stem}.lock")
+    with trouble_in_one_line("choose another place, or free space"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "w", encoding="utf-8")
+    with file:
+        try:
+            if fcntl:  # this kind of lock is not passed on to the processes that a loader starts
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            remedy = "wait for its end, or start this one in another folder"
+            raise InputError(f"another run is writing {stem}*; {remedy}") from None
+        except OSError:  # a file system that has no locks
+            pass
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from training.files.errors import InputError, first_line
+from training.files.errors import first_line
 
 LOAD = Path("/proc/loadavg")
 REFERENCE = "cpu"  # the kind of device that others are compared with
@@ -72,13 +72,12 @@ def set_threads(count: int) -> None:
 def device_fault(error: RuntimeError) -> str | None:
     """What to do about memory that is full, or a GPU that was lost, in a line; None for others."""
     text, reason = str(error), first_line(error)
-    kept = "--resume goes on from the last resume point, if the run has written one"
+    resume = "--resume goes on from the last resume point"
     if any(words in text for words in ("out of memory", "can't allocate memory", "ALLOC_FAILED")):
-        remedy = "give a smaller --batch_size, or the same in more parts with --accumulate"
-        return f"the memory is full ({reason}); {remedy}; {kept}"
+        return f"the memory is full ({reason}); lower --batch_size, or raise --accumulate; {resume}"
     # an assertion in a kernel is a fault of the program, such as a label beyond the last class
     is_lost = "CUDA error" in text and "device-side assert" not in text
-    return f"the GPU was lost ({reason}); {kept}" if is_lost else None
+    return f"the GPU was lost ({reason}); {resume}" if is_lost else None
 
 
 def widest(device: torch.device) -> torch.dtype:
@@ -90,31 +89,19 @@ def widest(device: torch.device) -> torch.dtype:
 # Precision
 
 
-def computes(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether the hardware multiplies bfloat16 or float16 matrices itself, not by emulation."""
-    if device.type == "mps":
-        return dtype is torch.float16
-    if device.type == "cuda" and dtype is torch.float16:
-        return torch.cuda.get_device_capability(device) >= (7, 0)  # from Volta on
+def has_bf16(device: torch.device) -> bool:
+    """Whether the hardware multiplies bfloat16 matrices itself, not by emulation."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    if dtype is torch.float16:
-        return torch.ops.mkldnn._is_mkldnn_fp16_supported()
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    is_fast = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return device.type == "cpu" and is_fast
 
 
 def half_type(device: torch.device, precision: str) -> torch.dtype | None:
-    """The type of matrix products of 16 bits; None for float32. See autocast_for.
-
-    Raises:
-        InputError: fp16 on hardware that does not multiply it.
-    """
+    """The type of matrix products of 16 bits; None for float32. See autocast_for."""
     if precision == "auto":
-        precision = "bf16" if computes(device, torch.bfloat16) else "fp32"
-        if precision == "fp32" and device.type == "cuda" and computes(device, torch.float16):
-            precision = "fp16"
-    elif precision == "fp16" and not computes(device, torch.float16):
-        raise InputError(f"--precision fp16: this {device.type} does not compute it; take auto")
+        other = "fp16" if device.type == "cuda" else "fp32"
+        precision = "bf16" if has_bf16(device) else other
     return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 
 
@@ -124,7 +111,7 @@ def autocast_for(device: torch.device, precision: str) -> Callable[[], AbstractC
     Args:
         precision: 'fp32'; 'bf16' or 'fp16' for matrix products in that type, with parameters,
             softmax, LayerNorm and optimizer in float32; 'auto' for bf16 where the hardware has it,
-            for fp16 on a GPU that has only that.
+            for fp16 on other GPUs with CUDA.
     """
     dtype = half_type(device, precision)
     return lambda: torch.autocast(device.type, dtype=dtype, enabled=dtype is not None)

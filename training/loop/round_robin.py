@@ -19,10 +19,8 @@ class RoundRobin:
     def __init__(self, loaders: Mapping[str, TrainingLoader], steps: int):
         names = list(loaders)
         if steps < len(names):
-            raise InputError(
-                f"--steps_per_epoch {steps} is too few: each epoch begins with {names[0]}, and "
-                f"{names[-1]} would never have a step; give at least {len(names)}"
-            )
+            why = f"{names[-1]} would never have a step; give at least {len(names)}"
+            raise InputError(f"--steps_per_epoch {steps} is too few: {why}")
         self.loaders, self.epoch, self.skip = loaders, 1, 0
         self.order = [names[step % len(names)] for step in range(steps)]
 

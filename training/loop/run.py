@@ -5,13 +5,14 @@ The loop stays in the script that trains: see ``train`` in classifier.py.
 
 from __future__ import annotations
 
-import csv
 import math
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -72,7 +73,7 @@ class Run:
         self.rows = 0  # of the batch
         self.has_failed = False  # or was stopped
         device = next(model.parameters()).device
-        self.progress, self.stop = Progress(self), StopRequest()
+        self.progress, self.asked_to_stop = Progress(self), False
         is_fp16 = half_type(device, args.precision) is torch.float16
         self.scaler = torch.amp.GradScaler(device.type, enabled=is_fp16)
         self.extra_state = {"scaler": self.scaler, **(extra_state or {})}
@@ -90,12 +91,14 @@ class Run:
             self.record.sums, self.progress.before = saved["means"], saved["seconds"]
             set_threads(saved["threads"])  # another number may round differently
         self.report.print_table(self)
-        self.stop.__enter__()  # last: an error before this line leaves Ctrl-C as it was
+        # last: an error before this line leaves Ctrl-C as it was
+        signals = (signal.SIGINT, signal.SIGTERM)
+        self.handlers = {number: signal.signal(number, self._ask_to_stop) for number in signals}
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stop.__exit__(*error)
-        self.record.flush()
+        for number, handler in self.handlers.items():
+            signal.signal(number, handler)
         self.has_failed = any(error)
         if self.has_failed and self.step and is_main_process():
             with suppress(InputError):  # a full disk was reported before
@@ -145,7 +148,7 @@ class Run:
         is_reading = self.step % READ_EVERY == 0
         # several processes agree on it only where they exchange numbers anyway
         may_save = is_reading or world_size() == 1
-        if may_save and any(gather(self.stop.asked or self.point.due())):
+        if may_save and any(gather(self.asked_to_stop or self.point.due())):
             self.save()
         elif is_reading:
             self.record.read()
@@ -175,12 +178,11 @@ class Run:
     def save(self) -> None:
         """Write the resume point, and the page so far; leave if a stop was asked for."""
         self.record.read()
-        self.record.flush()
         position = {name: getattr(self, name) for name in POSITION} | {"means": self.record.sums}
         position |= {"seconds": self.progress.seconds(), "threads": torch.get_num_threads()}
         extra_state = {name: part.state_dict() for name, part in self.extra_state.items()}
         self.point.write(self.model, self.optimizer, position | {"extra_state": extra_state})
-        if any(gather(self.stop.asked)):
+        if any(gather(self.asked_to_stop)):
             raise Stopped(f"stopped; --resume goes on from {self.point.path}")
         if self.batch and is_main_process():
             self.report.draw_page(self)
@@ -190,14 +192,20 @@ class Run:
         before = self.scores[:-patience]  # nothing, if there are fewer scores
         return bool(before) and max(self.scores[-patience:]) <= max(before)
 
+    def _ask_to_stop(self, number: int, frame: object) -> None:
+        """Stop at the end of the current step; the next signal does what it did before the run."""
+        self.asked_to_stop = True
+        if world_size() == 1:  # torchrun passes a signal on: all get it twice
+            signal.signal(number, self.handlers[number])
+        print("\nstopping after this step (once more to stop at once)", flush=True)
+
 
 class Record:
     """Sums and counts by name, and steps.csv at ``path``; what is logged is read by ``read``.
 
     Reading a number from a GPU waits for all the work that was given to it; so values stay there,
-    and are read together once in a while. Lines are kept in memory until ``flush``, which comes
-    before every resume point: a run that goes on after ``step`` steps finds them all in the file,
-    and later ones are removed.
+    and are read together once in a while, and before every resume point: a run that goes on after
+    ``step`` steps finds them all in the file, and later ones are removed.
     """
 
     def __init__(self, path: Path, step: int, guess: float):
@@ -208,7 +216,6 @@ class Record:
         self.losses: list[Tensor] = []  # of these steps
         self.step_loss: Tensor | float = 0.0  # a tensor made here would have to be copied
         self.recent: list[float] = []  # losses of up to STUCK steps, as long as guess is of use
-        self.lines: list[tuple] = []
         old = path.read_text("utf-8").splitlines(True) if path.is_file() else []
         write_whole(path, "".join(["step,epoch,loss,lr\n", *old[1 : step + 1]]))
 
@@ -238,13 +245,13 @@ class Record:
         entries = [(*entry[:2], total) for entry, total in zip(self.unread, numbers, strict=False)]
         everywhere = gather((entries, numbers[len(entries) :]))
         losses = [sum(parts) for parts in zip(*(losses for _, losses in everywhere), strict=True)]
-        for (step, epoch, batch, rate), loss in zip(self.steps, losses, strict=True):
-            if not math.isfinite(loss):
-                raise InputError(
-                    f"the loss is {loss} in epoch {epoch}, batch {batch}; lower --lr, and run "
-                    "python optimizer_test.py. The best epoch before it, if any, is kept"
-                )
-            self.lines.append((step, epoch, f"{loss:.6g}", f"{rate:.6g}"))
+        finite = [*takewhile(math.isfinite, losses)]
+        self.write(finite)
+        if len(finite) < len(losses):
+            _, epoch, batch, _ = self.steps[len(finite)]
+            place = f"the loss is {losses[len(finite)]} in epoch {epoch}, batch {batch}"
+            remedy = "lower --lr, and run python optimizer_test.py"
+            raise InputError(f"{place}; {remedy}. The best epoch before it, if any, is kept")
         for name, count, total in (entry for entries, _ in everywhere for entry in entries):
             pair = self.sums.setdefault(name, [0.0, 0])
             pair[0], pair[1] = pair[0] + total, pair[1] + count
@@ -252,50 +259,28 @@ class Record:
         self.recent = [*self.recent, *losses][-STUCK:]
         self.hint_at_guess()
 
+    def write(self, losses: Sequence[float]) -> None:
+        """Append these losses, of the first steps that were not read before, to the file."""
+        if is_main_process() and losses:
+            with trouble_in_one_line("free space", f"cannot write {self.path}: "):
+                with open(self.path, "a", encoding="utf-8") as file:
+                    for (step, epoch, _, rate), loss in zip(self.steps, losses, strict=False):
+                        file.write(f"{step},{epoch},{loss:.6g},{rate:.6g}\n")
+
     def hint_at_guess(self) -> None:
         """Say once if STUCK steps, and the later half of them, are no better than a guess."""
-        recent = self.recent if len(self.recent) == STUCK else []
-        means = [sum(part) / len(part) for part in (recent, recent[STUCK // 2 :]) if part]
-        if means and min(means) > self.guess:
-            say(
-                f"hint: the mean loss of the last {STUCK} steps is {means[0]:.3f}; the same answer "
-                f"for every row would give {self.guess:.3f}. If it stays there, try another --lr, "
-                "and run python sanity_check.py and python optimizer_test.py"
-            )
+        if len(self.recent) < STUCK:
+            return
+        mean, late = fmean(self.recent), fmean(self.recent[STUCK // 2 :])
+        if min(mean, late) > self.guess:
+            what = f"hint: the mean loss of the last {STUCK} steps is {mean:.3f}; the same answer"
+            remedy = "try another --lr, and run python sanity_check.py and python optimizer_test.py"
+            say(f"{what} for every row would give {self.guess:.3f}. If it stays there, {remedy}")
             self.guess = math.inf
 
     def means(self) -> dict[str, float]:
         """Each sum divided by its count."""
         return {name: total / max(1, count) for name, (total, count) in self.sums.items()}
-
-    def flush(self) -> None:
-        """Append the lines of what was read to the file."""
-        if is_main_process() and self.lines:
-            with trouble_in_one_line("free space", f"cannot write {self.path}: "):
-                with open(self.path, "a", encoding="utf-8", newline="") as file:
-                    csv.writer(file, lineterminator="\n").writerows(self.lines)
-        self.lines = []
-
-
-class StopRequest:
-    """Ctrl-C asks for a stop at the end of the current step; a second one stops at once."""
-
-    def __init__(self):
-        self.asked = False
-
-    def __enter__(self) -> StopRequest:
-        self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-
-    def _ask(self, number: int, frame: object) -> None:
-        if self.asked and world_size() == 1:  # torchrun passes a signal on: all get it twice
-            raise KeyboardInterrupt
-        self.asked = True
-        print("\nstopping after this step (once more to stop at once)", flush=True)
 
 
 # ---------------------------------------------------------------------------------------------

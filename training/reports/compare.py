@@ -43,8 +43,10 @@ def read_run(place: str) -> dict[str, Any]:
         metrics = read_json(paths[0])
         run = {
             "prefix": prefix.rstrip("-") or paths[0].stem,
-            "best": numbers(metrics["best"]),
-            "epochs": [{"epoch": row["epoch"], **numbers(row)} for row in metrics["epochs"]],
+            "best": {key: float(value) for key, value in metrics["best"].items()},
+            "epochs": [
+                {key: float(row[key]) for key in ("epoch", *row)} for row in metrics["epochs"]
+            ],
             "args": dict(metrics["args"]),
             "seconds": float(metrics["seconds"]),
         }
@@ -54,11 +56,6 @@ def read_run(place: str) -> dict[str, Any]:
         if steps.is_file():
             run["steps"] = pd.read_csv(steps)[["step", "loss"]].astype(float)
     return run
-
-
-def numbers(row: dict[str, Any]) -> dict[str, float]:
-    """The results of an epoch; those that are not measured are left out."""
-    return {key: float(value) for key, value in row.items() if value is not None}
 
 
 def is_score(key: str) -> bool:

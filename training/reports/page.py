@@ -5,7 +5,6 @@ The page is written again after each epoch and with each resume point.
 
 import functools
 import platform
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,12 +16,11 @@ import torch
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
-from training.files.writing import sha256_of, write_whole
+from training.files.writing import write_whole
 from training.loop.progress import minutes
 from training.reports.figures import COLORS, picture, style
 
 WINDOW = 50  # steps of the running mean
-DATA_FLAG = re.compile(r"(^|_)(train|dev)$")
 # What all pages look like: this one, the grader's, the lesson's
 STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 
@@ -53,8 +51,6 @@ def template(name: str) -> Any:
 def facts(run: Any) -> dict[str, str]:
     """What is needed to repeat the run, and what it took."""
     flags = {k: v for k, v in vars(run.args).items() if v not in (None, "", []) and v is not False}
-    files = [str(flags[name]) for name in flags if DATA_FLAG.search(name)]
-    files = [file for file in files if Path(file).is_file()]
     return {
         "command": shlex.join(["python", *sys.argv]),
         "steps": f"{'stopped at step ' * run.has_failed}{run.step:,} of {run.total_steps:,}",
@@ -62,7 +58,7 @@ def facts(run: Any) -> dict[str, str]:
         "Python, PyTorch": f"{platform.python_version()}, {torch.__version__}",
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
         "flags": "  ".join(f"{name}={value}" for name, value in flags.items()),
-    } | {file: f"sha256 {sha256_of(file)[:16]}" for file in files}
+    }
 
 
 def pictures(

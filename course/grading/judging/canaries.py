@@ -18,12 +18,7 @@ from training.files.errors import InputError
 
 MISTAKES = {  # by part: the task, the known mistake, and the change to our solution that makes it
     1: ("bert.attention", "no_scale", b" / math.sqrt(query.size(-1))", b""),
-    3: (
-        "modern.rotary",
-        "positions_from_one",
-        b"torch.arange(length,",
-        b"1 + torch.arange(length,",
-    ),
+    3: ("modern.rotary", "positions_from_one", b"exact)  # (L,)", b"exact) + 1"),
 }
 STUBS = "not started"  # what the checks say about part 2's stubs
 

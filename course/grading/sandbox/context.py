@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import GradedTask
-from course import regions
 from course.grading.sandbox.isolation import Bubblewrap, ChangeOfUser, Isolation, Limits
-from course.handout import files_of
+from course.handout import build
+from course.handout_repository import write_files
 from course.settings import course_tasks, read_settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -52,12 +52,14 @@ def open_context(
     seconds: float = SECONDS,
     isolation: Isolation | None = None,
 ) -> Iterator[GradingContext]:
-    """Lay out what the sandbox may read: the code of a handout, and this package."""
+    """Lay out what the sandbox may read: a handout, and this package."""
     settings, isolation = read_settings(ROOT), isolation or Bubblewrap()
     tasks = tuple(task for task in course_tasks(settings) if task.part == part)
     with tempfile.TemporaryDirectory(prefix="minbert-grading-") as name:
         stage = Path(name, "stage")
-        lay_out(stage / "handout", part)
+        handed_out = build(ROOT, "all" if part == 3 else "2").files
+        needed = {n: text for n, text in handed_out.items() if not n.startswith(NOT_STAGED)}
+        write_files(stage / "handout", needed)
         own = Path(__file__).parent
         without = shutil.ignore_patterns("__pycache__")
         shutil.copytree(own, stage / "staff" / own.relative_to(ROOT), ignore=without)
@@ -68,16 +70,3 @@ def open_context(
         yield GradingContext(
             part, settings, tasks, secret, stage, limits or Limits(), seconds, isolation
         )
-
-
-def lay_out(target: Path, part: int) -> None:
-    """Write what tasks need of a handout, with stubs for solutions."""
-    for name, path in files_of(ROOT, 3 if part == 3 else 2):
-        if name.startswith(NOT_STAGED):
-            continue
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".py":
-            text = regions.render(regions.parse(path.read_text(encoding="utf-8")))
-            (target / name).write_text(text, encoding="utf-8")
-        else:
-            shutil.copy(path, target / name)
