@@ -22,27 +22,24 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from datasets import load_data
+from datasets import load_pairs
 from lessons.fill_mask import load
 from lessons.grammar import ROOT, Ids, differences, draw, encode, read_pairs, sentence_scores
 from lessons.heat_maps import Finding, HeatMap, as_text, write_pictures
-from lessons.switches import PADDING, patched, switches
+from lessons.patching import patching, verb_pairs
+from lessons.switches import PADDING, switches
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser, positive_int, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import OWN_MODEL
-from training.loop.module_outputs import outputs_of
 from training.loop.progress import minutes
 
-TEXTS = ROOT / "data" / "practice" / "ids-sst-dev.csv"  # `books` has not read it
+TEXTS = ROOT / "data" / "practice" / "sts-dev.csv"  # `books` has not read it
 ABOUT = "agreement_subject_verb-across_relative_clause"  # of the pairs that ship
-MEASURES = {"loss of masked words": "nats a token", "grammar exam": "nats a pair"}
-VERBS = (("is", "are"), ("was", "were"), ("does", "do"), ("has", "have"))
+MEASURES = {"Loss of masked words": "nats a token", "Grammar exam": "nats a pair"}
 RESAMPLES = 2000  # of the bootstrap
 ROUNDS = {"heads": 2, "layers": 2, "parts": 2, "patching": 1}  # and how many questions each asks
 LETTERS = "ABC"
@@ -78,10 +75,10 @@ def judge(
     first, second, *_ = sorted(estimates, key=lambda name: -estimates[name].mean) * 2
     rival = second if guess == first else guess
     lead = bootstrap(effects[first] - effects[rival], weights)
-    verdict = f"right, it is {first}" if guess == first else f"it is {first}, you said {guess}"
+    verdict = f"Right: {first}." if guess == first else f"It is {first}; you said {guess}."
     if lead.low <= 0:
-        verdict = f"not resolved: {first} is ahead of {rival}, but the interval includes 0"
-    verdict += f" ({first} − {rival}: {lead})"
+        verdict = f"Not resolved: {first} is ahead of {rival}, but the interval includes 0."
+    verdict += f" {first} − {rival}: {lead}"
     return Finding(title, verdict, {name: str(value) for name, value in estimates.items()}, None)
 
 
@@ -131,89 +128,29 @@ class Lab:
         return HeatMap(title, rows, columns, values, divmod(names.index(guess), width))
 
 
-class VerbPairs(NamedTuple):
-    """Pairs of one layout, with [MASK] for the verb; good and bad differ in one token, the noun."""
-
-    good: Tensor  # (N, L)
-    bad: Tensor  # (N, L)
-    verbs: Tensor  # (N, 2), the verb, and its form for the other number
-    noun: int  # its position
-    verb: int
-
-
-def verb_pairs(tokenizer: BertTokenizer, encoded: Sequence[tuple[Ids, Ids]]) -> VerbPairs:
-    """The pairs of the most frequent layout: number of tokens, positions of noun and verb.
-
-    Raises:
-        InputError: in no pair the two sentences share a verb of VERBS and differ in one token.
-    """
-    forms = [tokenizer.convert_tokens_to_ids(list(both)) for both in VERBS]
-    other = {a: b for both in forms for a, b in (both, both[::-1])}
-    by_layout: dict[tuple[int, ...], list[tuple[Ids, Ids]]] = {}
-    for bad, good in encoded:
-        unequal = [i for i, (a, b) in enumerate(zip(bad, good, strict=False)) if a != b]
-        verbs = [i for i, token in enumerate(good) if token in other and i not in unequal]
-        if len(bad) == len(good) and len(unequal) == len(verbs) == 1:
-            by_layout.setdefault((len(good), *unequal, *verbs), []).append((bad, good))
-    if not by_layout:
-        raise InputError(
-            "patching needs pairs that differ in one token and share is, are, was, were, does, do, "
-            "has or have; give others, or leave it out: --rounds heads layers parts"
-        )
-    (_, noun, verb), chosen = max(by_layout.items(), key=lambda item: len(item[1]))
-    bad, good = (torch.tensor(side) for side in zip(*chosen, strict=True))  # (N, L)
-    verbs = torch.tensor([(token, other[token]) for token in good[:, verb].tolist()])
-    bad[:, verb] = good[:, verb] = tokenizer.mask_token_id
-    return VerbPairs(good, bad, verbs, noun, verb)
-
-
-def verb_difference(model: PretrainingModel, ids: Tensor, pairs: VerbPairs) -> Tensor:
-    """logit(verb) − logit(its other form) at the [MASK] of each sentence: (N, L) → (N,)."""
-    positions = torch.arange(len(ids)) * ids.size(1) + pairs.verb  # (N,) in the flattened (N · L)
-    logits, _ = model(ids, torch.ones_like(ids), positions=positions)  # (N, V)
-    chosen = logits.gather(1, pairs.verbs)  # (N, 2)
-    return chosen[:, 0] - chosen[:, 1]
-
-
-@torch.no_grad()
-def patching(model: PretrainingModel, pairs: VerbPairs) -> tuple[np.ndarray, np.ndarray]:
-    """What comes back, in logits, when one state of the good sentence is put into the bad one.
-
-    Returns:
-        (L, layers, N) after each layer at each position; and (N,), the whole difference.
-    """
-    layers = model.bert.bert_layers
-    with outputs_of(*layers) as states:  # (N, L, D) each
-        good = verb_difference(model, pairs.good, pairs)  # (N,)
-    bad = verb_difference(model, pairs.bad, pairs)  # (N,)
-    back = np.zeros((pairs.bad.size(1), len(layers), len(bad)))
-    for i, j in np.ndindex(*back.shape[:2]):
-        with patched(layers[j], i, states[j]):
-            back[i, j] = verb_difference(model, pairs.bad, pairs) - bad
-    return back, (good - bad).double().numpy()
-
-
 def states_back(lab: Lab, tokenizer: BertTokenizer, guesses: Iterator[str] | None) -> list[Finding]:
     """The round of patching: its question, and what comes back of the two verbs' difference."""
     pairs = verb_pairs(tokenizer, lab.pairs)
     tokens = tokenizer.convert_ids_to_tokens(pairs.good[0].tolist())
     names = [f"{i} {token}" for i, token in enumerate(tokens)]
-    between = max(pairs.noun, pairs.verb) - 1
-    options = [names[i] for i in dict.fromkeys((pairs.noun, between, pairs.verb))]
+    next_to_it = pairs.noun + (1 if pairs.noun + 1 != pairs.verb else -1)
+    options = [names[i] for i in (pairs.noun, next_to_it, pairs.verb)]
     count = lab.model.config.num_hidden_layers
     middle = (count + 1) // 2  # layers
     print(f"{len(pairs.good)} pairs like: {' '.join(tokens[1:-1])}")
     print(f"           instead of: {tokenizer.decode(pairs.bad[0].tolist(), True)}")
     question = f"After layer {middle}, the state at which position brings most back?"
-    [guess] = ask(question, options, ["your guess"], guesses)
+    [guess] = ask(question, options, ["Your guess"], guesses)
     back, whole = patching(lab.model, pairs)
     if whole.sum() <= 0:
         raise InputError("the verb's logits do not follow the noun here; nothing can come back")
-    title = f"patching after layer {middle}, fraction that comes back"
+    title = f"Patching after layer {middle}, fraction that comes back"
     effects = {name: back[names.index(name), middle - 1] for name in options}
     columns = [f"layer {i}" for i in range(1, count + 1)]
     place = (names.index(guess), middle - 1)
-    heat = HeatMap("patching", names, columns, back.sum(-1) / whole.sum(), place)
+    heat = HeatMap(
+        "Patching: fraction that comes back", names, columns, back.sum(-1) / whole.sum(), place
+    )
     return [judge(title, effects, whole, guess)._replace(heat=heat)]
 
 
@@ -257,7 +194,7 @@ def show(finding: Finding) -> None:
 def new_lab(args: Namespace, model: PretrainingModel, tokenizer: BertTokenizer) -> Lab:
     """The sentences and pairs that the flags ask for, and what the whole model makes of them."""
     most = model.config.max_position_embeddings - PADDING
-    texts = [text for text, *_ in load_data(TEXTS, "dev")[: args.each]]
+    texts = [text for text, *_ in load_pairs(TEXTS, "dev", "similarity")[: args.each]]
     sentences = [tuple(tokenizer(t, truncation=True, max_length=most)["input_ids"]) for t in texts]
     about = args.about or ("" if args.pairs else ABOUT)
     pairs = [pair for pair in read_pairs(args.pairs) if about in pair.paradigm]

@@ -1,4 +1,4 @@
-"""Parts of a BERT that can be switched off, and states that can be put in: for lessons/lab.py.
+"""Parts of a BERT that lessons/lab.py can switch off.
 
 Weights are set to 0 for a while, or hooks on modules change what goes in or comes out, so it works
 with any bert.py of the assignment. Shapes: B rows, L tokens, D hidden size, W = D / H a head's.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from torch import Tensor, cat, nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from pretraining.model import PretrainingModel
@@ -84,16 +84,6 @@ def mask_ignored(bert: nn.Module) -> AbstractContextManager:
         return result | {"last_hidden_state": result["last_hidden_state"][:, :-PADDING]}
 
     return hooked(bert.register_forward_pre_hook(lengthen), bert.register_forward_hook(shorten))
-
-
-def patched(layer: nn.Module, position: int, state: Tensor) -> AbstractContextManager:
-    """In a with block, the layer's result at a position is the one of ``state``, (B, L, D)."""
-
-    def put(_: nn.Module, given: tuple, result: Tensor) -> Tensor:
-        ends = (result[:, :position], result[:, position + 1 :])
-        return cat([ends[0], state[:, position : position + 1], ends[1]], dim=1)  # (B, L, D)
-
-    return hooked(layer.register_forward_hook(put))
 
 
 def switches(model: PretrainingModel) -> dict[str, dict[str, Switch]]:
