@@ -75,9 +75,9 @@ def judge(
     first, second, *_ = sorted(estimates, key=lambda name: -estimates[name].mean) * 2
     rival = second if guess == first else guess
     lead = bootstrap(effects[first] - effects[rival], weights)
-    verdict = f"Right: {first}." if guess == first else f"It is {first}; you said {guess}."
+    verdict = f"Right: {first}." if guess == first else f"Most: {first}; you said {guess}."
     if lead.low <= 0:
-        verdict = f"Not resolved: {first} is ahead of {rival}, but the interval includes 0."
+        verdict = f"Not resolved: {first}, then {rival}, but the interval includes 0."
     verdict += f" {first} − {rival}: {lead}"
     return Finding(title, verdict, {name: str(value) for name, value in estimates.items()}, None)
 
