@@ -49,7 +49,7 @@ class Finding(NamedTuple):
 def as_text(heat: HeatMap) -> str:
     """A map for a terminal: shaded numbers, [the guess], and a star at the largest."""
     width = max(map(len, heat.rows))
-    lines = [heat.title, " " * width + "".join(f"{name:>12}" for name in heat.columns)]
+    lines = [" " * width + "".join(f"{name:>12}" for name in heat.columns)]
     for i, name in enumerate(heat.rows):
         cells = ""
         for j, value in enumerate(heat.values[i]):

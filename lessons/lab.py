@@ -27,7 +27,7 @@ from datasets import load_pairs
 from lessons.fill_mask import load
 from lessons.grammar import ROOT, Ids, differences, draw, encode, read_pairs, sentence_scores
 from lessons.heat_maps import Finding, HeatMap, as_text, write_pictures
-from lessons.patching import patching, verb_pairs
+from lessons.patching import VerbPairs, patching, verb_pairs
 from lessons.switches import PADDING, switches
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
@@ -35,12 +35,13 @@ from training.cli.flags import OneLineParser, positive_int, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import OWN_MODEL
-from training.loop.progress import minutes
+from training.loop.progress import minutes, progress_bar
 
 TEXTS = ROOT / "data" / "practice" / "sts-dev.csv"  # `books` has not read it
 ABOUT = "agreement_subject_verb-across_relative_clause"  # of the pairs that ship
 MEASURES = {"Loss of masked words": "nats a token", "Grammar exam": "nats a pair"}
 RESAMPLES = 2000  # of the bootstrap
+FEWEST = 10  # examples that it can say something about
 ROUNDS = {"heads": 2, "layers": 2, "parts": 2, "patching": 1}  # and how many questions each asks
 LETTERS = "ABC"
 
@@ -59,11 +60,14 @@ class Estimate(NamedTuple):
 def bootstrap(values: np.ndarray, weights: np.ndarray) -> Estimate:
     """Σ values / Σ weights over N examples, which are drawn again for the interval.
 
-    The draws are the same in every call with the same N, so differences are paired.
+    The draws are the same in every call with the same N, so differences are paired. Fewer than
+    FEWEST examples have an infinite interval.
     """
     rng, count = np.random.default_rng(0), len(values)
     times = rng.multinomial(count, np.full(count, 1 / count), size=RESAMPLES)  # (RESAMPLES, N)
     low, high = np.percentile(times @ values / (times @ weights), (2.5, 97.5))
+    if count < FEWEST:
+        low, high = -np.inf, np.inf
     return Estimate(values.sum() / weights.sum(), low, high)
 
 
@@ -75,10 +79,10 @@ def judge(
     first, second, *_ = sorted(estimates, key=lambda name: -estimates[name].mean) * 2
     rival = second if guess == first else guess
     lead = bootstrap(effects[first] - effects[rival], weights)
-    verdict = f"Right: {first}." if guess == first else f"Most: {first}; you said {guess}."
+    verdict = f"Right: {first}" if guess == first else f"Most: {first} (you said {guess})"
     if lead.low <= 0:
-        verdict = f"Not resolved: {first}, then {rival}, but the interval includes 0."
-    verdict += f" {first} − {rival}: {lead}"
+        verdict = f"Not resolved: {first} comes first, but the interval includes 0"
+    verdict += f"; by {lead} over {rival}"
     return Finding(title, verdict, {name: str(value) for name, value in estimates.items()}, None)
 
 
@@ -100,11 +104,10 @@ class Lab:
 
     def switch_off(self, kind: str, names: Sequence[str]) -> None:
         """Switch off one part at a time, and keep what it costs, in nats."""
-        for name in names:
-            if name not in self.costs:
-                with self.parts[kind][name]():
-                    loss, ahead = self.measure()
-                self.costs[name] = (loss - self.base[0], self.base[1] - ahead)
+        for name in progress_bar(names, kind):
+            with self.parts[kind][name]():
+                loss, ahead = self.measure()
+            self.costs[name] = (loss - self.base[0], self.base[1] - ahead)
 
     def compare(self, kind: str, options: Sequence[str], guesses: Sequence[str]) -> list[Finding]:
         """What some parts cost, for each of MEASURES; of heads also a map of all."""
@@ -128,20 +131,26 @@ class Lab:
         return HeatMap(title, rows, columns, values, divmod(names.index(guess), width))
 
 
-def states_back(lab: Lab, tokenizer: BertTokenizer, guesses: Iterator[str] | None) -> list[Finding]:
+def ask_and_patch(
+    model: PretrainingModel,
+    tokenizer: BertTokenizer,
+    pairs: VerbPairs,
+    guesses: Iterator[str] | None,
+) -> list[Finding]:
     """The round of patching: its question, and what comes back of the two verbs' difference."""
-    pairs = verb_pairs(tokenizer, lab.pairs)
     tokens = tokenizer.convert_ids_to_tokens(pairs.good[0].tolist())
     names = [f"{i} {token}" for i, token in enumerate(tokens)]
     next_to_it = pairs.noun + (1 if pairs.noun + 1 != pairs.verb else -1)
     options = [names[i] for i in (pairs.noun, next_to_it, pairs.verb)]
-    count = lab.model.config.num_hidden_layers
+    count = model.config.num_hidden_layers
     middle = (count + 1) // 2  # layers
-    print(f"{len(pairs.good)} pairs like: {' '.join(tokens[1:-1])}")
-    print(f"           instead of: {tokenizer.decode(pairs.bad[0].tolist(), True)}")
+    wrong = tokenizer.convert_ids_to_tokens(pairs.bad[0].tolist())
+    print(
+        f"into:  {' '.join(wrong)}\nfrom:  {' '.join(tokens)}  (pairs of this layout: {len(pairs.bad)})"
+    )
     question = f"After layer {middle}, the state at which position brings most back?"
     [guess] = ask(question, options, ["Your guess"], guesses)
-    back, whole = patching(lab.model, pairs)
+    back, whole = patching(model, pairs)
     if whole.sum() <= 0:
         raise InputError("the verb's logits do not follow the noun here; nothing can come back")
     title = f"Patching after layer {middle}, fraction that comes back"
@@ -185,7 +194,7 @@ def typed(prompt: str) -> str:
 def show(finding: Finding) -> None:
     """Print a verdict, the estimates it rests on, and the map."""
     width = max(map(len, finding.estimates))
-    print(f"{finding.title}: {finding.verdict}")
+    print(f"{finding.title}\n  {finding.verdict}")
     for name, value in finding.estimates.items():
         print(f"  {name:{width}}  {value}")
     print(f"{as_text(finding.heat)}\n" if finding.heat else "", end="")
@@ -200,13 +209,15 @@ def new_lab(args: Namespace, model: PretrainingModel, tokenizer: BertTokenizer) 
     pairs = [pair for pair in read_pairs(args.pairs) if about in pair.paradigm]
     if not pairs:
         raise InputError(f"no file of pairs has {about} in its name; see data/grammar")
-    encoded = encode(tokenizer, draw(pairs, args.each, args.seed), most)
+    pairs = draw(pairs, args.each, args.seed)
+    encoded = encode(tokenizer, pairs, most)
     began = time.monotonic()
     lab = Lab(model, tokenizer.mask_token_id, sentences, encoded)
     loss, ahead = map(bootstrap, lab.base, lab.weights)
     print(f"{args.model}, nothing switched off")
-    print(f"  loss of masked words, {len(texts)} sentences: {loss} nats a token")
-    print(f"  grammatical sentences ahead, {len(encoded)} pairs: {ahead} nats a pair")
+    print(f"  loss of masked words: {loss} nats a token (sentences: {len(texts)})")
+    print(f"  grammatical ones ahead: {ahead} nats a pair (pairs: {len(pairs)}, such as")
+    print(f'    "{pairs[0].good}" and, ungrammatical, "{pairs[0].bad}")')
     print(f"a part takes about {minutes(time.monotonic() - began)} (--each N: fewer examples)\n")
     return lab
 
@@ -227,14 +238,17 @@ def main() -> None:
     questions = sum(ROUNDS[name] for name in args.rounds)
     if args.guess is not None and len(args.guess) != questions:
         parser.error(f"--guess has {len(args.guess)} letters, and {questions} questions are asked")
+    if args.guess and set(args.guess) - set(LETTERS):
+        parser.error(f"--guess {args.guess}: the answers are {', '.join(LETTERS)}")
     guesses = iter(args.guess) if args.guess else None
     model, tokenizer = load(args.model)
     lab = new_lab(args, model, tokenizer)
+    verbs = verb_pairs(tokenizer, lab.pairs) if "patching" in args.rounds else None
     rng, findings = np.random.default_rng(args.seed), []
     for number, name in enumerate(args.rounds, start=1):
         print(f"Round {number} of {len(args.rounds)}: {name}")
         if name == "patching":
-            results = states_back(lab, tokenizer, guesses)
+            results = ask_and_patch(model, tokenizer, verbs, guesses)
         else:
             parts = [*lab.parts[name]]
             drawn = sorted(rng.permutation(len(parts))[: len(LETTERS)])

@@ -1,5 +1,7 @@
 """lessons/lab.py: parts that are switched off, and patching, as hooks on transformers do them."""
 
+from collections import ChainMap
+
 import numpy as np
 import pytest
 import torch
@@ -43,8 +45,7 @@ def their_log_probabilities(model, mask, padding=0):
     columns = []
     for i in range(1, IDS.size(1) - 1):
         ids = pad(IDS.index_fill(1, torch.tensor(i), mask), (0, padding))
-        logs = model(ids).logits[:, i].log_softmax(-1)  # (B, V)
-        columns.append(logs.gather(1, IDS[:, i : i + 1]))
+        columns.append(model(ids).logits[:, i].log_softmax(-1).gather(1, IDS[:, [i]]))  # (B, 1)
     return torch.cat(columns, dim=1)
 
 
@@ -53,14 +54,14 @@ def test_switching_off_costs_what_it_costs_in_transformers(both):
     ours, tokenizer, theirs = both
     mask = tokenizer.mask_token_id
     whole, their_whole = log_probabilities(ours, IDS, mask), their_log_probabilities(theirs, mask)
-    for name, switch in [pair for kind in switches(ours).values() for pair in kind.items()]:
+    for name, switch in ChainMap(*switches(ours).values()).items():
         with switch():
             cost = whole - log_probabilities(ours, IDS, mask)  # (B, L - 2)
         with hooked(*their_hooks(theirs.bert, name)):
             off = their_log_probabilities(theirs, mask, PADDING * (name == "the mask"))
         torch.testing.assert_close(cost, their_whole - off, **CLOSE)
         assert cost.abs().max() > 1e-2, name
-    assert torch.equal(log_probabilities(ours, IDS, mask), whole)  # all is as it was
+    assert torch.equal(log_probabilities(ours, IDS, mask), whole)
 
 
 @torch.no_grad()
@@ -72,7 +73,10 @@ def test_patching_brings_back_what_it_does_in_transformers(both):
     states = theirs(pairs.good, output_hidden_states=True).hidden_states[1:]
     back = torch.from_numpy(patching(ours, pairs)[0]).float()  # (L, layers, N)
     for i, j in np.ndindex(back.shape[:2]):
-        put = lambda *call, i=i, j=j: call[2].index_copy(1, torch.tensor([i]), states[j][:, [i]])
+
+        def put(module, given, result, i=i, state=states[j]):
+            return result.index_copy(1, torch.tensor([i]), state[:, [i]])
+
         with hooked(theirs.bert.encoder.layer[j].register_forward_hook(put)):
             gain = (theirs(pairs.bad).logits[:, pairs.verb] - bad).gather(1, pairs.verbs)  # (N, 2)
         torch.testing.assert_close(back[i, j], gain[:, 0] - gain[:, 1], **CLOSE)
