@@ -61,6 +61,15 @@ def as_text(heat: HeatMap) -> str:
     return "\n".join(lines)
 
 
+def show(finding: Finding) -> None:
+    """Print a verdict, the estimates it rests on, and the map."""
+    width = max(map(len, finding.estimates))
+    print(f"{finding.title}\n  {finding.verdict}")
+    for name, value in finding.estimates.items():
+        print(f"  {name:{width}}  {value}")
+    print(f"{as_text(finding.heat)}\n" if finding.heat else "", end="")
+
+
 def as_svg(heat: HeatMap) -> str:
     """A map as a picture with its own colours, light or dark as the reader's screen is."""
     return templates(HERE).get_template("heat_map.svg").render(heat=heat, strength=heat.strength)

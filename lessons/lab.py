@@ -4,11 +4,10 @@
     python -m lessons.lab --rounds heads patching --guess ABC   a letter for each question
     python -m lessons.lab --model bert-base-uncased --each 10 --out predictions/lab
 
-One commits to a guess before anything is computed. In the first rounds a part is switched off: a
-head, a layer, the mask, the positions, the norms. What that costs is measured twice, in the loss of
-masked words and in pairs of the grammar exam. In the last round, hidden states of the grammatical
-sentence are put into its ungrammatical partner (patching). Takes any checkpoint with a head for
-masked words. docs/lab.md says what `books` shows.
+One commits to a guess before anything is computed. In the first rounds a part is switched off, and
+its cost is measured in the loss of masked words and in pairs of the grammar exam. In the last one,
+hidden states of the grammatical sentence are put into its ungrammatical partner. Takes any
+checkpoint with a head for masked words. docs/lab.md says what `books` shows.
 
 Shapes: N sentences or pairs, L tokens, D hidden size, V tokens in the vocabulary.
 """
@@ -26,7 +25,7 @@ import numpy as np
 from datasets import load_pairs
 from lessons.fill_mask import load
 from lessons.grammar import ROOT, Ids, differences, draw, encode, read_pairs, sentence_scores
-from lessons.heat_maps import Finding, HeatMap, as_text, write_pictures
+from lessons.heat_maps import Finding, HeatMap, show, write_pictures
 from lessons.patching import VerbPairs, patching, verb_pairs
 from lessons.switches import PADDING, switches
 from pretraining.model import PretrainingModel
@@ -80,9 +79,9 @@ def judge(
     rival = second if guess == first else guess
     lead = bootstrap(effects[first] - effects[rival], weights)
     verdict = f"Right: {first}" if guess == first else f"Most: {first} (you said {guess})"
+    verdict += f", by {lead} over {rival}"
     if lead.low <= 0:
-        verdict = f"Not resolved: {first} comes first, but the interval includes 0"
-    verdict += f"; by {lead} over {rival}"
+        verdict = f"Not resolved: {first} leads by {lead} over {rival}"
     return Finding(title, verdict, {name: str(value) for name, value in estimates.items()}, None)
 
 
@@ -145,9 +144,7 @@ def ask_and_patch(
     count = model.config.num_hidden_layers
     middle = (count + 1) // 2  # layers
     wrong = tokenizer.convert_ids_to_tokens(pairs.bad[0].tolist())
-    print(
-        f"into:  {' '.join(wrong)}\nfrom:  {' '.join(tokens)}  (pairs of this layout: {len(pairs.bad)})"
-    )
+    print(f"states of  {' '.join(tokens)}\nput into   {' '.join(wrong)}  (pairs: {len(pairs.bad)})")
     question = f"After layer {middle}, the state at which position brings most back?"
     [guess] = ask(question, options, ["Your guess"], guesses)
     back, whole = patching(model, pairs)
@@ -191,15 +188,6 @@ def typed(prompt: str) -> str:
         raise InputError("no guess was typed; give --guess, a letter for each question") from None
 
 
-def show(finding: Finding) -> None:
-    """Print a verdict, the estimates it rests on, and the map."""
-    width = max(map(len, finding.estimates))
-    print(f"{finding.title}\n  {finding.verdict}")
-    for name, value in finding.estimates.items():
-        print(f"  {name:{width}}  {value}")
-    print(f"{as_text(finding.heat)}\n" if finding.heat else "", end="")
-
-
 def new_lab(args: Namespace, model: PretrainingModel, tokenizer: BertTokenizer) -> Lab:
     """The sentences and pairs that the flags ask for, and what the whole model makes of them."""
     most = model.config.max_position_embeddings - PADDING
@@ -216,7 +204,7 @@ def new_lab(args: Namespace, model: PretrainingModel, tokenizer: BertTokenizer) 
     loss, ahead = map(bootstrap, lab.base, lab.weights)
     print(f"{args.model}, nothing switched off")
     print(f"  loss of masked words: {loss} nats a token (sentences: {len(texts)})")
-    print(f"  grammatical ones ahead: {ahead} nats a pair (pairs: {len(pairs)}, such as")
+    print(f"  lead of grammatical sentences: {ahead} nats a pair (pairs: {len(pairs)}, such as")
     print(f'    "{pairs[0].good}" and, ungrammatical, "{pairs[0].bad}")')
     print(f"a part takes about {minutes(time.monotonic() - began)} (--each N: fewer examples)\n")
     return lab
@@ -251,8 +239,7 @@ def main() -> None:
             results = ask_and_patch(model, tokenizer, verbs, guesses)
         else:
             parts = [*lab.parts[name]]
-            drawn = sorted(rng.permutation(len(parts))[: len(LETTERS)])
-            options = [parts[i] for i in drawn]
+            options = [parts[i] for i in sorted(rng.permutation(len(parts))[: len(LETTERS)])]
             question = "Which of these costs most when it is switched off?"
             results = lab.compare(name, options, ask(question, options, [*MEASURES], guesses))
         print()

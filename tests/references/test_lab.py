@@ -20,7 +20,6 @@ CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
 @pytest.fixture(scope="module")
 def both():
-    """Our books with its vocabulary, and the same weights in transformers."""
     theirs = transformers.BertForMaskedLM.from_pretrained(MODELS / OWN_MODEL, dtype=torch.float32)
     return *load(OWN_MODEL), theirs.eval()
 
@@ -32,16 +31,15 @@ def their_hooks(bert, name):
         return [table.register_forward_hook(lambda module, given, result: 0 * result)]
     layers = [bert.encoder.layer[int(name[6]) - 1]] if name[6].isdigit() else bert.encoder.layer
     if "head" in name:
-        off = torch.arange(256) // 64 == int(name[-1]) - 1  # (D,)
-        dense = layers[0].attention.output.dense
-        return [dense.register_forward_pre_hook(lambda _, given: (given[0].masked_fill(off, 0),))]
+        off, dense = torch.arange(256) // 64 == int(name[-1]) - 1, layers[0].attention.output.dense
+        return [dense.register_forward_pre_hook(lambda _, x: (x[0].masked_fill(off, 0),))]
     norms = [n for x in layers for n in (x.attention.output.LayerNorm, x.output.LayerNorm)]
     chosen = {"the mask": [], "the norms": norms}.get(name, layers)
     return [m.register_forward_hook(lambda module, given, result: given[0]) for m in chosen]
 
 
 def their_log_probabilities(model, mask, padding=0):
-    """Of each token that is masked in turn, (B, L - 2); padding behind is not masked out."""
+    """Of each token, masked in turn, (B, L - 2); padding behind is not masked out."""
     columns = []
     for i in range(1, IDS.size(1) - 1):
         ids = pad(IDS.index_fill(1, torch.tensor(i), mask), (0, padding))
@@ -57,11 +55,11 @@ def test_switching_off_costs_what_it_costs_in_transformers(both):
     for name, switch in ChainMap(*switches(ours).values()).items():
         with switch():
             cost = whole - log_probabilities(ours, IDS, mask)  # (B, L - 2)
+        assert torch.equal(log_probabilities(ours, IDS, mask), whole), name  # it is on again
         with hooked(*their_hooks(theirs.bert, name)):
             off = their_log_probabilities(theirs, mask, PADDING * (name == "the mask"))
         torch.testing.assert_close(cost, their_whole - off, **CLOSE)
         assert cost.abs().max() > 1e-2, name
-    assert torch.equal(log_probabilities(ours, IDS, mask), whole)
 
 
 @torch.no_grad()
