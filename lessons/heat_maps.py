@@ -36,6 +36,11 @@ class HeatMap(NamedTuple):
         """The values from −1 to 1, as parts of the largest size."""
         return self.values / max(np.abs(self.values).max(), 1e-12)
 
+    @property
+    def rounded(self) -> np.ndarray:
+        """The values as they are shown, to 0.01, and without −0."""
+        return np.round(self.values, 2) + 0.0
+
 
 class Finding(NamedTuple):
     """The answer to a question: how the guess fared, estimates in words, and perhaps a map."""
@@ -52,7 +57,7 @@ def as_text(heat: HeatMap) -> str:
     lines = [" " * width + "".join(f"{name:>12}" for name in heat.columns)]
     for i, name in enumerate(heat.rows):
         cells = ""
-        for j, value in enumerate(heat.values[i]):
+        for j, value in enumerate(heat.rounded[i]):
             shade = SHADES[round(max(0, heat.strength[i, j]) * (len(SHADES) - 1))]
             left, right = "[]" if (i, j) == heat.guess else "  "
             star = "*" if (i, j) == heat.largest else " "
