@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from torch.nn.functional import pad
 
 from lessons.grammar import draw, encode, load, log_probabilities, read_pairs
 from lessons.lab import ABOUT
@@ -42,7 +41,7 @@ def their_log_probabilities(model, mask, padding=0):
     """Of each token, masked in turn, (B, L - 2); padding behind is not masked out."""
     columns = []
     for i in range(1, IDS.size(1) - 1):
-        ids = pad(IDS.index_fill(1, torch.tensor(i), mask), (0, padding))
+        ids = torch.nn.functional.pad(IDS.index_fill(1, torch.tensor(i), mask), (0, padding))
         columns.append(model(ids).logits[:, i].log_softmax(-1).gather(1, IDS[:, [i]]))  # (B, 1)
     return torch.cat(columns, dim=1)
 
