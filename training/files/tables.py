@@ -39,13 +39,14 @@ def parse_table(path: str | Path) -> pd.DataFrame:
 
     Raises:
         InputError: missing, empty, not UTF-8; two columns of the same name; a row with too many
-            cells, or one that could also be several rows.
+            cells, or with a separator in quotes and too few, or that could also be several rows.
     """
     import pandas as pd
 
     text = read_text(path)
-    separator = "\t" if "\t" in text.lstrip("\n").partition("\n")[0] else ","
-    lines = [line for line in split_cells(text, separator) if any(line[0])]
+    header = next(filter(str.strip, text.split("\n")), "")
+    separator = "\t" if "\t" in header else ","
+    lines = [line for line in split_cells(text, separator) if any(map(str.strip, line[0]))]
     if not lines:
         raise InputError(f"{path} is empty; is it the right file?")
     names = column_names(lines[0][0])
@@ -54,9 +55,11 @@ def parse_table(path: str | Path) -> pd.DataFrame:
     rows = []
     for number, (cells, source) in enumerate(lines[1:], start=1):
         row, surplus = cells[: len(names)], cells[len(names) :]
-        if any(surplus):
-            count = f"has {len(cells)} cells, the header {len(names)}"
-            raise InputError(f"{path}, row {number} {count}; put a text with a separator in quotes")
+        is_short = len(row) < len(names) and any(separator in cell for cell in cells)
+        if any(surplus) or is_short:
+            count = f"has {len(cells)} cells, the header {len(names)} ({' '.join(header.split())[:60]})"
+            remedy = remedy_of_cells(source, names, separator, is_short)
+            raise InputError(f"{path}, row {number} {count}; {remedy}")
         count = rows_without_quotes(source, row, separator, len(names)) if "\n" in source else 1
         if count > 1:
             what = f"one row if the quotation marks enclose a text, {count} rows if they do not"
@@ -65,6 +68,18 @@ def parse_table(path: str | Path) -> pd.DataFrame:
             raise InputError(f"{path}, row {number} ({start} …) is {what}; {remedy}")
         rows.append(row + [""] * (len(names) - len(row)))
     return pd.DataFrame(rows, columns=names)
+
+
+def remedy_of_cells(source: str, names: Sequence[str], separator: str, is_short: bool) -> str:
+    """What to do about a row that has more cells than the header, or fewer."""
+    name = "tab" if separator == "\t" else "comma"
+    if is_short:
+        return f"remove the quotation marks around a {name}, or add what is missing"
+    if re.search(f'(^|{separator}) +"', source):
+        return "remove the blanks before a quotation mark"
+    if len(names) == 1:
+        return "the first line must name all columns, separated by tabs or commas"
+    return f"the first line must name all columns, and a text with a {name} be in quotes"
 
 
 def split_cells(text: str, separator: str) -> Iterator[tuple[list[str], str]]:
@@ -123,7 +138,9 @@ def check_columns(path: str | Path, table: pd.DataFrame, columns: Sequence[str])
     """InputError unless a table has these columns, and rows."""
     if missing := [name for name in columns if name not in table]:
         present = ", ".join(name for name in table if not name.startswith("unnamed"))
-        remedy = "its columns are separated by tabs or commas"
+        remedy = "rename a column, if the first line names them; else add such a line"
+        if len(table.columns) == 1:
+            remedy = "separate its columns by tabs or commas, and name them in the first line"
         raise InputError(f"{path} lacks the column {missing[0]} (it has: {present}); {remedy}")
     if table.empty:
         raise InputError(f"{path} has a header but no rows; is it the right file?")
@@ -142,14 +159,14 @@ def read_table(
         InputError: what parse_table refuses; without a column; an empty or repeated id.
     """
     table = parse_table(path)
-    if "id" not in table:
-        print(f"data: {path} has no column id; its rows are numbered from 0")
     if label:
         label = next((name for name in (label, *LABEL_COLUMNS) if name in table), label)
     if may_lack_labels and label not in table:
         label = None
     names = [*columns, *([label] if label else [])]
     check_columns(path, table, names)
+    if "id" not in table:
+        print(f"data: {path} has no column id; its rows are numbered from 0")
     return table[names].rename(columns={label: "label"}).assign(id=checked_ids(path, table))
 
 
