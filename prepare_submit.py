@@ -22,8 +22,7 @@ import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from checks.graded_tasks import GRADED_TASKS
 from datasets import load_data, load_pairs
@@ -48,8 +47,9 @@ PART_1_FILES = {
     for option in ("pretrain", "finetune")
     for split in ("dev", "test")
 }
-# A handout may lack part 2 or 3
+# What part 2 hands in; a handout may lack part 2 or 3
 HAS_PART_2 = (Path(__file__).parent / "checks" / "part2").is_dir()
+part_2: Any = importlib.import_module("checks.part2.submission") if HAS_PART_2 else None
 PARTS = [1] + [2] * HAS_PART_2 + [3] * bool(PART_3_CODE)
 # Files and folders of the handout that are not handed in
 GIVEN = {"base_bert.py", "config.py", "datasets.py", "evaluation.py", "tokenizer.py", "utils.py"}
@@ -70,18 +70,13 @@ class Prediction(NamedTuple):
     command: str  # which writes it
 
 
-def part_2() -> ModuleType:
-    """What part 2 hands in; a handout of part 1 alone does not have this file."""
-    return importlib.import_module("checks.part2.submission")
-
-
 def code_of(part: int) -> list[Path]:
     """The scripts of a part, and the student's own files that they import."""
     if part == 1:
         return with_imported((*CODE, *[TESTS] * Path(TESTS).is_file()), GIVEN)
     if part == 3:
         return [Path(name) for name in PART_3_CODE]
-    return with_imported((*CODE, *part_2().CODE))
+    return with_imported((*CODE, *part_2.CODE))
 
 
 def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
@@ -89,7 +84,7 @@ def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
     if part == 3:
         return []
     if part == 2:
-        return [Prediction(*row) for row in part_2().predictions(data_dir)]
+        return [Prediction(*row) for row in part_2.predictions(data_dir)]
     wanted = []
     folder = data_folder(data_dir)
     for path, (name, split, classes) in PART_1_FILES.items():
@@ -207,9 +202,9 @@ def main() -> None:
     faults = [fault for path in code for fault in check_code(path)]
     cards = []
     if args.part == 2:
-        faults += part_2().check_readme(Path("README.md"))
+        faults += part_2.check_readme(Path("README.md"))
         try:
-            cards = [part_2().find_ai_card()]
+            cards = [part_2.find_ai_card()]
         except InputError as error:
             faults.append(str(error))
     summaries = {}

@@ -173,6 +173,7 @@ def read_table(
 def checked_ids(path: str | Path, table: pd.DataFrame) -> pd.Series:
     """The ids without blanks around, or numbers; InputError where predictions cannot have one."""
     if "id" not in table:
+        print(f"data: {path} has no column id; its rows are numbered from 0")
         return table.index.astype(str).to_series(table.index)
     ids = table["id"].str.strip()
     refuse(path, table, ids == "", "has no id", "every row needs one")
