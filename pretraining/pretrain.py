@@ -6,10 +6,7 @@ python -m pretraining.pretrain --text reviews.txt --out adapted --model bert-bas
 python classifier.py --option finetune --model heartbert
 torchrun --nproc_per_node 2 -m pretraining.pretrain --text books/ --out heartbert
 
-This file has the training loop. The text comes from corpus.py, rows from examples.py, masks from
-masking.py, the losses from losses.py; flags.py has the options, held_out.py the evaluation,
-report.py what is printed. The folder --out loads like any pretrained BERT, here and in
-transformers.
+The folder --out loads like any pretrained BERT, here and in transformers.
 """
 
 from __future__ import annotations

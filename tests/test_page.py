@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pandas as pd
 
-from training.files.course_files import class_names
 from training.loop.progress import Progress
 from training.reports.figures import picture, style
 from training.reports.page import write_page
@@ -38,11 +37,6 @@ def test_a_page_loads_nothing_escapes_what_is_filled_in_and_names_its_run(tmp_pa
     assert "stopped at step 12 of 24" in text
     assert "clip=" not in text
     assert page(tmp_path, HISTORY[:1]).count("<svg") == 1  # one epoch is no curve
-
-
-def test_the_names_of_classes():
-    assert class_names("x/ids-cfimdb-dev.csv", 2) == ["negative", "positive"]
-    assert class_names("ids-sst-dev.csv", 3) == ["0", "1", "2"]
 
 
 def test_dollars_in_a_name_are_no_formula():

@@ -84,15 +84,6 @@ def test_what_is_kept_has_the_losses_of_the_table(place, run_script_here, tmp_pa
     assert after["mlm_loss"] == pytest.approx(min(losses), abs=1e-4)
 
 
-def test_a_run_without_pairs_in_bfloat16_stops_early(place, run_script_here, tmp_path):
-    flags = "--objective none --precision bf16 --lr 1e-9 --steps 400"
-    flags = [*flags.split(), "--patience", 1, "--eval_every", 1]
-    result = succeeded(run_script_here(pretrain, *place.line, *flags))
-    metrics = metrics_of(tmp_path)
-    assert 2 <= len(metrics["held_out"]) < 10
-    assert "nsp_loss" not in {*metrics["best"], *result.out.split()}
-
-
 def test_a_vocabulary_of_ones_own(place, run_script_here, tmp_path, monkeypatch):
     line = place.line[: place.line.index("--vocab")] + ["--train_vocab", "90"]
     succeeded(run_script_here(pretrain, *line, "--corpus", "own-corpus", "--steps", 2))

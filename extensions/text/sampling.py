@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from training.files.errors import InputError
+from training.loop.round_robin import endless
 
 KINDS = ("round_robin", "annealed", "before")
 
@@ -95,19 +96,10 @@ class Turns:
         steps = self.plan[self.epoch - 1]
         done = [*itertools.chain(*self.plan[: self.epoch - 1]), *steps[: self.skip]]
         before = list(itertools.chain(*done))
-        streams = {name: self._stream(name, before.count(name)) for name in self.samplers}
+        streams = {
+            name: endless(self.datasets[name], batches, before.count(name))
+            for name, batches in self.samplers.items()
+        }
         for names in steps[self.skip :]:
             turns = [(name, next(streams[name])) for name in names]
             yield {"turns": turns, "labels": [row for _, batch in turns for row in batch["labels"]]}
-
-    def _stream(self, name: str, skip: int) -> Iterator[dict]:
-        """Batches of one task without end, the first ``skip`` left out."""
-        dataset, sampler = self.datasets[name], self.samplers[name]
-
-        def endless() -> Iterator[list[int]]:
-            for epoch in itertools.count(1):
-                sampler.set_epoch(epoch)
-                yield from sampler
-
-        for rows in itertools.islice(endless(), skip, None):
-            yield dataset.collate_fn([dataset[i] for i in rows])

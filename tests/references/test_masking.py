@@ -212,12 +212,3 @@ def test_rows_and_masks_depend_on_seed_and_epoch_alone(kind):
     for rows, masks in (rows_of(2), rows_of(1, seed=4)):
         assert rows != first[0]
         assert masks != first[1]
-
-
-def test_the_probability_reaches_the_masks():
-    examples = make(numbered([[8] * 40, [8] * 40]), "none", probability=0.4)
-    batch = examples.batch(range(len(examples)))
-    chosen = batch["labels"] != IGNORED
-    assert batch["masked"] == chosen.sum()
-    share = chosen.sum() / (batch["attention_mask"].sum() - 2 * len(examples))
-    assert 0.3 < share < 0.5

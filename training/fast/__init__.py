@@ -4,10 +4,12 @@ Attention and AdamW's step are computed by PyTorch's kernels, and dropout draws 
 numbers: the same formulas, rounded differently, with other draws.
 """
 
+from types import MethodType
+
 from torch import nn
 from torch.optim import Optimizer
 
-from training.fast.adamw import use_fused_step
+from training.fast.adamw import fused_step
 from training.fast.attention import use_attention_kernel
 from training.fast.dropout import use_short_draws
 
@@ -22,13 +24,12 @@ def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> 
     """
     on_gpu = next(model.parameters()).device.type != "cpu"
     use_attention_kernel(model)
-    replaced = [
-        f"attention by scaled_dot_product_attention{'' if on_gpu else ' in evaluation'}",
-    ]
+    where = "" if on_gpu else " in evaluation"
+    replaced = [f"attention by scaled_dot_product_attention{where}"]
     if not on_gpu:
         use_short_draws(model)
         replaced.append("dropout by 16-bit draws")
     if optimizer is not None:
-        use_fused_step(optimizer)
+        optimizer.step = MethodType(fused_step, optimizer)
         replaced.append("AdamW.step by PyTorch's fused kernel")
     return replaced

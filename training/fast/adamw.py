@@ -5,7 +5,6 @@ It has ε inside the bias correction: with ε / √(1 − β₂ᵗ) its update i
 """
 
 import math
-from types import MethodType
 
 import torch
 from torch import nn
@@ -13,17 +12,9 @@ from torch.optim import Optimizer
 from torch.optim.adamw import adamw as torch_adamw
 
 
-def use_fused_step(optimizer: Optimizer) -> None:
-    """Replace the step of optimizer.py's AdamW by the fused one.
-
-    The state it reads and writes is the plain step's, so that either goes on from the other's.
-    """
-    optimizer.step = MethodType(fused_step, optimizer)
-
-
 @torch.no_grad()
 def fused_step(self: Optimizer) -> None:
-    """What AdamW.step does without a closure, which no loop of ours has."""
+    """What AdamW.step does without a closure, on the same state: each goes on from the other's."""
     for group in self.param_groups:
         group["lr"] = float(group["lr"])
         same_step: dict[int, list[nn.Parameter]] = {}

@@ -2,8 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping
-
-import torch
+from typing import Any
 
 from training.files.errors import InputError
 from training.loop.batches import TrainingLoader
@@ -33,18 +32,25 @@ class RoundRobin:
 
     def __iter__(self) -> Iterator[dict]:
         before = (self.epoch - 1) * self.order + self.order[: self.skip]
-        streams = {name: endless(self.loaders[name], before.count(name)) for name in self.loaders}
+        streams = {
+            name: endless(loader.dataset, loader.batch_sampler, before.count(name))
+            for name, loader in self.loaders.items()
+        }
         for name in self.order[self.skip :]:
             yield next(streams[name]) | {"task": name}
 
 
-def endless(loader: TrainingLoader, skip: int) -> Iterator[dict]:
-    """A set's batches, all of them again and again in new orders; the first ``skip`` left out."""
-    rounds, batches = divmod(skip, len(loader))
-    for epoch in itertools.count(rounds + 1):
-        loader.set_epoch(epoch, batches)
-        # a loader draws a number when it begins; not from the run's, which would then depend on
-        # how often it was interrupted
-        loader.generator = torch.Generator()
-        yield from loader
-        batches = 0
+def endless(dataset: Any, batches: Any, skip: int) -> Iterator[dict]:
+    """A set's batches, all of them again and again in new orders; the first ``skip`` left out.
+
+    Args:
+        batches: the row numbers of an epoch's batches, such as LengthBatches.
+    """
+
+    def rows() -> Iterator[list[int]]:
+        for epoch in itertools.count(1):
+            batches.set_epoch(epoch)
+            yield from batches
+
+    for numbers in itertools.islice(rows(), skip, None):
+        yield dataset.collate_fn([dataset[i] for i in numbers])
