@@ -57,9 +57,11 @@ def parse_table(path: str | Path) -> pd.DataFrame:
         row, surplus = cells[: len(names)], cells[len(names) :]
         is_short = len(row) < len(names) and any(separator in cell for cell in cells)
         if any(surplus) or is_short:
-            count = f"has {len(cells)} cells, the header {len(names)} ({' '.join(header.split())[:60]})"
-            remedy = remedy_of_cells(source, names, separator, is_short)
-            raise InputError(f"{path}, row {number} {count}; {remedy}")
+            name = "tab" if separator == "\t" else "comma"
+            what = f"row {number} has {len(cells)} cells, the first line {len(names)} names"
+            remedy = f"name all columns there, with a {name} between two, and put quotation marks "
+            remedy += f"directly around each text with a {name}, and nowhere else"
+            raise InputError(f"{path}, {what} ({' '.join(header.split())[:60]}); {remedy}")
         count = rows_without_quotes(source, row, separator, len(names)) if "\n" in source else 1
         if count > 1:
             what = f"one row if the quotation marks enclose a text, {count} rows if they do not"
@@ -68,18 +70,6 @@ def parse_table(path: str | Path) -> pd.DataFrame:
             raise InputError(f"{path}, row {number} ({start} …) is {what}; {remedy}")
         rows.append(row + [""] * (len(names) - len(row)))
     return pd.DataFrame(rows, columns=names)
-
-
-def remedy_of_cells(source: str, names: Sequence[str], separator: str, is_short: bool) -> str:
-    """What to do about a row that has more cells than the header, or fewer."""
-    name = "tab" if separator == "\t" else "comma"
-    if is_short:
-        return f"remove the quotation marks around a {name}, or add what is missing"
-    if re.search(f'(^|{separator}) +"', source):
-        return "remove the blanks before a quotation mark"
-    if len(names) == 1:
-        return "the first line must name all columns, separated by tabs or commas"
-    return f"the first line must name all columns, and a text with a {name} be in quotes"
 
 
 def split_cells(text: str, separator: str) -> Iterator[tuple[list[str], str]]:
@@ -138,9 +128,7 @@ def check_columns(path: str | Path, table: pd.DataFrame, columns: Sequence[str])
     """InputError unless a table has these columns, and rows."""
     if missing := [name for name in columns if name not in table]:
         present = ", ".join(name for name in table if not name.startswith("unnamed"))
-        remedy = "rename a column, if the first line names them; else add such a line"
-        if len(table.columns) == 1:
-            remedy = "separate its columns by tabs or commas, and name them in the first line"
+        remedy = "name it so in the first line, with tabs or commas between the names"
         raise InputError(f"{path} lacks the column {missing[0]} (it has: {present}); {remedy}")
     if table.empty:
         raise InputError(f"{path} has a header but no rows; is it the right file?")
@@ -165,8 +153,6 @@ def read_table(
         label = None
     names = [*columns, *([label] if label else [])]
     check_columns(path, table, names)
-    if "id" not in table:
-        print(f"data: {path} has no column id; its rows are numbered from 0")
     return table[names].rename(columns={label: "label"}).assign(id=checked_ids(path, table))
 
 
