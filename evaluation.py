@@ -126,12 +126,9 @@ def pearson(y_true: Sequence[float], y_pred: Sequence[float]) -> float:
     """Pearson's correlation; 0, with a warning, where it is not defined: without any variation."""
     if not np.isfinite(y_pred).all():
         raise InputError("a predicted similarity is nan or infinite; train again with a lower --lr")
-    if len(y_true) < 2:
-        print("warning: Pearson's correlation needs two rows or more; it is set to 0")
-        return 0.0
     for values, what in ((y_pred, "predicted"), (y_true, "true")):
-        if np.ptp(values) == 0:
-            print(f"warning: all {what} similarities are the same: Pearson's correlation set to 0")
+        if len(values) < 2 or np.ptp(values) == 0:
+            print(f"warning: the {what} similarities do not vary: Pearson's correlation set to 0")
             return 0.0
     return float(scipy.stats.pearsonr(y_true, y_pred).statistic)
 

@@ -83,6 +83,12 @@ CASES = [
     (entries(SETTINGS, cls_token="[SEP]"), "cls_token is '[SEP]', not '[CLS]'"),
     (entries(SETTINGS, tokenizer_class="BertJapaneseTokenizer"), "BertJapaneseTokenizer"),
     (entries(SETTINGS, padding_side="left"), "padding_side is 'left', not 'right'"),
+    (
+        entries(WHOLE, added_tokens=[{"content": "[MASK]", "normalized": True}]),
+        "normalized is True",
+    ),
+    (entries(SETTINGS, mask_token={"content": "[MASK]", "single_word": True}), "single_word is"),
+    (entries(SETTINGS, model_max_length="12"), "model_max_length is '12', not a number from 1"),
     (entries("added_tokens.json", **{"<e>": 99}), "added tokens, such as '<e>'"),
     (entries(WHOLE, "model", max_input_chars_per_word=9), "max_input_chars_per_word is 9"),
     (entries(WHOLE, "model", vocab={"[PAD]": 0, "[UNK]": 9}), "do not count from 0 on"),

@@ -157,11 +157,7 @@ class ResumePoint:
 
 
 def check_outputs(runs: Sequence[Any], more: Iterable[str | Path]) -> None:
-    """InputError where an output of flags is a folder, another output, or what a run reads.
-
-    Args:
-        more: outputs that no flag names.
-    """
+    """InputError where an output, of a flag or one more, is a folder, another one, or an input."""
     flags = [(flag.name, getattr(run, flag.name)) for run in runs for flag in fields(run)]
     files = [(name.endswith(("_out", "filepath")), f) for name, f in flags if isinstance(f, str)]
     taken = {Path(f).resolve() for is_output, f in files if not is_output and Path(f).is_file()}
