@@ -16,8 +16,6 @@ from training.files.predictions import read_predictions
 from training.loop.checkpoints import load_checkpoint
 
 CPU = torch.device("cpu")
-
-
 DEFAULTS = {"use_gpu": False, "batch_size": 8, "hidden_dropout_prob": 0.3}
 
 

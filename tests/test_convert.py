@@ -57,10 +57,7 @@ LABELS = ["neutral", "-", "entailment", "contradiction"]
 
 def test_relations(convert, tmp_path):
     """SNLI without its file of train is trained on dev."""
-    for train, dev in (
-        ("snli_1.0_dev", "snli_1.0_test"),
-        ("snli_1.0_train", "snli_1.0_dev"),
-    ):
+    for train, dev in (("snli_1.0_dev", "snli_1.0_test"), ("snli_1.0_train", "snli_1.0_dev")):
         for file in (train, dev):
             pairs = [{"sentence1": f'"{i} a', "sentence2": file} for i in range(4)]
             rows = [pair | {"gold_label": label} for pair, label in zip(pairs, LABELS, strict=True)]

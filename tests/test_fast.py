@@ -25,10 +25,8 @@ IDS = torch.randint(1, 100, (3, 9), generator=torch.Generator().manual_seed(1))
 
 @pytest.fixture
 def line(tiny_model_folder, tiny_data) -> list[str]:
-    return (
-        f"--model {tiny_model_folder} --data_dir {tiny_data} --option finetune --only sst "
-        f"--epochs 1"
-    ).split()
+    line = f"--model {tiny_model_folder} --data_dir {tiny_data} --option finetune --only sst"
+    return [*line.split(), "--epochs", "1"]
 
 
 @pytest.fixture
@@ -138,10 +136,10 @@ def test_the_fused_step_agrees_with_the_plain_one(correct_bias, weight_decay):
 # Dropout by sixteen bits: the same probability, scale and gradient as PyTorch's
 
 
-def dropout_module(p=0.1, in_training=True):
+def dropout_module(p: float) -> nn.Module:
     module = nn.Sequential(nn.Dropout(p))
     use_short_draws(module)
-    return module.train(in_training)
+    return module
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 1e-4])

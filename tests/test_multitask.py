@@ -11,11 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from factories import PAIRS, with_random_weights
-from running import (
-    assert_refused,
-    assert_shapes_and_padding,
-    succeeded,
-)
+from running import assert_refused, assert_shapes_and_padding, succeeded
 from torch import nn
 
 import evaluation
@@ -80,9 +76,9 @@ def test_flags_and_defaults():
 # The model
 
 
-def make_model(folder: Path, kind: type = MultitaskBERT, **values) -> nn.Module:
+def make_model(folder: Path) -> nn.Module:
     """A model whose random weights make a difference, in evaluation mode."""
-    return with_random_weights(kind(make_config(folder, **values)))
+    return with_random_weights(MultitaskBERT(make_config(folder)))
 
 
 def test_a_bi_encoder_compares_two_pooled_vectors(tiny_model_folder):

@@ -84,6 +84,37 @@ def check_gradient_kept(opt_class: type) -> str:
     return f"step() changes p.grad: {before:.6g} at {first} is {after:.6g} after it"
 
 
+def check_closure(opt_class: type) -> str:
+    """What is wrong with step(closure): called once, before the update, and its loss returned."""
+    parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    optimizer, losses = opt_class([parameter], lr=0.1), []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = parameter.square().sum()
+        loss.backward()
+        losses.append(loss.item())
+        return loss
+
+    returned = optimizer.step(closure)
+    if len(losses) != 1:
+        return f"step(closure) called the closure {len(losses)} times, wanted once"
+    if returned is None or torch.as_tensor(returned).item() != losses[0]:
+        return f"step(closure) returned {returned}, wanted its loss, {losses[0]}"
+    is_still = parameter[0].item() == 1.0
+    return "step(closure) did not use the gradient that the closure made" if is_still else ""
+
+
+def check_sparse(opt_class: type) -> str:
+    """Whether a sparse gradient is refused, by a RuntimeError of the optimizer's own."""
+    parameter = torch.nn.Parameter(torch.zeros(3))
+    parameter.grad = torch.tensor([0.0, 1.0, 0.0]).to_sparse()
+    error = attempt(opt_class([parameter]).step)
+    # NotImplementedError, which is a RuntimeError, is what torch's own operations raise
+    is_refused = isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError)
+    return "" if is_refused else "step() with a sparse gradient raised no RuntimeError"
+
+
 def check_case(opt_class: type, case: Case) -> str:
     """Where a trajectory is first wrong, in both orders of decay."""
     got, first = run_case(opt_class, case), {}
@@ -105,7 +136,9 @@ def check_case(opt_class: type, case: Case) -> str:
 CHECKS = {
     **{f"trajectory ({case.about})": partial(check_case, case=case) for case in CASES},
     "published protocol": check_published,
+    "closure": check_closure,
     "gradient kept": check_gradient_kept,
+    "sparse gradients": check_sparse,
 }
 CHECKED = f"all of its {len(CHECKS)} checks"
 

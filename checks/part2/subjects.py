@@ -315,18 +315,11 @@ class Function:
 
     @cached_property
     def dropouts(self) -> list[int]:
-        """How many numbers each dropout is given in training that drops some."""
-        dropout, sizes = F.dropout, []
-
-        def noting(
-            x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-        ) -> Tensor:
-            sizes.extend([x.numel()] if training and p else [])
-            return dropout(x, p, training, inplace)
-
-        with mock.patch.object(F, "dropout", noting):
+        """How many numbers each dropout is given in training."""
+        with mock.patch.object(F, "dropout", side_effect=F.dropout) as dropout:
             self.call(training=True, chance=True)
-        return sizes
+        given = [[*call.args, *call.kwargs.values()][0] for call in dropout.call_args_list]
+        return [x.numel() for x in given]
 
     @cached_property
     def is_random(self) -> bool:

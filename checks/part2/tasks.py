@@ -165,7 +165,7 @@ LEARNING = [
 ]
 HEADS = [
     Property("dropout_on_score", "form", lambda f: f.result.numel() not in f.dropouts),
-    Property("no_dropout", "hint", lambda f: f.dropouts or f.is_random),
+    Property("no_dropout", "hint", lambda f: f.is_random),
 ]
 SQUEEZED = Property("squeezed", "form", keeps_axis_of_one)
 PAIR = [

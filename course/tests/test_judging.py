@@ -182,10 +182,7 @@ def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Ver
             ).replace("num_labels)", "num_labels))"),
             LOGITS,
         ),
-        (
-            f'        raise NotImplementedError("{graded_task("1.6").title}")\n',
-            LOGITS,
-        ),
+        (f'        raise NotImplementedError("{graded_task("1.6").title}")\n', LOGITS),
     ],
 )
 def test_forward_is_judged_with_our_init_where_the_student_s_does_not_fit(layers, logits):

@@ -425,12 +425,7 @@ def test_what_students_write_is_text_on_every_page(tmp_path):
 
 @pytest.mark.parametrize(
     ("value", "cell"),
-    [
-        (" \t@x", "'@x"),
-        ('a;"=1"', 'a;"\'=1"'),
-        ("\u202e=1", "'=1"),
-        (-1.5, "-1.5"),
-    ],
+    [(" \t@x", "'@x"), ('a;"=1"', 'a;"\'=1"'), ("\u202e=1", "'=1"), (-1.5, "-1.5")],
 )
 def test_no_cell_is_a_formula(value, cell):
     assert output.csv_cell(value) == cell
@@ -504,10 +499,7 @@ def test_a_sheet_shows_hostile_code_as_text(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("0||gradients/{}", torch.ones(())),
-        ("0||values/context|{}", torch.ones(2, 3)),
-    ],
+    [("0||gradients/{}", torch.ones(())), ("0||values/context|{}", torch.ones(2, 3))],
 )
 def test_what_the_sandbox_sends_never_becomes_text(name, value):
     """A page can be forged by no name: text comes from the source that was parsed, and from us."""

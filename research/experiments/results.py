@@ -42,7 +42,6 @@ SCRIPTS = {
     "pretrain": "pretraining.pretrain",
     "ensemble": "extensions.ensemble",  # of checkpoints that other runs have left
 }
-FAST_KINDS = ("train", "classify", "tag", "pretrain")  # every recorded run was made with --fast
 # What results.jsonl keeps of a run's scores: those that tables show.
 SCORES = (*TASKS, "dev_acc", "dev_f1", "mlm_loss", "mlm_acc", "nsp_acc")
 
@@ -196,7 +195,7 @@ def command_of(experiment: Experiment, seed: int | None, folder: Path) -> list[s
         SCRIPTS[experiment.kind],
         *checkpoints,
         *as_arguments(experiment.flags, seed),
-        *(["--fast"] if experiment.kind in FAST_KINDS else []),
+        *(["--fast"] if experiment.kind != "ensemble" else []),  # as every recorded run
         *([] if seed is None else ["--seed", str(seed)]),
         *where,
         *(["--resume"] if any(folder.glob("*.resume")) else []),

@@ -25,13 +25,6 @@ from training.files.writing import sha256_of
 OF_TASKS = ("train", "ensemble")  # the kinds that write predictions on dev
 
 
-def seeds_of(experiment: Experiment, only: list[int] | None) -> list[int | None]:
-    """The seeds to run; an ensemble has none of its own."""
-    if experiment.kind == "ensemble":
-        return [None]
-    return [seed for seed in experiment.seeds if only is None or seed in only]
-
-
 def is_done(experiment: Experiment, seed: int | None) -> bool:
     """Whether results.jsonl has this run.
 
@@ -114,7 +107,9 @@ def main() -> None:
     for name, experiment in experiments.items():
         if args.only and name not in args.only:
             continue
-        for seed in seeds_of(experiment, args.seeds):
+        # an ensemble has no seeds of its own
+        seeds = [None] if experiment.kind == "ensemble" else experiment.seeds
+        for seed in (seed for seed in seeds if seed is None or seed in (args.seeds or seeds)):
             has_line = is_done(experiment, seed)
             if has_line and not args.again:
                 print(f"{run_name(name, seed)} is in {results.RESULTS.name} already")

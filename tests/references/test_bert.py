@@ -3,7 +3,7 @@
 import pytest
 import torch
 import transformers
-from factories import ROOT, tiny_config
+from factories import ROOT, stir, tiny_config
 
 from base_bert import weight_names
 from bert import BertModel
@@ -20,17 +20,10 @@ CONFIGS = {
 def twins(config: BertConfig) -> tuple[BertModel, transformers.BertModel]:
     """Our model and transformers' with the same random weights, biases and norms included."""
     torch.manual_seed(1)
+    ours = stir(BertModel(config))
     values = config.to_dict() | {"attn_implementation": "eager"}
     theirs = transformers.BertModel(transformers.BertConfig(**values)).eval()
-    ours = BertModel(config).eval()
-    names = dict(weight_names(config.num_hidden_layers))
-    assert set(names) == set(dict(theirs.named_parameters()))
-    assert set(names.values()) == set(dict(ours.named_parameters()))
-    with torch.no_grad():
-        for their_name, our_name in names.items():
-            parameter = ours.get_parameter(our_name)
-            parameter.add_(torch.randn_like(parameter) * 0.1)  # biases 0 and norms 1 hide mistakes
-            theirs.get_parameter(their_name).copy_(parameter)
+    theirs.load_state_dict(ours.to_hf_weights(), strict=True)
     return ours, theirs
 
 

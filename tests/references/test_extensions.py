@@ -52,15 +52,10 @@ def test_cross_encoding_is_that_of_transformers(tmp_path):
     assert (ours["pooler_output"] - theirs.pooler_output).abs().max() < 1e-5
 
 
-def test_an_embed_without_segments_is_one_line():
-    class Old(BertModel):
-        def embed(self, input_ids):
-            return super().embed(input_ids)
-
-    for model in (Old(tiny_config()), BertModel(tiny_config(type_vocab_size=1))):
-        with one_line_error("--pair needs "):
-            model.check_segments("--pair")
+def test_a_model_without_segments_is_one_line():
     assert BertModel(tiny_config()).check_segments("--pair") is None
+    with one_line_error("--pair needs "):
+        BertModel(tiny_config(type_vocab_size=1)).check_segments("--pair")
 
 
 IDS, MASK, _ = padded_batch(4, 3)

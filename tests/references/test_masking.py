@@ -196,13 +196,12 @@ def test_rows_lose_nothing_and_are_as_long_as_announced(documents, length, kind,
     assert stream == [piece for document in documents for piece in (*document, *ending)]
 
 
-@pytest.mark.parametrize("kind", ["nsp", "none", "full"])
-def test_rows_and_masks_depend_on_seed_and_epoch_alone(kind):
+@pytest.mark.parametrize(("objective", "full"), [("nsp", False), ("none", False), ("none", True)])
+def test_rows_and_masks_depend_on_seed_and_epoch_alone(objective, full):
     corpus = random_corpus(7)
 
     def rows_of(epoch, seed=3):
-        objective = "nsp" if kind == "nsp" else "none"
-        examples = make(corpus, objective, seed=seed, full_sentences=kind == "full")
+        examples = make(corpus, objective, seed=seed, full_sentences=full)
         examples.set_epoch(epoch)
         rows = [row[0].tolist() for row in all_of(examples)]
         return rows, examples.batch(range(8))["labels"].tolist()

@@ -8,10 +8,10 @@ import pytest
 import tokenizers
 import torch
 import transformers
+from factories import padded_batch
 from make_modern_bert import exact, tensors
 from running import assert_refused, one_line_error, succeeded
 from safetensors.torch import load_file
-from torch import Tensor
 
 from checks.references import DATA_FILES, TABLES
 from lessons import modern_bert
@@ -56,14 +56,6 @@ def our_model(folder: Path, dtype: torch.dtype = torch.float32) -> ModernBertMod
     return ModernBertModel.from_pretrained(str(folder), config=config).to(dtype)
 
 
-def batch(vocab_size: int, length: int) -> tuple[Tensor, Tensor]:
-    """Ids and a mask (3, L); the second text is two thirds as long, the third has three tokens."""
-    ids = torch.randint(3, vocab_size, (3, length))
-    mask = torch.ones_like(ids)
-    mask[1, 2 * length // 3 :] = mask[2, 3:] = 0
-    return ids * mask, mask
-
-
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize(
     ("name", "length"),
@@ -74,7 +66,7 @@ def test_agrees_with_transformers(tmp_path, name, length, dtype):
     theirs = transformers_model(values, dtype)
     theirs.save_pretrained(tmp_path)
     ours = our_model(tmp_path, dtype)
-    ids, mask = batch(values["vocab_size"], length)
+    ids, mask, _ = padded_batch(length, 2 * length // 3, 3, vocabulary=values["vocab_size"])
     with exact(dtype):
         their_outputs = theirs(ids, attention_mask=mask, output_hidden_states=True)
     results = ours(ids, mask)

@@ -16,14 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from running import (
-    left_by,
-    needs_fork,
-    run_as_two,
-    run_forked,
-    succeeded,
-    written_at,
-)
+from running import left_by, needs_fork, run_as_two, run_forked, succeeded, written_at
 from safetensors.torch import load_file
 from training_scripts import SCRIPTS, WRITTEN, Script, make_files, module_of
 

@@ -82,10 +82,7 @@ def copied(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return moved
 
 
-@pytest.mark.parametrize(
-    ("line", "is_due"),
-    [*((line, True) for line in LINES), (LINES[0], False)],
-)
+@pytest.mark.parametrize(("line", "is_due"), [*((line, True) for line in LINES), (LINES[0], False)])
 def test_a_device_is_checked_and_a_step_reads_nothing_but_losses_that_are_due(
     line, is_due, run_script_here, tiny_data, monkeypatch, tmp_path
 ):
