@@ -17,6 +17,7 @@ import ast
 import importlib
 import io
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -85,8 +86,11 @@ def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
     """Part 2's six files; part 1's are SST's four and those of CFIMDB that are there."""
     if part == 3:
         return []
+    on_data = f" --data_dir {shlex.quote(data_dir)}" if data_dir else ""
     if part == 2:
-        return [Prediction(*row) for row in part_2.predictions(data_dir)]
+        return [
+            Prediction(*row, command + on_data) for *row, command in part_2.predictions(data_dir)
+        ]
     wanted = []
     folder = data_folder(data_dir)
     for path, (name, split, classes) in PART_1_FILES.items():
@@ -94,8 +98,8 @@ def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
             data = folder / f"ids-{name}-{SPLITS[split]}.csv"
             option = Path(path).name.split("-")[0]
             command = f"python classifier.py --only {name} --option {option} --lr {RATES[option]}"
-            row = (path, data, split, "Predicted_Sentiment", "sentiment", classes, command)
-            wanted.append(Prediction(*row))
+            row = (path, data, split, "Predicted_Sentiment", "sentiment", classes)
+            wanted.append(Prediction(*row, command + on_data))
     return wanted
 
 
@@ -133,8 +137,9 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
     ids = [row[-1].lower() for row in rows]  # as read_predictions gives them
     faults = mismatches(predicted, ids, str(wanted.data_file), wanted.classes, str(path))
     if faults:
-        remedy = f"give --data_dir, if it is of other data; {wanted.command} writes it again"
-        return [*faults[:-1], f"{faults[-1]}; {remedy}"], ""
+        same = predicted.keys() == set(ids)
+        remedy = "" if same else "if it is of other data, name them by --data_dir; "
+        return [*faults[:-1], f"{faults[-1]}; {remedy}{wanted.command} writes it again"], ""
     values = [predicted[key] for key in ids]
     summary = f"{len(values):5d} predictions from {min(values):g} to {max(values):g}"
     if wanted.split == "dev":

@@ -168,7 +168,7 @@ def check_outputs(runs: Sequence[Any], more: Iterable[str | Path]) -> None:
             raise InputError(f"{file} is data, or another output, of this run; name another file")
         if file.is_file() or not file.exists():  # a device may be used twice
             taken.add(file.resolve())
-            check_writable(file.resolve().parent)
+            check_writable(file.parent)
 
 
 @contextmanager
