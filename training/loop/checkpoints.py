@@ -186,7 +186,9 @@ def sole_run(runs: Sequence[Any], stems: Sequence[str] = ()) -> Iterator[None]:
     """
     reports = [f"{stem}-{end}" for stem in stems for end in REPORTS]
     points = [resume_path(run.filepath) for run in runs]
-    check_outputs(runs, [*points, *reports])
+    named = (*(point.with_suffix("") for point in points), *stems)
+    to_lock = {Path(stem).resolve(): stem for stem in named}.values()
+    check_outputs(runs, [*points, *reports, *(f"{stem}.lock" for stem in to_lock)])
     there = [run.filepath for run in runs if Path(run.filepath).exists()]
     if runs[0].resume and there and not any(point.is_file() for point in points):
         what = f"--resume: {there[0]} is an earlier run's, and there is no {points[0]} to continue"
@@ -194,7 +196,7 @@ def sole_run(runs: Sequence[Any], stems: Sequence[str] = ()) -> Iterator[None]:
     with ExitStack() as locks:
 
         def take_locks() -> None:
-            for stem in (*(point.with_suffix("") for point in points), *stems):
+            for stem in to_lock:
                 locks.enter_context(locked(stem))
 
         on_main_process(take_locks)
@@ -202,8 +204,8 @@ def sole_run(runs: Sequence[Any], stems: Sequence[str] = ()) -> Iterator[None]:
         if is_main_process():
             for point in points:
                 point.unlink(missing_ok=True)
-            for file in reports:
-                print(f"wrote {file}")
+            if reports:
+                print(f"wrote {', '.join(reports)}")
 
 
 @contextmanager
