@@ -83,10 +83,7 @@ CASES = [
     (entries(SETTINGS, cls_token="[SEP]"), "cls_token is '[SEP]', not '[CLS]'"),
     (entries(SETTINGS, tokenizer_class="BertJapaneseTokenizer"), "BertJapaneseTokenizer"),
     (entries(SETTINGS, padding_side="left"), "padding_side is 'left', not 'right'"),
-    (
-        entries(WHOLE, added_tokens=[{"content": "[MASK]", "normalized": True}]),
-        "normalized is True",
-    ),
+    (entries(WHOLE, added_tokens=[{"content": "[MASK]", "normalized": True}]), "normalized is"),
     (entries(SETTINGS, mask_token={"content": "[MASK]", "single_word": True}), "single_word is"),
     (entries(SETTINGS, model_max_length="12"), "model_max_length is '12', not a number from 1"),
     (entries("added_tokens.json", **{"<e>": 99}), "added tokens, such as '<e>'"),

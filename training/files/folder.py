@@ -63,8 +63,7 @@ def read_vocabulary(folder: Path) -> tuple[list[str], dict[str, bool | None], in
             they ask for what BertTokenizer does not do.
     """
     names = ("config", "tokenizer_config", "special_tokens_map", "added_tokens", "tokenizer")
-    remedy = "correct it, or take another model"
-    with values_of(f"the tokenizer in {folder} is not BERT's", remedy):
+    with values_of(f"the tokenizer in {folder} is not BERT's", "correct it or take another"):
         config, settings, special, added, whole = (
             read_json(path) if (path := folder / f"{name}.json").is_file() else {} for name in names
         )
@@ -84,10 +83,9 @@ def read_vocabulary(folder: Path) -> tuple[list[str], dict[str, bool | None], in
         if not 0 <= rows - tokens <= MOST_ROWS_ADDED:
             raise ValueError(f"its vocabulary has {tokens:,} tokens, the model {rows:,}")
         longest = settings.get("model_max_length")
-        longest = MODEL_MAX_LENGTH if longest is None else longest
-        if isinstance(longest, bool) or not isinstance(longest, int | float) or longest < 1:
+        if longest is not None and (type(longest) not in (int, float) or longest < 1):
             raise ValueError(f"its model_max_length is {longest!r}, not a number from 1 on")
-    return pieces, cleaning, int(min(longest, MODEL_MAX_LENGTH))
+    return pieces, cleaning, int(min(longest or MODEL_MAX_LENGTH, MODEL_MAX_LENGTH))
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:

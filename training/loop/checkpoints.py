@@ -176,19 +176,15 @@ def sole_run(runs: Sequence[Any], stems: Sequence[str] = ()) -> Iterator[None]:
     """Keep other runs away from the files that these write; their end removes resume points.
 
     Args:
-        runs: the flags of each; its ``filepath`` is left by a complete run, with a resume point
-            next to it until then.
+        runs: the flags of each; a complete run leaves ``filepath``, and no resume point.
         stems: what the names of further files begin with.
 
     Raises:
-        InputError: files cannot be written, another process writes them, or --resume finds a model
-            and no resume point.
+        InputError: no such outputs, or another process writes them, or nothing to resume.
     """
     reports = [f"{stem}-{end}" for stem in stems for end in REPORTS]
     points = [resume_path(run.filepath) for run in runs]
-    named = (*(point.with_suffix("") for point in points), *stems)
-    to_lock = {Path(stem).resolve(): stem for stem in named}.values()
-    check_outputs(runs, [*points, *reports, *(f"{stem}.lock" for stem in to_lock)])
+    check_outputs(runs, [*points, *reports])
     there = [run.filepath for run in runs if Path(run.filepath).exists()]
     if runs[0].resume and there and not any(point.is_file() for point in points):
         what = f"--resume: {there[0]} is an earlier run's, and there is no {points[0]} to continue"
@@ -196,7 +192,7 @@ def sole_run(runs: Sequence[Any], stems: Sequence[str] = ()) -> Iterator[None]:
     with ExitStack() as locks:
 
         def take_locks() -> None:
-            for stem in to_lock:
+            for stem in (*(point.with_suffix("") for point in points), *stems):
                 locks.enter_context(locked(stem))
 
         on_main_process(take_locks)
