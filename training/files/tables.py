@@ -59,8 +59,9 @@ def parse_table(path: str | Path) -> pd.DataFrame:
         if any(surplus) or is_short:
             name = "tab" if separator == "\t" else "comma"
             what = f"row {number} has {len(cells)} cells, the first line {len(names)} names"
-            remedy = f"name all columns there, with a {name} between two; put quotation marks "
-            remedy += f"directly around a text with a {name}, none around one between two cells"
+            remedy = f"name all columns there, and put quotes directly around a text with a {name}"
+            if is_short:
+                remedy = f"remove quotation marks around a {name} that is between two cells"
             raise InputError(f"{path}, {what} ({' '.join(header.split())[:60]}); {remedy}")
         count = rows_without_quotes(source, row, separator, len(names)) if "\n" in source else 1
         if count > 1:
