@@ -24,7 +24,7 @@ import numpy as np
 
 from datasets import load_pairs
 from lessons.fill_mask import load
-from lessons.grammar import ROOT, Ids, differences, draw, encode, read_pairs, sentence_scores
+from lessons.grammar import ROOT, Ids, Pair, differences, encode, read_pairs, sentence_scores
 from lessons.heat_maps import Finding, HeatMap, show, write_pictures
 from lessons.patching import VerbPairs, patching, verb_pairs
 from lessons.switches import PADDING, switches
@@ -186,6 +186,16 @@ def typed(prompt: str) -> str:
         return input(prompt).strip().upper()[:1]
     except EOFError:
         raise InputError("no guess was typed; give --guess, a letter for each question") from None
+
+
+def draw(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
+    """At most that many pairs of each paradigm, drawn at random, in their order."""
+    drawn = []
+    for paradigm in dict.fromkeys(pair.paradigm for pair in pairs):
+        group = [pair for pair in pairs if pair.paradigm == paradigm]
+        chosen = np.random.default_rng(seed).permutation(len(group))[:count]
+        drawn += [group[i] for i in sorted(chosen)]
+    return drawn
 
 
 def new_lab(args: Namespace, model: PretrainingModel, tokenizer: BertTokenizer) -> Lab:
