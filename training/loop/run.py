@@ -283,10 +283,6 @@ class Record:
         return {name: total / max(1, count) for name, (total, count) in self.sums.items()}
 
 
-# ---------------------------------------------------------------------------------------------
-# Between the backward pass and the optimizer's step
-
-
 def unscale(scaler: torch.amp.GradScaler, optimizer: Optimizer) -> None:
     """Take the factor of the loss off the gradients; drop them all if one is infinite.
 
