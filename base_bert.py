@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from config import BertConfig
-from training.files.errors import InputError, values_of
+from training.files.errors import values_of
 from training.files.folder import CORE, check_surplus, require
 from training.files.hub import find_model
 from training.files.weights import read_weights
@@ -107,18 +107,6 @@ class BertPreTrainedModel(nn.Module):
             with torch.no_grad():
                 module.weight[module.padding_idx].zero_()
 
-    def check_segments(self, what: str) -> None:
-        """InputError if ``what``, which needs two segments, has a BERT that knows only one.
-
-        Either its ``embed`` takes no segment ids, or its table has no row for a second segment.
-        """
-        if "token_type_ids" not in inspect.signature(self.embed).parameters:
-            remedy = "give it token_type_ids=None as its second argument"
-            raise InputError(f"{what} needs segment ids, but embed in bert.py takes none: {remedy}")
-        if self.config.type_vocab_size < 2:
-            where = f"{self.name_or_path} knows one (type_vocab_size 1)"
-            raise InputError(f"{what} needs two segments, but {where}; take another model")
-
     @property
     def dtype(self) -> torch.dtype:
         """The floating-point type of the parameters."""
@@ -159,9 +147,7 @@ class BertPreTrainedModel(nn.Module):
         check_surplus(source, tensors, names, *CORE)
         if not any(name.startswith(POOLER) for name in tensors):
             print_once(f"weights: {source} has no pooler; it starts from random values")
-            names = {
-                theirs: ours for theirs, ours in names.items() if not theirs.startswith(POOLER)
-            }
+            names = {k: v for k, v in names.items() if not k.startswith(POOLER)}
         load_tensors(core, tensors, names, source)
         if unexpected := tensors.keys() - names.keys():
             parts = ", ".join(sorted({name.split(".")[0] for name in unexpected}))

@@ -102,16 +102,6 @@ def pearson(y_true: Sequence[float], y_pred: Sequence[float]) -> float:
     return float(scipy.stats.pearsonr(y_true, y_pred).statistic)
 
 
-def overall(scores: Mapping[str, float]) -> float:
-    """The leaderboard's mean of accuracies and, for the correlation r of STS, (r + 1) / 2.
-
-    A further task than the course's three does not count next to these.
-    """
-    counted = [task for task in ("sst", "para", "sts") if task in scores] or list(scores)
-    terms = [(scores[task] + 1) / 2 if task == "sts" else scores[task] for task in counted]
-    return sum(terms) / len(terms)
-
-
 def write_predictions(
     path: str | Path, ids: Sequence[str], values: Sequence[float], column: str
 ) -> None:

@@ -30,12 +30,11 @@ from evaluation import (
     COLUMNS,
     accuracy,
     classify,
-    overall,
     pearson,
     say_classes,
     write_in_order,
 )
-from multitask_evaluation import detect_pairs, score_pairs
+from multitask_evaluation import detect_pairs, overall, score_pairs
 from optimizer import AdamW
 from training.cli.flags import given_lines, hint_at_rate, read_flags, with_defaults
 from training.cli.scripts import run_script
