@@ -6,22 +6,20 @@ The correspondence between the two sets of parameter names is the literal table 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from config import BertConfig
-from training.files.course_files import WEIGHT_FILES
-from training.files.errors import InputError, values_of
+from training.files.errors import values_of
 from training.files.folder import CORE, check_surplus, require
 from training.files.hub import find_model
 from training.files.weights import read_weights
-from training.files.writing import write_json, write_whole
 from utils import get_parameter_dtype
 
 # Hugging Face's name → ours, once for the embeddings and the pooler …
@@ -54,8 +52,6 @@ LAYER_NAMES = {
     "output.LayerNorm.bias": "out_layer_norm.bias",
 }
 POOLER = "pooler."  # checkpoints of pure language models have no pooler; all else is required
-# Entries of a configuration that do not describe the model; torch_dtype is an older name of dtype
-FIELDS_OF_A_RUN = ("name_or_path", "option", "num_labels", "data_dir", "model", "torch_dtype")
 
 
 def weight_names(num_hidden_layers: int) -> Iterator[tuple[str, str]]:
@@ -82,10 +78,7 @@ def load_tensors(
         own[ours].copy_(tensors[theirs])
 
 
-@functools.cache
-def print_once(line: str) -> None:
-    """Print a line, unless this process has printed it before."""
-    print(line)
+print_once = functools.cache(print)  # a line that this process has not printed before
 
 
 class BertPreTrainedModel(nn.Module):
@@ -113,18 +106,6 @@ class BertPreTrainedModel(nn.Module):
         if isinstance(module, nn.Embedding) and module.padding_idx is not None:
             with torch.no_grad():
                 module.weight[module.padding_idx].zero_()
-
-    def check_segments(self, what: str) -> None:
-        """InputError if ``what``, which needs two segments, has a BERT that knows only one.
-
-        Either its ``embed`` takes no segment ids, or its table has no row for a second segment.
-        """
-        if "token_type_ids" not in inspect.signature(self.embed).parameters:
-            remedy = "give it token_type_ids=None as its second argument"
-            raise InputError(f"{what} needs segment ids, but embed in bert.py takes none: {remedy}")
-        if self.config.type_vocab_size < 2:
-            where = f"{self.name_or_path} knows one (type_vocab_size 1)"
-            raise InputError(f"{what} needs two segments, but {where}; take another model")
 
     @property
     def dtype(self) -> torch.dtype:
@@ -166,9 +147,7 @@ class BertPreTrainedModel(nn.Module):
         check_surplus(source, tensors, names, *CORE)
         if not any(name.startswith(POOLER) for name in tensors):
             print_once(f"weights: {source} has no pooler; it starts from random values")
-            names = {
-                theirs: ours for theirs, ours in names.items() if not theirs.startswith(POOLER)
-            }
+            names = {k: v for k, v in names.items() if not k.startswith(POOLER)}
         load_tensors(core, tensors, names, source)
         if unexpected := tensors.keys() - names.keys():
             parts = ", ".join(sorted({name.split(".")[0] for name in unexpected}))
@@ -184,18 +163,6 @@ class BertPreTrainedModel(nn.Module):
     def save_pretrained(
         self, folder: str | Path, head: Mapping[str, Tensor] | None = None, **entries: Any
     ) -> None:
-        """Write config.json and model.safetensors that Hugging Face's ``transformers`` loads.
-
-        Args:
-            head: tensors of a task's model around BERT, under Hugging Face's names.
-            entries: further ones of config.json, or others in place of the model's own.
-        """
-        tensors = self.to_hf_weights()
-        if head:
-            tensors = {f"bert.{name}": tensor for name, tensor in tensors.items()}
-            tensors |= {name: tensor.detach().cpu().contiguous() for name, tensor in head.items()}
-        values = {k: v for k, v in vars(self.config).items() if k not in FIELDS_OF_A_RUN}
-        values |= {"model_type": "bert", "architectures": ["BertModel"]}
-        values["dtype"] = str(self.dtype).removeprefix("torch.")
-        write_json(Path(folder) / "config.json", values | entries)
-        write_whole(Path(folder) / WEIGHT_FILES[0], save(tensors, metadata={"format": "pt"}))
+        """Write a folder that ``transformers`` loads; see training/files/saved_model.py."""
+        write = importlib.import_module("training.files.saved_model").write_model
+        write(folder, self, head or {}, entries)

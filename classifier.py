@@ -65,10 +65,6 @@ class BertSentimentClassifier(nn.Module):
         ### END SOLUTION classifier.forward
 
 
-# ---------------------------------------------------------------------------------------------
-# Evaluation and checkpoints
-
-
 def model_eval(dataloader, model: nn.Module, device: torch.device) -> tuple:
     """→ (accuracy, macro F1, y_pred, y_true, sents, sent_ids) on labelled batches."""
     model.eval()
@@ -85,10 +81,6 @@ def model_test_eval(dataloader, model: nn.Module, device: torch.device) -> tuple
 def load_model(filepath: str, device: torch.device) -> tuple[nn.Module, SimpleNamespace]:
     """The classifier that save_model wrote, in evaluation mode, and its configuration."""
     return loop.restore_model(filepath, device, BertSentimentClassifier)
-
-
-# ---------------------------------------------------------------------------------------------
-# Training and testing on one data set
 
 
 @dataclass
@@ -189,10 +181,6 @@ def test(args, data: Data | None = None) -> None:
             accuracy, f1 = metrics_of(predictions)[:2]
             print(f"dev accuracy {accuracy:.3f}, macro F1 {f1:.3f} ({args.dev})")
         write_in_order(path, rows, predictions, "Predicted_Sentiment")
-
-
-# ---------------------------------------------------------------------------------------------
-# The command line
 
 
 def predict(texts, checkpoint: str, use_gpu: bool) -> None:

@@ -30,13 +30,11 @@ from evaluation import (
     COLUMNS,
     accuracy,
     classify,
-    detect_pairs,
-    overall,
     pearson,
     say_classes,
-    score_pairs,
     write_in_order,
 )
+from multitask_evaluation import detect_pairs, overall, score_pairs
 from optimizer import AdamW
 from training.cli.flags import given_lines, hint_at_rate, read_flags, with_defaults
 from training.cli.scripts import run_script

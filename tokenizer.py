@@ -34,10 +34,6 @@ _CJK = re.compile(  # Chinese characters; BERT makes each of them a word
     "\U0002a700-\U0002b81f\U0002b920-\U0002ceaf\U0002f800-\U0002fa1f])"
 )
 
-
-# ---------------------------------------------------------------------------------------------
-# Words
-
 # BERT's vocabulary was built with the categories of Unicode 8: a mark or punctuation sign that
 # Unicode added later is an unknown letter. Python's own tables differ from version to version; with
 # this list of such characters (up to Unicode 18, hexadecimal, merged into ranges where what lies
@@ -93,10 +89,6 @@ def split_at_punctuation(text: str) -> list[str]:
     if text.isalnum():  # no punctuation and no space: a short cut
         return [text]
     return "".join(f" {c} " if category(c)[0] == "P" or c in _SYMBOLS else c for c in text).split()
-
-
-# ---------------------------------------------------------------------------------------------
-# The tokenizer
 
 
 class BatchEncoding(dict):

@@ -20,11 +20,12 @@ import numpy as np
 from torch import nn
 
 from datasets import TextDataset
-from evaluation import overall, write_in_order
+from evaluation import write_in_order
 from extensions.flags import TechniqueFlags
 from extensions.multitask import load_model, loader_of
 from extensions.tasks import CLASSES, COURSE, FILE_COLUMNS, predict_rows, read_held_out
 from multitask_classifier import HeldOut, score
+from multitask_evaluation import overall
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.cli.task_flags import find_files

@@ -77,6 +77,9 @@ class TechniqueFlags(ModelFlags, TaskFlags):
             for other in others:
                 if holds(self, first) and holds(self, other):
                     yield f"{spelled(first)} and {spelled(other)} do not go together: {why}"
+        for condition, others in NEEDS:
+            if holds(self, condition) and not any(holds(self, other) for other in others):
+                yield f"{spelled(condition)} needs {' or '.join(map(spelled, others))}"
         for flag_name in ("sampling=before", "gradients"):
             if holds(self, flag_name) and len(self.tasks) == 1:
                 yield f"{spelled(flag_name)} needs two --tasks"
@@ -108,6 +111,18 @@ NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
     ("regulariser=r_drop", ("teachers", *ON_VECTORS), "it has every row twice"),
     ("adapt=lora", ("pals", "separate_layers"), "it freezes what that is about"),
     ("gradients", ("sampling=annealed", "sampling=before"), "a step has all tasks"),
+)
+NEEDS: Sequence[tuple[str, Sequence[str]]] = (  # a flag, and those without which it does nothing
+    ("first_task", ("sampling=before",)),
+    ("pal_heads", ("pals",)),
+    ("rank", ("adapt=lora",)),
+    ("epsilon", ("regulariser=smart",)),
+    ("regulariser_weight", ("regulariser",)),
+    ("extra_weight", ON_VECTORS),
+    ("teacher_share", ("teachers",)),
+    ("sts_loss", ("tasks=sts",)),
+    *((f"{name}_weight", (f"tasks={name}",)) for name in TASKS),
+    *((f"{name}_extra", (f"tasks={name}",)) for name in EXTRAS),
 )
 
 

@@ -18,6 +18,7 @@ from extensions.parameters.pals import PALs
 from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.tasks import CLASSES, COURSE
 from training.cli.flags import with_defaults
+from training.loop.segments import check_segments
 
 
 class TechniquesBERT(nn.Module):
@@ -35,7 +36,7 @@ class TechniquesBERT(nn.Module):
         self.bert.requires_grad_(flags.option == "finetune")
         self.joins_pairs = flags.pair_encoding == "cross"
         if self.joins_pairs:
-            self.bert.check_segments("--pair_encoding cross")
+            check_segments(self.bert, "--pair_encoding cross")
         self.pooling, size = flags.pooling, config.hidden_size
 
         # Parts put into BERT, in an order in which each finds what it needs

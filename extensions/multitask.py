@@ -20,7 +20,7 @@ import torch
 import multitask_classifier as part2
 from config import BertConfig
 from datasets import TextDataset
-from evaluation import overall, write_in_order
+from evaluation import write_in_order
 from extensions import tasks as our
 from extensions.flags import RANKING, ModelFlags, TechniqueFlags, get_args
 from extensions.gradients.pcgrad import pcgrad
@@ -29,6 +29,7 @@ from extensions.model import TechniquesBERT
 from extensions.objective import Objective
 from extensions.text.no_duplicates import NoDuplicates, compared_texts
 from extensions.text.sampling import Turns, plan_run
+from multitask_evaluation import overall
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training import loop

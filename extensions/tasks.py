@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 import multitask_classifier as part2
 from datasets import SentencePairDataset, SentencePairTestDataset, TextDataset, load_pairs
-from evaluation import score_pairs
+from multitask_evaluation import score_pairs
 from training.files.course_files import COURSE_STEMS
 from training.loop.batches import PAIR, SINGLE
 

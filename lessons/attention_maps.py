@@ -32,6 +32,7 @@ from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import write_whole
 from training.loop.module_outputs import outputs_of
+from training.loop.segments import check_segments
 from training.reports.page import STYLE
 from utils import get_extended_attention_mask
 
@@ -142,7 +143,7 @@ def main() -> None:
     name = args.model or default_model()
     tokenizer, model = BertTokenizer.from_pretrained(name), BertModel.from_pretrained(name)
     if args.pair:
-        model.check_segments("--pair")
+        check_segments(model, "--pair")
     if not tokenizer.text_to_ids(args.text):
         raise InputError("--text holds no word; give it a sentence")
     most = min(MAX_TOKENS, model.config.max_position_embeddings)

@@ -35,6 +35,7 @@ from training.files.errors import InputError
 from training.files.writing import write_json
 from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
 from training.loop.progress import progress_bar
+from training.loop.segments import check_segments
 
 LONGEST = 30  # tokens of an answer
 KEYS = ("token_ids", "attention_mask", "token_type_ids", "labels")
@@ -56,7 +57,7 @@ class QuestionAnswerer(BertWithHead):
 
     def __init__(self, config: BertConfig, labels: Sequence[str] | None = None):
         super().__init__(config, labels)
-        self.bert.check_segments("question answering")
+        check_segments(self.bert, "question answering")
 
     def forward(self, input_ids: Tensor, mask: Tensor, segments: Tensor) -> tuple[Tensor, Tensor]:
         """(B, L) three times → logits of the first and of the last token, (B, L) each."""

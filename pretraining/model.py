@@ -15,6 +15,7 @@ from bert import BertModel
 from config import BertConfig
 from training.files.errors import InputError
 from training.files.folder import check_surplus
+from training.loop.segments import check_segments
 
 # The decoder's rows come in multiples of this: on a CPU PyTorch keeps code and buffers for every
 # number of rows it has met, gigabytes in a long run.
@@ -56,7 +57,7 @@ class PretrainingModel(BertPreTrainedModel):
         self.decoder_bias = nn.Parameter(torch.zeros(config.vocab_size))
         self.relation = None if objective == "none" else nn.Linear(config.hidden_size, 2)
         if self.relation:
-            self.bert.check_segments("next-sentence prediction")
+            check_segments(self.bert, "next-sentence prediction")
         self.init_weights()
 
     def forward(

@@ -16,6 +16,7 @@ from extensions.features.cross_encoding import concat
 from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.text.sampling import Turns, plan_run
 from training.loop.batches import LengthBatches
+from training.loop.segments import check_segments
 
 
 def test_cross_encoding_is_that_of_transformers(tmp_path):
@@ -53,9 +54,9 @@ def test_cross_encoding_is_that_of_transformers(tmp_path):
 
 
 def test_a_model_without_segments_is_one_line():
-    assert BertModel(tiny_config()).check_segments("--pair") is None
+    assert check_segments(BertModel(tiny_config()), "--pair") is None
     with one_line_error("--pair needs "):
-        BertModel(tiny_config(type_vocab_size=1)).check_segments("--pair")
+        check_segments(BertModel(tiny_config(type_vocab_size=1)), "--pair")
 
 
 IDS, MASK, _ = padded_batch(4, 3)

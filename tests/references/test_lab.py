@@ -7,8 +7,8 @@ import pytest
 import torch
 import transformers
 
-from lessons.grammar import draw, encode, load, log_probabilities, read_pairs
-from lessons.lab import ABOUT
+from lessons.grammar import encode, load, log_probabilities, read_pairs
+from lessons.lab import ABOUT, draw
 from lessons.patching import patching, verb_pairs
 from lessons.switches import PADDING, hooked, switches
 from training.files.hub import MODELS, OWN_MODEL

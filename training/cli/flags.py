@@ -114,8 +114,6 @@ def hint_at_rate(args: Any) -> None:
         print(f"hint: only the head learns, and at --lr {args.lr:g} it hardly moves; try --lr 1e-3")
 
 
-# ---------------------------------------------------------------------------------------------
-
 FAST_HELP = "PyTorch's kernels for attention and AdamW"
 DECAY_HELP = "let lr fall linearly to 0 after the warm-up"
 PRECISION_HELP = "of matrix products; auto: bf16, or fp16 on a GPU without it"

@@ -77,10 +77,6 @@ def restore_model(
     return model.to(device).eval(), config
 
 
-# ---------------------------------------------------------------------------------------------
-# Interrupted runs
-
-
 def run_settings(args: Any) -> dict[str, Any]:
     """What a resumed run may not change: flags (unless ``may_change``), and contents of files."""
     values = {}
@@ -150,10 +146,6 @@ class ResumePoint:
         if "cuda" in random and torch.cuda.is_available():
             torch.cuda.set_rng_state(random["cuda"])
         return position
-
-
-# ---------------------------------------------------------------------------------------------
-# One run for each set of output files
 
 
 def check_outputs(runs: Sequence[Any], more: Iterable[str | Path]) -> None:

@@ -85,10 +85,6 @@ def widest(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-# ---------------------------------------------------------------------------------------------
-# Precision
-
-
 def has_bf16(device: torch.device) -> bool:
     """Whether the hardware multiplies bfloat16 matrices itself, not by emulation."""
     if device.type == "cuda":
@@ -117,10 +113,7 @@ def autocast_for(device: torch.device, precision: str) -> Callable[[], AbstractC
     return lambda: torch.autocast(device.type, dtype=dtype, enabled=dtype is not None)
 
 
-# ---------------------------------------------------------------------------------------------
-# What only some runs use, in files that others do not import
-
-
+# What only some runs use is in files that others do not import
 def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> None:
     """On a GPU: compare a pass of the model with the CPU's; see training/loop/device_check.py."""
     if next(model.parameters()).device.type != REFERENCE and not args.trust_device:

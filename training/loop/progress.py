@@ -32,11 +32,7 @@ def progress_bar(items: Iterable, name: str, **options: int) -> tqdm:
 
 
 class Progress:
-    """A bar over an epoch's batches; once the speed is known, and each minute, what is left.
-
-    Args:
-        run: with epoch, batch, step and total_steps.
-    """
+    """A bar over each epoch of a ``Run``; once the speed is known, each minute, what is left."""
 
     ESTIMATE_AFTER, LINE_EVERY = 5.0, 60.0  # seconds
 

@@ -135,10 +135,19 @@ class Run:
         self.record.add(count, of or self.rows, values)
 
     def gather_gradients(self) -> None:
-        """After a step's backward passes: sum those of all processes; in fp16 unscale them."""
+        """After a step's backward passes: sum those of all processes; in fp16 unscale them.
+
+        One infinite gradient drops them all, and the optimizer's step changes nothing. The factor
+        of the loss is then halved, and after 2,000 steps without such a case doubled (Micikevicius
+        et al. 2018, section 3.2).
+        """
         sum_gradients(self.model)
         if self.scaler.is_enabled():
-            unscale(self.scaler, self.optimizer)
+            factor = self.scaler.get_scale()
+            self.scaler.unscale_(self.optimizer)
+            self.scaler.update()
+            if self.scaler.get_scale() < factor:
+                self.optimizer.zero_grad()
 
     def end_step(self) -> None:
         """Count the step; once a minute write the resume point, and stop if that was asked."""
@@ -283,23 +292,6 @@ class Record:
         return {name: total / max(1, count) for name, (total, count) in self.sums.items()}
 
 
-# ---------------------------------------------------------------------------------------------
-# Between the backward pass and the optimizer's step
-
-
-def unscale(scaler: torch.amp.GradScaler, optimizer: Optimizer) -> None:
-    """Take the factor of the loss off the gradients; drop them all if one is infinite.
-
-    Without gradients the optimizer's step changes nothing. The factor is then halved, and after
-    2,000 steps without such a case doubled (Micikevicius et al. 2018, section 3.2).
-    """
-    factor = scaler.get_scale()
-    scaler.unscale_(optimizer)
-    scaler.update()
-    if scaler.get_scale() < factor:
-        optimizer.zero_grad()
-
-
 def clip(model: nn.Module, most: float | None) -> None:
     """Scale the gradient down to the norm ``most``, if there is one and it is longer."""
     if most:
@@ -309,8 +301,7 @@ def clip(model: nn.Module, most: float | None) -> None:
 def set_lr(optimizer: Optimizer, args: Any, done: float, total: float) -> None:
     """Set every group's learning rate for the step after ``done`` of ``total``: --warmup, --decay.
 
-    The rate is set here and nowhere else. torch's LambdaLR computes the same, but counts its steps
-    itself; a run knows which step it is, so there is no second count to save.
+    It is set here and nowhere else: LambdaLR would count the steps, which a run has counted.
     """
     for group in optimizer.param_groups:
         factor = linear_factor(done, total, args.warmup, args.decay)
