@@ -158,7 +158,7 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
     if best is None:
         return [], []
     _, names, left = best
-    about_decay = any("decay" in name for name in names)
+    about_decay = any("decay" in table.mistakes[name].says for name in names)
     if "values/plain" in left or (about_decay and any(n.startswith("decay/") for n in left)):
         return [], []  # by chance: it would show in AdamW's simplest case, or in decay
     return [table.mistakes[name] for name in names], left

@@ -40,9 +40,10 @@ Z = 1.96  # standard errors of a 95 % interval
 
 
 class Pair(NamedTuple):
-    """Two sentences, and the phenomenon that they are about."""
+    """Two sentences, the phenomenon that they are about, and the template they are made from."""
 
     phenomenon: str
+    paradigm: str
     bad: str
     good: str
 
@@ -68,7 +69,7 @@ def read_file(path: Path, phenomenon: str) -> list[Pair]:
         remedy = "odd lines are ungrammatical, even lines their grammatical partners"
         raise InputError(f"{path}: {what}; write a sentence a line: {remedy}")
     pairs = zip(lines[::2], lines[1::2], strict=True)
-    return [Pair(phenomenon, bad, good) for bad, good in pairs]
+    return [Pair(phenomenon, path.stem, bad, good) for bad, good in pairs]
 
 
 Ids = tuple[int, ...]  # of a sentence, with [CLS] and [SEP]
