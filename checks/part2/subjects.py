@@ -204,7 +204,7 @@ class Function:
         except (Exception, SystemExit) as error:
             self.error = error
         self.shape = tuple(getattr(self.result, "shape", ()))
-        self.returned = getattr(self.result, "dtype", type(self.result).__name__)
+        self.returned = getattr(self.result, "dtype", f"a {type(self.result).__name__}")
 
     def call(self, batch: Batch | None = None, seed: int = 0, **how: bool) -> Any:
         """What the function returns, without a graph.
@@ -231,6 +231,7 @@ class Function:
             flows: whether the result has a graph.
             bert: those of the parameters of all BERTs, copies included, that are to be trained.
             all: the gradients of the model's parameters.
+            sides: of each side whether a gradient reaches the embeddings of its words.
         """
         model, loaded = student_model(option, self.attempt)
         torch.manual_seed(1)
@@ -241,11 +242,16 @@ class Function:
             (result * (weights - weights.mean(dim=0))).sum().backward()
         cls = importlib.import_module("bert").BertModel
         berts = [module for module in model.modules() if isinstance(module, cls)]
+        words = [bert.word_embedding.weight.grad for bert in berts]  # (vocabulary, D) each, or None
         bert = {p for module in berts for p in module.parameters()} | {*loaded}
         return SimpleNamespace(
             flows=result.requires_grad,
             bert=[p.grad for p in bert if p.requires_grad],
             all=[p.grad for p in model.parameters() if p.grad is not None],
+            sides=[
+                any(grad is not None and grad[ids[ids >= FIRST_WORD]].any() for grad in words)
+                for ids, _ in batch
+            ],
         )
 
     def changes(self, *batches: Batch, **how: Any) -> bool:
@@ -265,13 +271,21 @@ class Function:
     # What several properties, or their sentences, are about
 
     @cached_property
-    def unused(self) -> str:
-        """A sentence whose words do not count; "" if there is none."""
-        for side, sentence in enumerate(self.sides):
-            away = (self.call(self.changed(side, other_words)) - self.result).abs()
-            if not (away > UNUSED * spread(self.result)).any():
-                return sentence
-        return ""
+    def unused(self) -> list[str]:
+        """The sentences whose words do not count."""
+        away = [
+            (self.call(self.changed(side, other_words)) - self.result).abs()
+            for side in range(len(self.sides))
+        ]
+        counts = [(x > UNUSED * spread(self.result)).any() for x in away]
+        return [sentence for sentence, any_ in zip(self.sides, counts, strict=True) if not any_]
+
+    @property
+    def detached(self) -> str:
+        """A sentence that no gradient passes through, where one passes through the other."""
+        sides = zip(self.sides, self.learning.sides, strict=True)
+        without = [sentence for sentence, passes in sides if not passes]
+        return without[0] if len(without) < len(self.sides) and without else ""
 
     @cached_property
     def leaks(self) -> bool:
@@ -302,6 +316,26 @@ class Function:
         """Whether they lie between 0 and 1."""
         outside = (self.at_random < -ROUNDING) | (self.at_random > 1 + ROUNDING)
         return bool(len(self.at_random)) and not outside.any()
+
+    @property
+    def limit(self) -> str:
+        """Where none of those results lies, although logits may; "" if they lie on both sides."""
+        x = self.at_random
+        for limit, outside in (
+            ("below 0", x < -ROUNDING),
+            ("above 0", x > ROUNDING),
+            ("below −1 or above 1", x.abs() > 1 + ROUNDING),
+        ):
+            if len(x) and not outside.any():
+                return limit
+        return ""
+
+    @property
+    def consequence(self) -> str:
+        """The end of a question about the limit: what it means for answers."""
+        has_answers = self.row == "pair" and self.limit in ("below 0", "above 0")
+        side = self.limit.split()[0]
+        return f"? No pair tried has a probability {side} a half" if has_answers else "?"
 
     @cached_property
     def is_rounded(self) -> bool:

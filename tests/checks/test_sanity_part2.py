@@ -154,7 +154,7 @@ def test_a_forward_of_another_form_is_not_blamed_for_one_wrong_prediction(model)
     product = "(self(ids_1, mask_1)[0] * self(ids_2, mask_2)[0])"
     written(model, "predict_similarity", f"return {product}.sum(-1).round()")
     wrong, hints = checked(FORWARD, PREDICTIONS[2])
-    assert hints[0].startswith("forward returns dict")
+    assert hints[0].startswith("forward returns a dict")
     assert [finding.name for finding in wrong[PREDICTIONS[2]]] == ["rounded"]
 
 
