@@ -92,10 +92,11 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
 
 def unexplained(outputs: Outputs, left: Sequence[str]) -> list[str]:
     """What known mistakes do not explain."""
-    if not left:
+    pairs = [name.split("/", 1) for name in left if name != ERROR]  # which the mistakes may raise
+    if not pairs:
         return []
-    pairs = [name.split("/", 1) for name in left if name != ERROR]
-    what = [f"{kind} of {name}" for kind, name in pairs[:3]] + ["the error"] * (ERROR in left)
+    about = adamw_checks.ABOUT
+    what = [about.get(f"{kind}/{name}", f"{kind} of {name}") for kind, name in pairs[:3]]
     texts = [f"that is not all: it does not explain {', '.join(what)}"]
     cut = [n for kind, n in pairs if kind == "gradients" and outputs[f"{kind}/{n}"] is None]
     if cut:
