@@ -173,14 +173,21 @@ def in_words(got: Tensor, expected: Tensor, wrong: Tensor, reveal: bool) -> str:
     odd = ~got.isfinite()
     index = (odd if odd.any() else wrong).nonzero()[0].tolist()
     value, wanted = got[tuple(index)].item(), expected[tuple(index)].item()
-    right = f", expected {wanted:.6g}" if reveal else ""
+    value_said, wanted_said = apart(value, wanted)
+    right = f", expected {wanted_said}" if reveal else ""
     if odd.any():
         return f"{value} at {index}{right}"
     off = (got.double() - expected.double()).abs().max()
     where = f"off by up to {off:.1e}, in {int(wrong.sum())} of {wrong.numel()} numbers"
     factor = factor_of(got, expected) if reveal else None
     times = f"; all are {factor:.6g} times what is expected" if factor is not None else ""
-    return f"first difference at {index}: got {value:.6g}{right} ({where}{times})"
+    return f"first difference at {index}: got {value_said}{right} ({where}{times})"
+
+
+def apart(first: float, second: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to tell them apart, six at least."""
+    pairs = ((f"{first:.{n}g}", f"{second:.{n}g}") for n in range(6, 18))
+    return next(pair for pair in pairs if pair[0] != pair[1] or first == second)
 
 
 def factor_of(got: Tensor, expected: Tensor) -> float | None:

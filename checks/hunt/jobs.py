@@ -90,7 +90,9 @@ def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[tuple
             seen.append(run)
             kind, _, what = key.partition("|")[2].partition("/")
             words = questions.options_of(task.id).get(key)
-            yield edit, f"it changes {words or SHOWN_BY.get(kind, '{}').format(what)}"
+            no_gradient = kind == "gradients" and run.get(key) is None
+            changes = f"it changes {words or SHOWN_BY.get(kind, '{}').format(what)}"
+            yield edit, f"no gradient arrives at `{what}`" if no_gradient else changes
         if len(seen) == most:
             break
 

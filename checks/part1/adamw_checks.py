@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from checks.compare import TOLERANCES, differing, factor_of
+from checks.compare import TOLERANCES, apart, differing, factor_of
 from checks.errors import attempt, describe
 from checks.findings import Finding
 from checks.part1.adamw_cases import (
@@ -83,8 +83,8 @@ def check_gradient_kept(opt_class: type) -> str:
     if torch.equal(kept, given):
         return ""
     first = (kept != given).nonzero()[0].tolist()
-    before, after = given[tuple(first)], kept[tuple(first)]
-    return f"step() changes p.grad: {before:.6g} at {first} is {after:.6g} after it"
+    before, after = apart(given[tuple(first)].item(), kept[tuple(first)].item())
+    return f"step() changes p.grad: {before} at {first} is {after} after it"
 
 
 def check_closure(opt_class: type) -> str:
