@@ -70,12 +70,14 @@ def read_blocks(path: Path) -> Iterator[str]:
     with readable, values_of(f"{path} is not text in UTF-8", "convert it"):
         with open(path, encoding="utf-8") as file:
             rest = "\n"
-            while text := file.read(BLOCK):
-                text = rest + text
-                end = text.rfind("\n", 1) + 1 or text.rfind(" ") + 1
+            while len(read := file.read(BLOCK)) == BLOCK:
+                text = rest + read
+                # between words: a part of a line that is blank would end the document
+                first = len(text) - len(text.lstrip())
+                end = text.rfind("\n", 1) + 1 or text.rstrip().rfind(" ", first) + 1
                 yield text[:end]
                 rest = text[end:]
-            yield rest
+            yield rest + read
 
 
 def encode_block(text: str, tokenizer: BertTokenizer) -> np.ndarray:

@@ -15,7 +15,7 @@ STUDENTS = ("classifier", "multitask_classifier", "prepare_submit", "sanity_chec
 LESSONS = tuple(
     path.relative_to(ROOT).with_suffix("").as_posix()
     for path in sorted((ROOT / "lessons").glob("*.py"))
-    if "__main__" in path.read_text(encoding="utf-8")
+    if "run_script(main)" in path.read_text(encoding="utf-8")
 )
 
 

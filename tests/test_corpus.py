@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from factories import tiny_vocabulary
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
@@ -114,6 +114,7 @@ def encode_here(files, tokenizer):
     st.sampled_from(["\n", "\r\n", "\r"]),
     st.sampled_from([100, 1 << 18]),
 )
+@example(["x" * 50, "\n", "x" * 50], "\n", 100)  # a block that is cut behind a leading blank
 def test_any_text_in_any_blocks_with_any_line_ends(tmp_path_factory, words, ending, block):
     """Quotes and dashes become typed ones; a line longer than a block stays in its document."""
     text, folder = " ".join(words), tmp_path_factory.mktemp("any")

@@ -97,7 +97,7 @@ ROWS = [
     Row(QUANTIZE, "(id 2) has the label 'good'", partial(with_head, 2, table=WRONG_LABEL)),
     Row("lessons.playground --model none.pt", "no checkpoint at none.pt"),
     Row(PIECES, "there are no words", written("f", "\n \n")),
-    Row(f"{PIECES} --size 260", "too small for 256", written("f", "ab\n")),
+    Row(f"{PIECES} --size 6", "too small for 2 characters", written("f", "ab\n")),
     Row(f"{PIECES} --out f", "cannot write f", written("f", "ab\n")),
     Row("sanity_check.py --seed 3", "--seed is for --hunt and --quiz"),
     Row("sanity_check.py --quiz --hunt", "not allowed with"),
