@@ -161,10 +161,7 @@ def no_tensor(kind: str, what: str, got: Any) -> Finding:
     if got is None:
         return Finding(kind, f"{text}: did you forget `return`?", name="nothing_returned")
     if isinstance(got, tuple | dict):
-        text += (
-            ": return the one tensor that the docstring names, since that is what the next "
-            "function computes with"
-        )
+        text += ": return the one tensor that the docstring names, which the caller computes with"
     return Finding(kind, text, name="no_tensor_returned")
 
 
@@ -173,21 +170,15 @@ def in_words(got: Tensor, expected: Tensor, wrong: Tensor, reveal: bool) -> str:
     odd = ~got.isfinite()
     index = (odd if odd.any() else wrong).nonzero()[0].tolist()
     value, wanted = got[tuple(index)].item(), expected[tuple(index)].item()
-    value_said, wanted_said = apart(value, wanted)
-    right = f", expected {wanted_said}" if reveal else ""
+    digits = 6 if f"{value:.6g}" != f"{wanted:.6g}" else 9  # which tell all apart that are wrong
+    right = f", expected {wanted:.{digits}g}" if reveal else ""
     if odd.any():
         return f"{value} at {index}{right}"
     off = (got.double() - expected.double()).abs().max()
     where = f"off by up to {off:.1e}, in {int(wrong.sum())} of {wrong.numel()} numbers"
     factor = factor_of(got, expected) if reveal else None
     times = f"; all are {factor:.6g} times what is expected" if factor is not None else ""
-    return f"first difference at {index}: got {value_said}{right} ({where}{times})"
-
-
-def apart(first: float, second: float) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to tell them apart, six at least."""
-    pairs = ((f"{first:.{n}g}", f"{second:.{n}g}") for n in range(6, 18))
-    return next(pair for pair in pairs if pair[0] != pair[1] or first == second)
+    return f"first difference at {index}: got {value:.{digits}g}{right} ({where}{times})"
 
 
 def factor_of(got: Tensor, expected: Tensor) -> float | None:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from checks.compare import TOLERANCES, apart, differing, factor_of
+from checks.compare import TOLERANCES, differing, factor_of
 from checks.errors import attempt, describe
 from checks.findings import Finding
 from checks.part1.adamw_cases import (
@@ -76,15 +76,12 @@ def check_gradient_kept(opt_class: type) -> str:
     """What happens to p.grad, which belongs to the caller: it is read, not written."""
     given, kept = after_a_step(opt_class)
     if kept is None:
-        return (
-            "step() sets p.grad to None: the gradients are the caller's, who may still read them "
-            "or add to them, and clears them by zero_grad()"
-        )
+        return "step() sets p.grad to None: gradients are the caller's, who clears them (zero_grad)"
     if torch.equal(kept, given):
         return ""
     first = (kept != given).nonzero()[0].tolist()
-    before, after = apart(given[tuple(first)].item(), kept[tuple(first)].item())
-    return f"step() changes p.grad: {before} at {first} is {after} after it"
+    before, after = given[tuple(first)], kept[tuple(first)]
+    return f"step() changes p.grad: {before:.9g} at {first} is {after:.9g} after it"
 
 
 def check_closure(opt_class: type) -> str:
@@ -101,8 +98,7 @@ def check_closure(opt_class: type) -> str:
 
     returned = optimizer.step(closure)
     if len(losses) != 1:
-        text = f"step(closure) called the closure {len(losses)} times, wanted once: "
-        return f"{text}each call computes the loss and its gradients, and the step is of one loss"
+        return f"step(closure) called the closure {len(losses)} times, wanted one loss for a step"
     if returned is None or torch.as_tensor(returned).item() != losses[0]:
         return f"step(closure) returned {returned}, wanted its loss, {losses[0]}"
     is_still = parameter[0].item() == 1.0
@@ -205,7 +201,6 @@ def fact(outputs: Outputs) -> str:
             times = f"every update is {factor:.4g} times what it should be"
             return f"{case.about}{several}: {times}" + "; with one it is right" * one_is_right
         one_is_right |= case is CASES[0] and factor is not None
-    for case, updates in made:
         if case.name == "decay" and updates:
             lr, decay = (case.groups[0].settings[key] for key in ("lr", "weight_decay"))
             adam = updates_of(case, right_path(case, "before"), lr * decay)
@@ -219,11 +214,7 @@ def fact(outputs: Outputs) -> str:
 
 
 def updates_of(case: Case, path: Tensor | None, decay: float = 0.0) -> list[Tensor]:
-    """The change of each parameter at each step: (steps, numbers); nothing where NaN came in.
-
-    Args:
-        decay: the part of θ that each step takes away at first, which is not counted.
-    """
+    """Each parameter's changes, (steps, numbers), without decay · θ; nothing where NaN came in."""
     sizes = [int(np.prod(shape, dtype=int)) for shape in case.shapes]
     if path is None or path.shape != (case.steps, sum(sizes)) or (path == NO_NUMBER).any():
         return []

@@ -239,11 +239,10 @@ def check() -> list[Finding]:
             losses = getattr(importlib.import_module("multitask_classifier"), "LOSSES", NAMES)
             tasks = [TaskOfLoop(first, task) for task in NAMES]
             absent = [f.name for f in tasks if not f.trained and f.task not in losses]
-            for of_task in tasks:
-                findings += ask(OF_A_TASK, of_task, PAPER) if of_task.name not in absent else []
-            if absent:
-                text = f"LOSSES has no loss for {' and '.join(absent)} yet"
-                findings.append(Finding("hint", text))
+            for f in tasks:
+                findings += ask(OF_A_TASK, f, PAPER) if f.name not in absent else []
+            text = f"LOSSES has no loss for {' and '.join(absent)} yet"
+            findings += [Finding("hint", text)] * bool(absent)
         except (Exception, SystemExit) as error:
             return [Finding("waits", describe(error).text or "not written")]
     return sorted(findings, key=lambda finding: finding.kind == "hint")

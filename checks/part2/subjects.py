@@ -242,16 +242,13 @@ class Function:
             (result * (weights - weights.mean(dim=0))).sum().backward()
         cls = importlib.import_module("bert").BertModel
         berts = [module for module in model.modules() if isinstance(module, cls)]
-        words = [bert.word_embedding.weight.grad for bert in berts]  # (vocabulary, D) each, or None
+        words = [x for b in berts if (x := b.word_embedding.weight.grad) is not None]  # (V, D) each
         bert = {p for module in berts for p in module.parameters()} | {*loaded}
         return SimpleNamespace(
             flows=result.requires_grad,
             bert=[p.grad for p in bert if p.requires_grad],
             all=[p.grad for p in model.parameters() if p.grad is not None],
-            sides=[
-                any(grad is not None and grad[ids[ids >= FIRST_WORD]].any() for grad in words)
-                for ids, _ in batch
-            ],
+            sides=[any(x[ids[ids >= FIRST_WORD]].any() for x in words) for ids, _ in batch],
         )
 
     def changes(self, *batches: Batch, **how: Any) -> bool:
@@ -273,19 +270,16 @@ class Function:
     @cached_property
     def unused(self) -> list[str]:
         """The sentences whose words do not count."""
-        away = [
-            (self.call(self.changed(side, other_words)) - self.result).abs()
-            for side in range(len(self.sides))
-        ]
-        counts = [(x > UNUSED * spread(self.result)).any() for x in away]
-        return [sentence for sentence, any_ in zip(self.sides, counts, strict=True) if not any_]
+        limit = UNUSED * spread(self.result)
+        after = [self.call(self.changed(side, other_words)) for side in range(len(self.sides))]
+        far = [((x - self.result).abs() > limit).any() for x in after]
+        return [sentence for sentence, is_far in zip(self.sides, far, strict=True) if not is_far]
 
     @property
     def detached(self) -> str:
         """A sentence that no gradient passes through, where one passes through the other."""
-        sides = zip(self.sides, self.learning.sides, strict=True)
-        without = [sentence for sentence, passes in sides if not passes]
-        return without[0] if len(without) < len(self.sides) and without else ""
+        first, second = self.learning.sides
+        return self.sides[first] if first != second else ""
 
     @cached_property
     def leaks(self) -> bool:
@@ -321,21 +315,9 @@ class Function:
     def limit(self) -> str:
         """Where none of those results lies, although logits may; "" if they lie on both sides."""
         x = self.at_random
-        for limit, outside in (
-            ("below 0", x < -ROUNDING),
-            ("above 0", x > ROUNDING),
-            ("below −1 or above 1", x.abs() > 1 + ROUNDING),
-        ):
-            if len(x) and not outside.any():
-                return limit
-        return ""
-
-    @property
-    def consequence(self) -> str:
-        """The end of a question about the limit: what it means for answers."""
-        has_answers = self.row == "pair" and self.limit in ("below 0", "above 0")
-        side = self.limit.split()[0]
-        return f"? No pair tried has a probability {side} a half" if has_answers else "?"
+        places = {"below 0": x < -ROUNDING, "above 0": x > ROUNDING}
+        places["below −1 or above 1"] = x.abs() > 1 + ROUNDING
+        return next((place for place, are in places.items() if len(x) and not are.any()), "")
 
     @cached_property
     def is_rounded(self) -> bool:
