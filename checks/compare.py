@@ -170,15 +170,14 @@ def in_words(got: Tensor, expected: Tensor, wrong: Tensor, reveal: bool) -> str:
     odd = ~got.isfinite()
     index = (odd if odd.any() else wrong).nonzero()[0].tolist()
     value, wanted = got[tuple(index)].item(), expected[tuple(index)].item()
-    digits = 6 if f"{value:.6g}" != f"{wanted:.6g}" else 9  # which tell all apart that are wrong
-    right = f", expected {wanted:.{digits}g}" if reveal else ""
+    right = f", expected {wanted:.6g}" if reveal else ""
     if odd.any():
         return f"{value} at {index}{right}"
     off = (got.double() - expected.double()).abs().max()
     where = f"off by up to {off:.1e}, in {int(wrong.sum())} of {wrong.numel()} numbers"
     factor = factor_of(got, expected) if reveal else None
     times = f"; all are {factor:.6g} times what is expected" if factor is not None else ""
-    return f"first difference at {index}: got {value:.{digits}g}{right} ({where}{times})"
+    return f"first difference at {index}: got {value:.6g}{right} ({where}{times})"
 
 
 def factor_of(got: Tensor, expected: Tensor) -> float | None:

@@ -90,9 +90,9 @@ def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[tuple
             seen.append(run)
             kind, _, what = key.partition("|")[2].partition("/")
             words = questions.options_of(task.id).get(key)
-            no_gradient = kind == "gradients" and run.get(key) is None
             changes = f"it changes {words or SHOWN_BY.get(kind, '{}').format(what)}"
-            yield edit, f"no gradient arrives at `{what}`" if no_gradient else changes
+            is_lost = kind == "gradients" and run.get(key) is None
+            yield edit, f"no gradient arrives at `{what}`" if is_lost else changes
         if len(seen) == most:
             break
 

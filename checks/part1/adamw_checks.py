@@ -192,15 +192,12 @@ ABOUT = {case.output: case.about for case in CASES} | {KEPT: "the changed p.grad
 def fact(outputs: Outputs) -> str:
     """What all updates have in common where no mistake is known: a factor, or there are none."""
     made = [(case, updates_of(case, outputs[case.output])) for case in CASES]
-    one_is_right = False
     for case, updates in made:
         right = updates_of(case, right_path(case, "after"))
         factor = factor_of(torch.cat(updates, 1), torch.cat(right, 1)) if updates else None
         if factor and abs(factor - 1) > 1e-4:
-            several = f", {len(case.shapes)} parameters" * (len(case.shapes) > 1)
-            times = f"every update is {factor:.4g} times what it should be"
-            return f"{case.about}{several}: {times}" + "; with one it is right" * one_is_right
-        one_is_right |= case is CASES[0] and factor is not None
+            count = f", {len(case.shapes)} parameters (not with one)" * (len(case.shapes) > 1)
+            return f"{case.about}{count}: every update is {factor:.4g} times what it should be"
         if case.name == "decay" and updates:
             lr, decay = (case.groups[0].settings[key] for key in ("lr", "weight_decay"))
             adam = updates_of(case, right_path(case, "before"), lr * decay)
