@@ -104,6 +104,13 @@ def test_switches_that_compute_nothing_new_are_refused():
         entry_of("odd", words)
 
 
+def test_a_hint_has_40_to_80_words():
+    hints = {(task, m.name): m.hint for task, words in sentences().items() for m in words.values()}
+    assert {key: len(hint.split()) for key, hint in hints.items()} == {
+        key: min(max(len(hint.split()), 40), 80) for key, hint in hints.items()
+    }
+
+
 def test_costs_are_those_of_known_mistakes():
     for task_id, prices in costs().items():
         tables = [known.load_table(run) for run in (task_id, f"{task_id}, whole")]
