@@ -102,6 +102,7 @@ EMBEDDED = "hidden = self.bert.encode(self.bert.embed(input_ids), attention_mask
 LOGITS = "return self.sentiment(self(input_ids, attention_mask))"
 START = "make(self, config)\n"
 WITHOUT = "u = self(ids_1, mask_1)\nwith torch.no_grad():\n    v = self(ids_2, mask_2)\n"
+LIMIT = "no result of the many that were tried is"
 EQUAL, SQUEEZED, SMALL = "the gradient of a pair", "a batch of one row", "no score of the many that"
 
 
@@ -118,27 +119,11 @@ EQUAL, SQUEEZED, SMALL = "the gradient of a pair", "a batch of one row", "no sco
         ("predict_similarity", f"{SCORE}return 5 * {PRODUCT}.sigmoid()", [UNUSED]),
         ("predict_similarity", f"{SCORE}return {COSINE} * self.similarity.bias.exp()", []),
         ("predict_similarity", f"{SCORE}return F.relu({JOINED}).squeeze()", [SQUEEZED]),
-        (
-            "predict_similarity",
-            f"{WITHOUT}return {JOINED}[:, 0]",
-            ["no gradient passes through the s"],
-        ),
-        (
-            "predict_paraphrase",
-            f"{SCORE}return {JOINED}[:, 0].abs()",
-            ["no result of the many that were tried is below 0"],
-        ),
-        (
-            "predict_paraphrase",
-            f"{SCORE}return {COSINE}",
-            ["no result of the many that were tried is below −1 or", UNUSED],
-        ),
+        ("predict_similarity", f"{WITHOUT}return {JOINED}[:, 0]", ["no gradient passes through"]),
+        ("predict_paraphrase", f"{SCORE}return {JOINED}[:, 0].abs()", [f"{LIMIT} below 0"]),
+        ("predict_paraphrase", f"{SCORE}return {COSINE}", [f"{LIMIT} below −1", UNUSED]),
         ("predict_sentiment", LOGITS, [NO_DROPOUT]),
-        (
-            "predict_sentiment",
-            f"{LOGITS}.log_softmax(-1)",
-            ["no result of the many that were tried is above 0", NO_DROPOUT],
-        ),
+        ("predict_sentiment", f"{LOGITS}.log_softmax(-1)", [f"{LIMIT} above 0", NO_DROPOUT]),
         ("forward", f"{EMBEDDED}return self.bert.pooler_dense(hidden[:, 0]).tanh()", []),
         ("init", f"{START}nn.init.zeros_(self.paraphrase.weight)", []),
     ],
