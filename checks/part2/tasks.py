@@ -161,8 +161,8 @@ ROUNDED = [
     Property("rounded", "values", lambda f: not f.is_rounded),
 ]
 LIMITED = Property("limited", "hint", lambda f: not f.limit)
-LOGITS = Property("probability_returned", "form", lambda f: not f.is_probability)
-ANSWERS = Property("answer_always_yes", "form", lambda f: not f.is_probability)
+LOGITS = [Property("probability_returned", "form", lambda f: not f.is_probability), LIMITED]
+ANSWERS = [Property("answer_always_yes", "form", lambda f: not f.is_probability), LIMITED]
 LEARNING = [
     Property("cut_off", "learning", lambda f: f.learning.flows),
     Property("bert_detached", "learning", bert_learns),
@@ -193,8 +193,8 @@ PROPERTIES = {
         Property("layers_frozen", "layers", lambda m: trains(m.own) and trains(m.frozen_own)),
     ],
     FORWARD: [*RESULT, *ROWS, *LEARNING, SQUEEZED],
-    PREDICTIONS[0]: [*RESULT, *ROUNDED, *ROWS, LOGITS, LIMITED, *LEARNING, LAYERS, *HEADS, SQUEEZED],
-    PREDICTIONS[1]: [*RESULT, *ROUNDED, *ROWS, ANSWERS, LIMITED, *LEARNING, *HEADS, *PAIR],
+    PREDICTIONS[0]: [*RESULT, *ROUNDED, *ROWS, *LOGITS, *LEARNING, LAYERS, *HEADS, SQUEEZED],
+    PREDICTIONS[1]: [*RESULT, *ROUNDED, *ROWS, *ANSWERS, *LEARNING, *HEADS, *PAIR],
     PREDICTIONS[2]: [
         *(*RESULT, *ROUNDED, *ROWS, *LEARNING, *HEADS, *PAIR),
         Property("small_scale", "hint", lambda f: not len(f.at_random) or f.highest > NEARLY_5),
