@@ -189,7 +189,6 @@ def test(args, data: Data | None = None) -> None:
             accuracy, f1 = metrics_of(predictions)[:2]
             print(f"dev accuracy {accuracy:.3f}, macro F1 {f1:.3f} ({args.dev})")
         write_in_order(path, rows, predictions, "Predicted_Sentiment")
-    print(f"wrote {args.stem}-*")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -219,7 +218,7 @@ def main() -> None:
     loop.join_processes(args.use_gpu)
     runs = plan(args)
     hint_at_rate(args)
-    with loop.sole_run(args, [run.filepath for run in runs], [run.stem for run in runs]):
+    with loop.sole_run(runs, [run.stem for run in runs]):
         # all files are read first: a fault in the last one must not show after an hour of training
         data = [read_data(run) for run in runs]
         for run, its_data in zip(runs, data, strict=True):

@@ -128,7 +128,7 @@ def pearson(y_true: Sequence[float], y_pred: Sequence[float]) -> float:
         raise InputError("a predicted similarity is nan or infinite; train again with a lower --lr")
     for values, what in ((y_pred, "predicted"), (y_true, "true")):
         if len(values) < 2 or np.ptp(values) == 0:
-            print(f"warning: all {what} similarities are the same: Pearson's correlation set to 0")
+            print(f"warning: the {what} similarities do not vary: Pearson's correlation set to 0")
             return 0.0
     return float(scipy.stats.pearsonr(y_true, y_pred).statistic)
 
@@ -228,7 +228,8 @@ def write_predictions(
 def write_in_order(
     path: str | Path, dataset: Iterable[tuple], predictions: Mapping[str, list], column: str
 ) -> None:
-    """Write predictions in the order of the data set's rows, not of the batches."""
+    """Write predictions in the order of the data set's rows, not of the batches, and say where."""
     predicted = dict(zip(predictions["sent_ids"], predictions["y_pred"], strict=True))
     ids = [row[-1] for row in dataset]
     write_predictions(path, ids, [predicted[key] for key in ids], column)
+    print(f"wrote {path}")

@@ -322,7 +322,6 @@ def test_model(args, held_out: HeldOut | None = None) -> None:
     shown = "".join(f"  {task} {value:.3f}" for task, value in scores.items())
     trained = {task: value for task, value in scores.items() if task in LOSSES}
     print(f"dev{shown}  overall {overall(trained):.3f}")
-    print(f"wrote predictions to {args.out_dir}")
 
 
 test_multitask = test_model  # an older name
@@ -368,7 +367,7 @@ def main() -> None:
     args.model = args.model or loop.on_main_process(default_model)
     args = find_files(with_defaults(args, MultitaskFlags), TASKS)
     hint_at_rate(args)
-    with loop.sole_run(args, [args.filepath], [f"{args.out_dir}/multitask"]):
+    with loop.sole_run([args], [f"{args.out_dir}/multitask"]):
         held_out = read_held_out(args)  # a fault must show before the training
         seed_everything(args.seed)
         train_multitask(args, held_out)

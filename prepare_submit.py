@@ -17,6 +17,7 @@ import ast
 import importlib
 import io
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -36,6 +37,7 @@ from training.files.predictions import mismatches, read_predictions
 from training.files.texts import read_text
 from training.files.writing import write_whole
 
+ROOT = Path(__file__).resolve().parent
 ZIP_NAME = "dnlp_final_project_submission.zip"
 CODE = ("bert.py", "classifier.py", "optimizer.py", "setup.sh")
 TESTS = "my_tests.py"  # of part 1, optional
@@ -47,8 +49,9 @@ PART_1_FILES = {
     for option in ("pretrain", "finetune")
     for split in ("dev", "test")
 }
+RATES = {"pretrain": "1e-3", "finetune": "1e-5"}  # of the course
 # What part 2 hands in; a handout may lack part 2 or 3
-HAS_PART_2 = (Path(__file__).parent / "checks" / "part2").is_dir()
+HAS_PART_2 = (ROOT / "checks" / "part2").is_dir()
 part_2: Any = importlib.import_module("checks.part2.submission") if HAS_PART_2 else None
 PARTS = [1] + [2] * HAS_PART_2 + [3] * bool(PART_3_CODE)
 # Files and folders of the handout that are not handed in
@@ -83,17 +86,20 @@ def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
     """Part 2's six files; part 1's are SST's four and those of CFIMDB that are there."""
     if part == 3:
         return []
+    on_data = f" --data_dir {shlex.quote(data_dir)}" if data_dir else ""
     if part == 2:
-        return [Prediction(*row) for row in part_2.predictions(data_dir)]
+        return [
+            Prediction(*row, command + on_data) for *row, command in part_2.predictions(data_dir)
+        ]
     wanted = []
     folder = data_folder(data_dir)
     for path, (name, split, classes) in PART_1_FILES.items():
         if name == "sst" or Path(path).is_file():
             data = folder / f"ids-{name}-{SPLITS[split]}.csv"
             option = Path(path).name.split("-")[0]
-            command = f"python classifier.py --option {option} --only {name}"
-            row = (path, data, split, "Predicted_Sentiment", "sentiment", classes, command)
-            wanted.append(Prediction(*row))
+            command = f"python classifier.py --only {name} --option {option} --lr {RATES[option]}"
+            row = (path, data, split, "Predicted_Sentiment", "sentiment", classes)
+            wanted.append(Prediction(*row, command + on_data))
     return wanted
 
 
@@ -119,6 +125,9 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
         return [f"{path} is missing: {wanted.command} writes it"], ""
     try:
         predicted = read_predictions(path, wanted.column)
+    except InputError as error:
+        return [f"{error}; {wanted.command} writes it again"], ""
+    try:
         if wanted.label == "sentiment":
             rows = load_data(wanted.data_file, wanted.split)
         else:
@@ -128,7 +137,9 @@ def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
     ids = [row[-1].lower() for row in rows]  # as read_predictions gives them
     faults = mismatches(predicted, ids, str(wanted.data_file), wanted.classes, str(path))
     if faults:
-        return faults, ""
+        same = predicted.keys() == set(ids)
+        remedy = "" if same else "if it is of other data, name them by --data_dir; "
+        return [*faults[:-1], f"{faults[-1]}; {remedy}{wanted.command} writes it again"], ""
     values = [predicted[key] for key in ids]
     summary = f"{len(values):5d} predictions from {min(values):g} to {max(values):g}"
     if wanted.split == "dev":
@@ -199,6 +210,8 @@ def main() -> None:
     args = get_args()
     target = zip_path(args.name, args.part)
     code = code_of(args.part)
+    if not (ROOT.samefile(".") or any(path.is_file() for path in code)):
+        raise InputError(f"no file of part {args.part} is in this folder; run it in {ROOT}")
     faults = [fault for path in code for fault in check_code(path)]
     cards = []
     if args.part == 2:
@@ -217,8 +230,9 @@ def main() -> None:
     if not args.name:
         print(f"hint: with --name ID_GROUP the zip is called ID_GROUP_{ZIP_NAME}, as staff expect")
     files = [*code, *cards, *(Path(path) for path, summary in summaries.items() if summary)]
+    done = "replaced" if target.exists() else "wrote"
     build_zip(files, target, args.part)
-    print(f"{target} ({target.stat().st_size:,} bytes), which the grader will see as:")
+    print(f"{done} {target} ({target.stat().st_size:,} bytes), which the grader will see as:")
     for path in files:
         print(f"  {path.as_posix():45s} {summaries.get(path.as_posix(), '')}")
     if args.code_only:

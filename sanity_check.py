@@ -41,9 +41,9 @@ LAST = {  # of a part: the job, its title, and the file whose tasks have to be r
     1: ("whole", "the whole BertModel", "bert.py"),
     2: ("loop", "the training loop", "multitask_classifier.py"),
 }
-TRAINING = {  # of a part: what comes next when its tasks are right
-    1: "next: train it: python classifier.py --only sst --option pretrain --lr 1e-3",
-    2: "next: train it: python multitask_classifier.py --option pretrain --lr 1e-3",
+TRAINING = {  # of a part: what comes next when its tasks are right, and which files it makes
+    1: ("python classifier.py --only sst --option pretrain --lr 1e-3", "predictions/*-out.csv"),
+    2: ("python multitask_classifier.py --option pretrain --lr 1e-3", "predictions/*-output.csv"),
 }
 
 
@@ -59,7 +59,7 @@ class Session:
         self.child, self.report = child, report
         self.trouble = self.begun = False
         self.checked = 0
-        self.todo: list[GradedTask] = []
+        self.todo: list[tuple[GradedTask, Outcome]] = []
 
     def run(self, job: str, title: str) -> Outcome:
         """The outcome of a job, which is also printed. Ctrl-C ends the script, saying where."""
@@ -77,15 +77,16 @@ class Session:
         """Check tasks in order; those that are not right yet are noted."""
         for entry in entries:
             self.checked += 1
-            status = self.run(entry.id, entry.title).status
-            self.begun |= status not in ("not started", "waits")
-            if status != "ok":
-                self.todo.append(entry)
+            outcome = self.run(entry.id, entry.title)
+            # what waits for a fault that was found has findings
+            self.begun |= outcome.status not in ("not started", "waits") or bool(outcome.findings)
+            if outcome.status != "ok":
+                self.todo.append((entry, outcome))
 
     def run_last(self, part: int) -> None:
         """What is checked of a part once its tasks are right: the model, the training loop."""
         job, title, file = LAST[part]
-        if any(entry.file == file for entry in self.todo):
+        if any(entry.file == file for entry, _ in self.todo):
             print(f"  --    {title} is checked once all of {file} is right")
         else:
             self.run(job, title)
@@ -99,13 +100,19 @@ class Session:
         right = self.checked - len(self.todo)
         print(f"{right} of {self.checked} task{'s' * (self.checked > 1)} right")
         if self.todo:
-            following = self.todo[0]
+            following, outcome = self.todo[0]
             if not self.begun and self.checked > 1:
                 print("nothing is filled in yet: this is where you begin")
             where = f"{following.page}; {following.check}"
-            print(f"next: {following.title}, about {following.minutes} minutes ({where})")
+            what = f"{following.title}, about {following.minutes} minutes ({where})"
+            if outcome.status == "waits":
+                fault = "correct what is WRONG above, which the rest waits for"
+                what = fault if outcome.findings else outcome.about.removeprefix("for ")
+            print(f"next: {what}")
         elif not self.trouble and part in TRAINING:
-            print(f"{TRAINING[part]} ({PAGES[part]})")
+            command, made = TRAINING[part]
+            if not any(ROOT.glob(made)):
+                print(f"next: train it: {command} ({PAGES[part]})")
         return int(self.trouble)
 
 

@@ -22,6 +22,8 @@ from torch import nn
 from checks.findings import Finding
 from checks.traces import Place, only_a_stub, path_in, place_of
 from training.files.errors import InputError
+from training.files.imports import with_imported
+from training.files.texts import read_text
 
 TABLE = Path(__file__).with_name("exceptions.toml")
 LONGEST = 600  # characters of what an exception means
@@ -51,6 +53,9 @@ def describe(error: BaseException) -> Finding:
 
 def import_fault(error: BaseException, file: str) -> Finding:
     """Why a file cannot be imported: the file with the fault, the exception, what it means."""
+    if isinstance(error, SyntaxError) and not error.lineno:  # Python does not name the file
+        for path in with_imported([file]):
+            read_text(path)  # InputError, which does
     name = line_of(error).partition(":")[0] or file
     return Finding("error", f"{name} cannot be imported: {describe(error).text}")
 

@@ -129,7 +129,7 @@ def main() -> None:
         "args": vars(args),
     }
     write_json(f"{args.out_dir}/ensemble-metrics.json", metrics)
-    print(f"wrote {args.out_dir}/ensemble-metrics.json and the predictions")
+    print(f"wrote {args.out_dir}/ensemble-metrics.json")
 
 
 if __name__ == "__main__":

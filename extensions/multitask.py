@@ -185,7 +185,6 @@ def test(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
             scores[name] = part2.score(name, predictions)
     shown = "".join(f"  {name} {score:.3f}" for name, score in scores.items())
     print(f"dev{shown}  overall {overall(scores):.3f}")
-    print(f"wrote predictions to {args.out_dir}")
 
 
 def main() -> None:
@@ -199,7 +198,7 @@ def main() -> None:
     args.model = args.model or loop.on_main_process(default_model)
     find_files(args, our.TASKS, our.STEMS)
     hint_at_rate(args)
-    with loop.sole_run(args, [args.filepath], [f"{args.out_dir}/multitask"]):
+    with loop.sole_run([args], [f"{args.out_dir}/multitask"]):
         held_out = our.read_held_out(args)  # a fault must show before the training
         seed_everything(args.seed)
         train(args, held_out)

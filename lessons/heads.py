@@ -176,7 +176,7 @@ def run_lesson(
         parser.error("give --train and --dev, or --checkpoint with --predict or --evaluate")
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
-    with sole_run(args, [args.filepath]):
+    with sole_run([args]):
         seed_everything(args.seed)
         train(args)
         if is_main_process():

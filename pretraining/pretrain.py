@@ -171,7 +171,7 @@ def main() -> None:
     """Build the corpus, train on it."""
     args = get_args()
     loop.join_processes(args.use_gpu)
-    with loop.sole_run(args, [args.filepath]):
+    with loop.sole_run([args]):
         seed_everything(args.seed)
         tokenizer = find_tokenizer(args)
         train(args, tokenizer, build(args.text, tokenizer, args.corpus))

@@ -80,8 +80,8 @@ def run(name: str, folder: Path, repository: str | Path = "", times: int = 1):
 
 WORDS = {  # what each printed run holds
     "attention": ["[CLS] looks at", "most in layer"],
-    "part1": ["7 of 7 tasks right", "wrote predictions/finetune-sst-*", "the grader will see as:"],
-    "part2": ["wrote predictions to predictions", "no zip written; faults"],
+    "part1": ["7 of 7 tasks right", "wrote predictions/finetune-sst-", "the grader will see as:"],
+    "part2": ["wrote predictions/sst-dev-output.csv", "no zip written; faults"],
 }
 
 

@@ -176,7 +176,7 @@ PART_1 = {  # a file, what is done to it, and the fault
     "optimizer.py": (None, "optimizer.py is missing: git checkout -- optimizer.py restores it"),
     "bert.py": (b"x = 1\n# caf\xe9\n", "bert.py, line 2 is not UTF-8"),
     "classifier.py": (b"def f(:\n", "classifier.py does not parse"),
-    SST[3]: (None, f"{SST[3]} is missing: python classifier.py --option finetune --only sst"),
+    SST[3]: (None, "missing: python classifier.py --only sst --option finetune --lr 1e-5 --data_"),
     SST[0]: ((FIRST, ""), f"without a prediction: 1, such as {make_id(100)}"),
     SST[2]: ((FIRST, row(100, "1.5")), "other than the classes 0 to 4: 1"),
     CFIMDB: (b"id,Predicted_Sentiment\n", "without a prediction: 11"),

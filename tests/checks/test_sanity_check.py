@@ -57,7 +57,8 @@ def test_script_on_the_solution():
     assert all(f"  ok    {entry.title}: " in done.out for entry in tasks)
     assert all(f"  --    part {n} is checked with --part {n}\n" in done.out for n in (2, 3))
     count = f"{len(tasks)} of {len(tasks)} tasks right"
-    assert done.out.endswith(f"{count}\n{sanity_check.TRAINING[1]} (docs/handout.md)\n")
+    command = sanity_check.TRAINING[1][0]
+    assert done.out.endswith(f"{count}\nnext: train it: {command} (docs/handout.md)\n")
 
 
 def test_a_wrong_task_is_named_and_is_the_next(check_here, monkeypatch):

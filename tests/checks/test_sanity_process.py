@@ -78,6 +78,7 @@ def test_files_that_cannot_be_imported_and_a_model_that_cannot_be_made(folder):
     assert "waits Task 1.6 · BertSentimentClassifier.__init__: until classifier.py can be" in said
     assert "WRONG BertModel(config) cannot be made: AttributeError: 'BertConfig' object" in said
     assert said.count("waits Task 1.1") == 1
+    assert said.endswith("\nnext: correct what is WRONG above, which the rest waits for\n")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a signal of Ctrl-C is sent otherwise there")

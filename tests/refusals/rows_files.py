@@ -8,6 +8,7 @@ FINETUNE = "classifier.py --option finetune --only sst --data_dir data --model m
 TASKS = "multitask_classifier.py --option finetune --data_dir data --model model"
 STS = "id\tsentence1\tsentence2\tsimilarity"
 TABLE = "data/ids-sst-dev.csv"
+SWALLOWED = 'id\tsentence\tlabel\n \t \na\t"good\t1"\n'  # the row of blanks is none
 STRAY = 'id\tsentence\tlabel\na\t"good\t1\nb\tbad"\t0\n'
 
 
@@ -19,7 +20,8 @@ def longer_vocabulary(folder: Path) -> None:
 ROWS = [
     # tables
     Row(FINETUNE, "line 1 is not UTF-8", written(TABLE, "a\n".encode("utf-16"))),
-    Row(FINETUNE, "line 2 is not UTF-8 text", written(TABLE, b"a\nb\0\n")),
+    Row(FINETUNE, "line 2 has a NUL character", written(TABLE, b"a\nb\0\n")),
+    Row(FINETUNE, "row 1 has 2 cells, the first line 3", written(TABLE, SWALLOWED)),
     Row(FINETUNE, "two columns 'label'", written(TABLE, "id\tsentence\tlabel\tLabel\n")),
     Row(FINETUNE, "'١', not an integer", cell("ids-sst-dev.csv", 1, "sentiment", "١")),
     Row(FINETUNE, "row 1 (id a,1) has a comma", cell("ids-sst-dev.csv", 1, "id", '"a,1"')),

@@ -25,5 +25,6 @@ ROWS = [
     Row("data.convert few data/sts-dev.csv --rows 99 --out o", "sts-dev.csv has 11 rows; give as"),
     Row("data.download --only nobody.csv", "argument --only: invalid choice: 'nobody.csv'"),
     Row("prepare_submit.py --name 'a b'", "--name 'a b': put your ID and group there"),
-    Row("prepare_submit.py --data_dir nowhere", "--data_dir nowhere lacks ids-sst-train.csv"),
+    Row("prepare_submit.py --data_dir no", "no lacks ids-sst-tr", written("bert.py", "")),
+    Row("prepare_submit.py", "no file of part 1 is in this folder; run it in"),
 ]

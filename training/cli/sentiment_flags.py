@@ -6,9 +6,7 @@ from pathlib import Path
 
 from training.cli.flags import FineTuningFlags, flag, positive_int, read_flags
 from training.files.course_files import SPLITS, data_folder
-from training.files.errors import InputError
 from training.files.hub import default_model
-from training.files.writing import check_writable
 from training.loop.processes import on_main_process
 from training.reports.report import Report
 
@@ -38,6 +36,8 @@ class ClassifierFlags(FineTuningFlags):
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""
         yield from super().faults()
+        if self.predict and len(self.predict) > 1:
+            yield "--predict takes one text, in quotes; give several as lines on standard input"
         if (self.train or self.dev or self.test) and not (self.train and self.dev):
             yield "give --train and --dev together (--test is optional)"
         if self.train and self.only:
@@ -79,10 +79,5 @@ def plan(args: ClassifierFlags) -> list[ClassifierFlags]:
             run.batch_size = batch_size or args.batch_size
             for key, end in SPLITS.items():
                 setattr(run, key, str(folder / f"ids-{name}-{end}.csv"))
-        reads = [Path(file).resolve() for file in (run.train, run.dev, run.test) if file]
-        for file in (run.dev_out, run.test_out):
-            if Path(file).resolve() in reads:
-                raise InputError(f"{file} is data that the run reads: name another --dev_out")
-            check_writable(Path(file).parent)
         runs.append(run)
     return runs

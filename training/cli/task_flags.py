@@ -58,7 +58,7 @@ class TaskFlags(FineTuningFlags):
         """Why these flags make no sense together, a sentence each."""
         yield from super().faults()
         if self.predict and len(self.predict) > 2:
-            yield "--predict takes one text, or the two of a pair: put each in quotes"
+            yield "--predict takes one text or the two of a pair; give more on standard input"
 
 
 Flags = TypeVar("Flags", bound=TaskFlags)

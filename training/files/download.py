@@ -39,8 +39,10 @@ def fetch_model(name: str, local_files_only: bool) -> tuple[Path, str]:
         raise InputError(f"{name!r} is neither a folder nor a model's name on the hub") from error
     except errors.RepositoryNotFoundError:
         fault = "the hub knows no such model"
-    except Exception as error:  # any failure of the network, or a file that is not in the cache
-        fault = f"it cannot be downloaded ({first_line(error)})"
+    except errors.RemoteEntryNotFoundError as error:
+        fault = f"the hub's lacks a file ({first_line(error)})"
+    except Exception:  # no network, offline mode, a proxy's page, a server's error …
+        fault = "the hub was not asked" if local_files_only else "no hub answers"
     what = f"model {name}: no such folder, not in this machine's cache, and {fault}"
     raise InputError(f"{what}; connect once, or give --model / $MINBERT_MODEL a folder")
 

@@ -28,6 +28,8 @@ WORDPIECE |= {"max_input_chars_per_word": 100}
 # What tokenizer.json may not say otherwise, but for how text is cleaned
 WHOLE = {"pre_tokenizer": {"type": "BertPreTokenizer"}}
 WHOLE |= {"model": WORDPIECE, "post_processor": TEMPLATE}
+# How a token is found in a text, which no token may have otherwise
+FOUND = dict.fromkeys(("normalized", "single_word"), False)
 MOST_ROWS_ADDED = 127  # to an embedding, so that its size is a multiple of 8, 64 or 128
 
 FIRST = "embeddings.word_embeddings.weight"  # every BERT has it
@@ -61,7 +63,7 @@ def read_vocabulary(folder: Path) -> tuple[list[str], dict[str, bool | None], in
             they ask for what BertTokenizer does not do.
     """
     names = ("config", "tokenizer_config", "special_tokens_map", "added_tokens", "tokenizer")
-    with values_of(f"the tokenizer in {folder} is not BERT's", "save or fetch it again"):
+    with values_of(f"the tokenizer in {folder} is not BERT's", "correct it or take another"):
         config, settings, special, added, whole = (
             read_json(path) if (path := folder / f"{name}.json").is_file() else {} for name in names
         )
@@ -73,13 +75,17 @@ def read_vocabulary(folder: Path) -> tuple[list[str], dict[str, bool | None], in
         )
         if more := {*added, *(entry["content"] for entry in listed)} - {*SPECIAL_TOKENS}:
             raise ValueError(f"it has added tokens, such as {min(more)!r}")
+        for entry in listed:
+            require(entry, FOUND, entry["content"] + "'s")
         cleaning = {name: settings.get(name, usual) for name, usual in CLEANING.items()}
         pieces = pieces_of(folder, whole, cleaning)
         tokens, rows = len(pieces), config.get("vocab_size", len(pieces))
         if not 0 <= rows - tokens <= MOST_ROWS_ADDED:
             raise ValueError(f"its vocabulary has {tokens:,} tokens, the model {rows:,}")
-        longest = min(settings.get("model_max_length") or MODEL_MAX_LENGTH, MODEL_MAX_LENGTH)
-    return pieces, cleaning, longest
+        longest = settings.get("model_max_length")
+        if longest is not None and (type(longest) not in (int, float) or longest < 1):
+            raise ValueError(f"its model_max_length is {longest!r}, not a number from 1 on")
+    return pieces, cleaning, int(min(longest or MODEL_MAX_LENGTH, MODEL_MAX_LENGTH))
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -88,6 +94,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if name.endswith("_token") and isinstance(value, dict):  # an AddedToken of transformers
             given[name] = value["content"]
+            require(value, FOUND, f"its {name}'s")
         elif name == "tokenizer_class":
             given[name] = value.removesuffix("Fast")
         elif name in CLEANING and not isinstance(value, bool):

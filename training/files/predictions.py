@@ -29,7 +29,7 @@ def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
         raise InputError(f"{name}: header is {header!r}, not 'id,{column}'")
     values: dict[str, float] = {}
     for number, line in enumerate(lines, start=2):
-        if not line.strip():
+        if not line.strip(", \t\r"):
             continue
         try:
             row = dict(zip(columns, _cells(line.lower()), strict=True))

@@ -39,13 +39,14 @@ def parse_table(path: str | Path) -> pd.DataFrame:
 
     Raises:
         InputError: missing, empty, not UTF-8; two columns of the same name; a row with too many
-            cells, or one that could also be several rows.
+            cells, or with a separator in quotes and too few, or that could also be several rows.
     """
     import pandas as pd
 
     text = read_text(path)
-    separator = "\t" if "\t" in text.lstrip("\n").partition("\n")[0] else ","
-    lines = [line for line in split_cells(text, separator) if any(line[0])]
+    header = next(filter(str.strip, text.split("\n")), "")
+    separator = "\t" if "\t" in header else ","
+    lines = [line for line in split_cells(text, separator) if any(map(str.strip, line[0]))]
     if not lines:
         raise InputError(f"{path} is empty; is it the right file?")
     names = column_names(lines[0][0])
@@ -54,9 +55,14 @@ def parse_table(path: str | Path) -> pd.DataFrame:
     rows = []
     for number, (cells, source) in enumerate(lines[1:], start=1):
         row, surplus = cells[: len(names)], cells[len(names) :]
-        if any(surplus):
-            count = f"has {len(cells)} cells, the header {len(names)}"
-            raise InputError(f"{path}, row {number} {count}; put a text with a separator in quotes")
+        is_short = len(row) < len(names) and any(separator in cell for cell in cells)
+        if any(surplus) or is_short:
+            name = "tab" if separator == "\t" else "comma"
+            what = f"row {number} has {len(cells)} cells, the first line {len(names)} names"
+            remedy = f"name all columns there, and put quotes directly around a text with a {name}"
+            if is_short:
+                remedy = f"remove quotation marks around a {name} that is between two cells"
+            raise InputError(f"{path}, {what} ({' '.join(header.split())[:60]}); {remedy}")
         count = rows_without_quotes(source, row, separator, len(names)) if "\n" in source else 1
         if count > 1:
             what = f"one row if the quotation marks enclose a text, {count} rows if they do not"
@@ -123,7 +129,7 @@ def check_columns(path: str | Path, table: pd.DataFrame, columns: Sequence[str])
     """InputError unless a table has these columns, and rows."""
     if missing := [name for name in columns if name not in table]:
         present = ", ".join(name for name in table if not name.startswith("unnamed"))
-        remedy = "its columns are separated by tabs or commas"
+        remedy = "name it so in the first line, with tabs or commas between the names"
         raise InputError(f"{path} lacks the column {missing[0]} (it has: {present}); {remedy}")
     if table.empty:
         raise InputError(f"{path} has a header but no rows; is it the right file?")

@@ -16,12 +16,12 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"cannot read {path} ({error.strerror}); check the path") from None
     try:
         text = data.decode()
-        fault = data.find(b"\0")  # which is in packed files and Excel sheets, not in a text
+        fault, what = data.find(b"\0"), "has a NUL character; remove it, or save the file as UTF-8"
     except UnicodeDecodeError as error:
-        fault = error.start
+        fault, what = error.start, "is not UTF-8 text; save or export it as such"
     if fault >= 0:
         line = data.count(b"\n", 0, fault) + 1
-        raise InputError(f"{path}, line {line} is not UTF-8 text; save or export it as such")
+        raise InputError(f"{path}, line {line} {what}")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

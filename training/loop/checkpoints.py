@@ -14,8 +14,10 @@ from torch.optim import Optimizer
 
 from training.files.errors import InputError, first_line, trouble_in_one_line
 from training.files.weights import check_numbers
-from training.files.writing import atomic_write, sha256_of
+from training.files.writing import atomic_write, check_writable, sha256_of
 from training.loop.processes import gather, is_main_process, on_main_process, rank, world_size
+
+REPORTS = ("metrics.json", "steps.csv", "report.html")  # of a run, next to its predictions
 
 try:
     import fcntl
@@ -154,23 +156,39 @@ class ResumePoint:
 # One run for each set of output files
 
 
+def check_outputs(runs: Sequence[Any], more: Iterable[str | Path]) -> None:
+    """InputError where an output, of a flag or one more, is a folder, another one, or an input."""
+    flags = [(flag.name, getattr(run, flag.name)) for run in runs for flag in fields(run)]
+    files = [(name.endswith(("_out", "filepath")), f) for name, f in flags if isinstance(f, str)]
+    taken = {Path(f).resolve() for is_output, f in files if not is_output and Path(f).is_file()}
+    for file in map(Path, [*(f for is_output, f in files if is_output), *more]):
+        if file.is_dir():
+            raise InputError(f"{file} is a folder; name a file in it")
+        if file.resolve() in taken:
+            raise InputError(f"{file} is data, or another output, of this run; name another file")
+        if file.is_file() or not file.exists():  # a device may be used twice
+            taken.add(file.resolve())
+            check_writable(file.parent)
+
+
 @contextmanager
-def sole_run(
-    args: Any, filepaths: Sequence[str | Path], stems: Iterable[str] = ()
-) -> Iterator[None]:
-    """Keep other runs away from the files that this one writes; its end removes resume points.
+def sole_run(runs: Sequence[Any], stems: Sequence[str] = ()) -> Iterator[None]:
+    """Keep other runs away from the files that these write; their end removes resume points.
 
     Args:
-        filepaths: what is left by a complete run, with resume points next to it.
+        runs: the flags of each; a complete run leaves ``filepath``, and no resume point.
         stems: what the names of further files begin with.
 
     Raises:
-        InputError: another process writes these files, or --resume finds those of a complete run.
+        InputError: no such outputs, or another process writes them, or nothing to resume.
     """
-    points = [resume_path(filepath) for filepath in filepaths]
-    ended = [path for path in filepaths if Path(path).exists()]
-    if args.resume and ended and not any(point.is_file() for point in points):
-        raise InputError(f"--resume: {ended[0]} exists, so that run has ended; delete it to repeat")
+    reports = [f"{stem}-{end}" for stem in stems for end in REPORTS]
+    points = [resume_path(run.filepath) for run in runs]
+    check_outputs(runs, [*points, *reports])
+    there = [run.filepath for run in runs if Path(run.filepath).exists()]
+    if runs[0].resume and there and not any(point.is_file() for point in points):
+        what = f"--resume: {there[0]} is an earlier run's, and there is no {points[0]} to continue"
+        raise InputError(f"{what}; without --resume the run begins, and replaces it")
     with ExitStack() as locks:
 
         def take_locks() -> None:
@@ -179,8 +197,11 @@ def sole_run(
 
         on_main_process(take_locks)
         yield
-        for point in points if is_main_process() else ():
-            point.unlink(missing_ok=True)
+        if is_main_process():
+            for point in points:
+                point.unlink(missing_ok=True)
+            if reports:
+                print(f"wrote {', '.join(reports)}")
 
 
 @contextmanager

@@ -251,7 +251,7 @@ class Record:
             _, epoch, batch, _ = self.steps[len(finite)]
             place = f"the loss is {losses[len(finite)]} in epoch {epoch}, batch {batch}"
             remedy = "lower --lr, and run python optimizer_test.py"
-            raise InputError(f"{place}; {remedy}. The best epoch before it, if any, is kept")
+            raise InputError(f"{place}; {remedy}. No model of this epoch is saved")
         for name, count, total in (entry for entries, _ in everywhere for entry in entries):
             pair = self.sums.setdefault(name, [0.0, 0])
             pair[0], pair[1] = pair[0] + total, pair[1] + count
