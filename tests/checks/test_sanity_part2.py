@@ -181,7 +181,7 @@ def test_an_unfinished_bert_is_no_fault_of_part_2(model, monkeypatch):
 
 def test_script_on_part_2(model, check_here, monkeypatch):
     code, lines = check_here("--part", "2")
-    following = f"{sanity_check.TRAINING[2]} (docs/part2.md)"
+    following = f"next: train it: {sanity_check.TRAINING[2][0]} (docs/part2.md)"
     assert (code, lines[-2:]) == (0, [f"{len(IDS)} of {len(IDS)} tasks right", following])
     assert any(line.startswith("  ok    the training loop: ") for line in lines)
     written(model, "predict_paraphrase", f"{SCORE}return (u * v).sum(-1).sigmoid()")
