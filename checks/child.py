@@ -93,7 +93,8 @@ class Child:
         status, self.process = self.process.wait(), None
         where = self.where()
         if self.dump.read_text(encoding="utf-8", errors="replace").startswith("Timeout"):
-            text = f"not done after {self.limit:g} seconds{where}   (an endless loop?)"
+            why = "an endless loop, or a busy machine: --limit 200 waits for longer"
+            text = f"not done after {self.limit:g} seconds{where}   ({why})"
         else:
             text = f"Python itself ended, with status {status}{where}"
         return Outcome(title, "wrong", findings=(Finding("error", text),))

@@ -144,7 +144,7 @@ def difference(
     if not wrong.any():
         return None
     if expected.dtype == torch.bool and expected.numel() == 1:  # the name is a sentence
-        return Finding(kind, f"{what}: this should be {expected.item()}, but is not")
+        return Finding(kind, f"{what}: {got.item()}, expected {expected.item()}")
     return Finding(kind, f"{label}: {in_words(got, expected, wrong, reveal)}")
 
 
@@ -161,7 +161,7 @@ def no_tensor(kind: str, what: str, got: Any) -> Finding:
     if got is None:
         return Finding(kind, f"{text}: did you forget `return`?", name="nothing_returned")
     if isinstance(got, tuple | dict):
-        text += ": return the one tensor that the docstring names, and nothing else"
+        text += ": return the one tensor that the docstring names, which the caller computes with"
     return Finding(kind, text, name="no_tensor_returned")
 
 

@@ -101,7 +101,8 @@ def find(error: BaseException) -> tuple[str, str]:
         known = place.here() if shows else ""
         known = f"{'Here' if sentence else 'here'} {known}" if known else ""
         stop = "" if not known or not sentence or sentence.endswith(("?", ".)")) else "."
-        return name, f"{sentence}{stop} {known}".strip()
+        then = table().get(name, {}).get("then", "").format(getattr(error, "name", ""))
+        return name, " ".join(f"{sentence}{stop} {known}{'. ' if then else ''}{then}".split())
     return "", ""
 
 
@@ -115,7 +116,7 @@ def said_of(error: BaseException, place: Place | None) -> tuple[str, str]:
             return name, " ".join(entry["says"].split()).format(*match.groups())
     match error:
         case NameError() if place and (names := listed(place.frame.f_locals)):
-            return "names", f"the names that have a value here are {names}"
+            return "names", f"of this function's own names, these have a value: {names}"
         case AttributeError(
             obj=nn.Module() | type() | object(param_groups=_) | object(hidden_size=_) as owner
         ):
@@ -143,5 +144,5 @@ def parts(owner: Any) -> str:
 
 def listed(names: Iterable[str]) -> str:
     """Names in a row, without those of Python itself."""
-    shown = [name for name in names if name not in ("self", "training") and name[0] != "_"]
+    shown = [name for name in names if name != "training" and name[0] != "_"]
     return ", ".join(dict.fromkeys(shown[:MOST_NAMES]))

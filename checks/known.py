@@ -165,10 +165,9 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
 
 
 def is_unexplained(name: str, outputs: Outputs) -> bool:
-    """Whether an output shows that there is another mistake; other gradients follow from values."""
-    if name.startswith("gradients/"):
-        return name in outputs and outputs[name] is None
-    return name in outputs and ("/" in name or name == ERROR)
+    """Whether it shows another mistake: no exception, and no gradient that follows from values."""
+    follows = name.startswith("gradients/") and outputs.get(name) is not None
+    return name in outputs and "/" in name and not follows
 
 
 @cache

@@ -90,7 +90,9 @@ def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[tuple
             seen.append(run)
             kind, _, what = key.partition("|")[2].partition("/")
             words = questions.options_of(task.id).get(key)
-            yield edit, f"it changes {words or SHOWN_BY.get(kind, '{}').format(what)}"
+            changes = f"it changes {words or SHOWN_BY.get(kind, '{}').format(what)}"
+            is_lost = kind == "gradients" and run.get(key) is None
+            yield edit, f"no gradient arrives at `{what}`" if is_lost else changes
         if len(seen) == most:
             break
 

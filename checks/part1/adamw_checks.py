@@ -76,12 +76,12 @@ def check_gradient_kept(opt_class: type) -> str:
     """What happens to p.grad, which belongs to the caller: it is read, not written."""
     given, kept = after_a_step(opt_class)
     if kept is None:
-        return "step() sets p.grad to None, which is the caller's to do"
+        return "step() sets p.grad to None: gradients are the caller's, who clears them (zero_grad)"
     if torch.equal(kept, given):
         return ""
     first = (kept != given).nonzero()[0].tolist()
     before, after = given[tuple(first)], kept[tuple(first)]
-    return f"step() changes p.grad: {before:.6g} at {first} is {after:.6g} after it"
+    return f"step() changes p.grad: {before:.9g} at {first} is {after:.9g} after it"
 
 
 def check_closure(opt_class: type) -> str:
@@ -98,7 +98,7 @@ def check_closure(opt_class: type) -> str:
 
     returned = optimizer.step(closure)
     if len(losses) != 1:
-        return f"step(closure) called the closure {len(losses)} times, wanted once"
+        return f"step(closure) called the closure {len(losses)} times, wanted one loss for a step"
     if returned is None or torch.as_tensor(returned).item() != losses[0]:
         return f"step(closure) returned {returned}, wanted its loss, {losses[0]}"
     is_still = parameter[0].item() == 1.0
@@ -154,15 +154,14 @@ def check() -> list[Finding]:
     opt_class = importlib.import_module("optimizer").AdamW
     if not is_started(opt_class):
         return [Finding("not started", "")]
-    titles: dict[str, list[str]] = {}  # by text: many checks may fail with one and the same error
+    titles: dict[str, str] = {}  # by text: many checks may fail with one and the same error
     for title, check_one in CHECKS.items():  # every one runs, also after one has failed
         if text := attempt(check_one, opt_class):
             text = text if isinstance(text, str) else describe(text).text
-            titles.setdefault(text, []).append(title)
-    return [
-        Finding("values", f"{first}{f' and {len(more)} more' if more else ''}: {text}")
-        for text, (first, *more) in titles.items()
-    ]
+            titles.setdefault(text, title)
+    # a gradient that is changed comes first: wrong numbers may follow from it
+    said = sorted(titles.items(), key=lambda each: each[1] != "gradient kept")
+    return [Finding("values", f"{title}: {text}") for text, title in said]
 
 
 def as_output(path: Tensor | BaseException) -> Tensor | None:
@@ -187,27 +186,35 @@ def steps(inputs: Inputs) -> Iterator[Outputs]:
 
 
 TASK = Task("optimizer.step", steps)
+ABOUT = {case.output: case.about for case in CASES} | {KEPT: "the changed p.grad"}
 
 
 def fact(outputs: Outputs) -> str:
     """What all updates have in common where no mistake is known: a factor, or there are none."""
     made = [(case, updates_of(case, outputs[case.output])) for case in CASES]
-    plain, right = made[0][1], updates_of(CASES[0], right_path(CASES[0], "after"))
-    factor = factor_of(plain[0], right[0]) if plain else None
-    if factor and abs(factor - 1) > 1e-4:
-        return f"{CASES[0].about}: every update is {factor:.4g} times what it should be"
     for case, updates in made:
+        right = updates_of(case, right_path(case, "after"))
+        factor = factor_of(torch.cat(updates, 1), torch.cat(right, 1)) if updates else None
+        if factor and abs(factor - 1) > 1e-4:
+            count = f", {len(case.shapes)} parameters (not with one)" * (len(case.shapes) > 1)
+            return f"{case.about}{count}: every update is {factor:.4g} times what it should be"
+        if case.name == "decay" and updates:
+            lr, decay = (case.groups[0].settings[key] for key in ("lr", "weight_decay"))
+            adam = updates_of(case, right_path(case, "before"), lr * decay)
+            pairs = zip(case.shapes, updates, adam, strict=True)
+            if still := [str(shape) for shape, got, own in pairs if torch.allclose(got, own)]:
+                return f"{case.about}: those of shape {', '.join(still)} are as without decay"
         if still := [str(i) for i, moved in enumerate(updates) if not moved.any()]:
             which = f"parameter {', '.join(still)} (of {len(updates)}, counted from 0)"
             return f"{case.about}: no step changes {which}"
     return ""
 
 
-def updates_of(case: Case, path: Tensor | None) -> list[Tensor]:
-    """The change of each parameter at each step: (steps, numbers); nothing where NaN came in."""
+def updates_of(case: Case, path: Tensor | None, decay: float = 0.0) -> list[Tensor]:
+    """Each parameter's changes, (steps, numbers), without decay · θ; nothing where NaN came in."""
     sizes = [int(np.prod(shape, dtype=int)) for shape in case.shapes]
     if path is None or path.shape != (case.steps, sum(sizes)) or (path == NO_NUMBER).any():
         return []
     start = [start_value(i, shape).ravel() for i, shape in enumerate(case.shapes)]
     every = torch.cat((torch.as_tensor(np.concatenate(start))[None], path))
-    return list(every.diff(dim=0).split(sizes, dim=1))
+    return list((every.diff(dim=0) + decay * every[:-1]).split(sizes, dim=1))

@@ -257,8 +257,8 @@ def judge_init(outputs: Outputs, inputs: Inputs) -> list[Finding]:
     if layers:
         expected |= {f"option {o}: the Linear trains": True for o in ("pretrain", "finetune")}
     for what, wanted in expected.items():
-        if outputs[f"values/{what}"].tolist() != [wanted]:
-            texts.append(f"{what}: this should be {wanted}, but is not")
+        if (found := outputs[f"values/{what}"].tolist()) != [wanted]:
+            texts.append(f"{what}: {' and '.join(map(str, found))}, expected {wanted}")
     return [Finding("values", text) for text in texts]
 
 

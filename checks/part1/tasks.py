@@ -20,7 +20,7 @@ from checks.errors import attempt, describe
 from checks.findings import Finding, named
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import adamw_checks
-from checks.task import ERROR, Outputs, outputs_of, task_of
+from checks.task import Outputs, outputs_of, task_of
 
 LAYER, LAYER_WHOLE, OPTIMIZER = "bert.layer", "bert.layer, whole", "optimizer.step"
 WHOLE_RUNS = {  # without stand-ins, for those that reach the correct result in another way
@@ -94,10 +94,9 @@ def unexplained(outputs: Outputs, left: Sequence[str]) -> list[str]:
     """What known mistakes do not explain."""
     if not left:
         return []
-    pairs = [name.split("/", 1) for name in left if name != ERROR]
-    what = [f"{kind} of {name}" for kind, name in pairs[:3]] + ["the error"] * (ERROR in left)
+    what = [adamw_checks.ABOUT.get(name, name.replace("/", " of ", 1)) for name in left[:3]]
     texts = [f"that is not all: it does not explain {', '.join(what)}"]
-    cut = [n for kind, n in pairs if kind == "gradients" and outputs[f"{kind}/{n}"] is None]
+    cut = [name.partition("/")[2] for name in left if outputs[name] is None and "grad" in name]
     if cut:
         texts.append(f"no gradient arrives at {', '.join(cut)} (detached, or under no_grad?)")
     return texts

@@ -204,7 +204,7 @@ class Function:
         except (Exception, SystemExit) as error:
             self.error = error
         self.shape = tuple(getattr(self.result, "shape", ()))
-        self.returned = getattr(self.result, "dtype", type(self.result).__name__)
+        self.returned = getattr(self.result, "dtype", f"a {type(self.result).__name__}")
 
     def call(self, batch: Batch | None = None, seed: int = 0, **how: bool) -> Any:
         """What the function returns, without a graph.
@@ -231,6 +231,7 @@ class Function:
             flows: whether the result has a graph.
             bert: those of the parameters of all BERTs, copies included, that are to be trained.
             all: the gradients of the model's parameters.
+            sides: of each side whether a gradient reaches the embeddings of its words.
         """
         model, loaded = student_model(option, self.attempt)
         torch.manual_seed(1)
@@ -241,11 +242,13 @@ class Function:
             (result * (weights - weights.mean(dim=0))).sum().backward()
         cls = importlib.import_module("bert").BertModel
         berts = [module for module in model.modules() if isinstance(module, cls)]
+        words = [x for b in berts if (x := b.word_embedding.weight.grad) is not None]  # (V, D) each
         bert = {p for module in berts for p in module.parameters()} | {*loaded}
         return SimpleNamespace(
             flows=result.requires_grad,
             bert=[p.grad for p in bert if p.requires_grad],
             all=[p.grad for p in model.parameters() if p.grad is not None],
+            sides=[any(x[ids[ids >= FIRST_WORD]].any() for x in words) for ids, _ in batch],
         )
 
     def changes(self, *batches: Batch, **how: Any) -> bool:
@@ -265,13 +268,18 @@ class Function:
     # What several properties, or their sentences, are about
 
     @cached_property
-    def unused(self) -> str:
-        """A sentence whose words do not count; "" if there is none."""
-        for side, sentence in enumerate(self.sides):
-            away = (self.call(self.changed(side, other_words)) - self.result).abs()
-            if not (away > UNUSED * spread(self.result)).any():
-                return sentence
-        return ""
+    def unused(self) -> list[str]:
+        """The sentences whose words do not count."""
+        limit = UNUSED * spread(self.result)
+        after = [self.call(self.changed(side, other_words)) for side in range(len(self.sides))]
+        far = [((x - self.result).abs() > limit).any() for x in after]
+        return [sentence for sentence, is_far in zip(self.sides, far, strict=True) if not is_far]
+
+    @property
+    def detached(self) -> str:
+        """A sentence that no gradient passes through, where one passes through the other."""
+        first, second = self.learning.sides
+        return self.sides[first] if first != second else ""
 
     @cached_property
     def leaks(self) -> bool:
@@ -302,6 +310,14 @@ class Function:
         """Whether they lie between 0 and 1."""
         outside = (self.at_random < -ROUNDING) | (self.at_random > 1 + ROUNDING)
         return bool(len(self.at_random)) and not outside.any()
+
+    @property
+    def limit(self) -> str:
+        """Where none of those results lies, although logits may; "" if they lie on both sides."""
+        x = self.at_random
+        places = {"below 0": x < -ROUNDING, "above 0": x > ROUNDING}
+        places["below −1 or above 1"] = x.abs() > 1 + ROUNDING
+        return next((place for place, are in places.items() if len(x) and not are.any()), "")
 
     @cached_property
     def is_rounded(self) -> bool:

@@ -130,6 +130,8 @@ ARGUMENTS = [  # that come to BERT; an exception follows from them
     Property("masks_swapped", "sentences", masks_are_own),
 ]
 RESULT = [
+    Property("dict_returned", "shape", lambda f: not isinstance(f.result, dict)),
+    Property("nothing_returned", "shape", lambda f: f.result is not None),
     Property("not_a_tensor", "shape", lambda f: isinstance(f.result, Tensor)),
     Property("class_returned", "shape", lambda f: f.result.is_floating_point()),
     Property("axis_left", "form", lambda f: f.row == "sentence" or f.shape != (B, 1)),
@@ -144,6 +146,7 @@ RESULT = [
     Property("dropout_always_on", "form", lambda f: same(f.call(chance=True), f.result)),
 ]
 ROWS = [
+    Property("words_unused", "sentences", lambda f: len(f.unused) < len(f.sides)),
     Property("sentence_unused", "sentences", lambda f: not f.unused),
     Property("rows_mixed", "neighbours", lambda f: not f.changes(f.rows(0, 3), f.rows(3, B))),
     Property("mask_not_given", "neighbours", lambda f: not f.leaks or hides_padding(f)),
@@ -157,7 +160,9 @@ ROUNDED = [
     Property("class_returned", "values", lambda f: not f.is_rounded or not f.is_probability),
     Property("rounded", "values", lambda f: not f.is_rounded),
 ]
-LOGITS = Property("probability_returned", "form", lambda f: not f.is_probability)
+LIMITED = Property("limited", "hint", lambda f: not f.limit)
+LOGITS = [Property("probability_returned", "form", lambda f: not f.is_probability), LIMITED]
+ANSWERS = [Property("answer_always_yes", "form", lambda f: not f.is_probability), LIMITED]
 LEARNING = [
     Property("cut_off", "learning", lambda f: f.learning.flows),
     Property("bert_detached", "learning", bert_learns),
@@ -169,6 +174,7 @@ HEADS = [
 ]
 SQUEEZED = Property("squeezed", "form", keeps_axis_of_one)
 PAIR = [
+    Property("side_detached", "hint", lambda f: not f.detached),
     Property("layers_unused", "hint", own_layers_learn),  # a cosine needs no layer
     Property("squeezed", "hint", keeps_axis_of_one),
     Property("not_finite_if_equal", "form", lambda f: all_finite([f.call(f.equal)])),
@@ -187,8 +193,8 @@ PROPERTIES = {
         Property("layers_frozen", "layers", lambda m: trains(m.own) and trains(m.frozen_own)),
     ],
     FORWARD: [*RESULT, *ROWS, *LEARNING, SQUEEZED],
-    PREDICTIONS[0]: [*RESULT, *ROUNDED, *ROWS, LOGITS, *LEARNING, LAYERS, *HEADS, SQUEEZED],
-    PREDICTIONS[1]: [*RESULT, *ROUNDED, *ROWS, LOGITS, *LEARNING, *HEADS, *PAIR],
+    PREDICTIONS[0]: [*RESULT, *ROUNDED, *ROWS, *LOGITS, *LEARNING, LAYERS, *HEADS, SQUEEZED],
+    PREDICTIONS[1]: [*RESULT, *ROUNDED, *ROWS, *ANSWERS, *LEARNING, *HEADS, *PAIR],
     PREDICTIONS[2]: [
         *(*RESULT, *ROUNDED, *ROWS, *LEARNING, *HEADS, *PAIR),
         Property("small_scale", "hint", lambda f: not len(f.at_random) or f.highest > NEARLY_5),

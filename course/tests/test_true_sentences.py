@@ -92,6 +92,10 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
     (INIT, LINEAR, "nn.Linear(768, 5)", "found 768 → 5", "that is not all"),
     (STEP, "update = alpha", "update = 3 * alpha", "every update is 3 times what it should be",
      "probably"),
+    (STEP, "p.sub_(update)", "for _ in group['params']: p.sub_(update)",
+     "2 parameters (not with one): every update is 2 times", "no weight decay"),
+    (STEP, "p.sub_(decay * p)", "p.sub_(decay * p * (p.dim() > 1))",
+     "those of shape (4,), () are as without decay", "every update"),
     (STEP, "p.sub_(decay * p)", "p.sub_(decay * p); p.grad = None",
      "step() sets p.grad to None", "in place"),
     (STEP, "update = alpha", "if p is not group['params'][-1]: continue\n            "

@@ -92,7 +92,7 @@ def test_an_exception_is_explained(function, name, body, raised):
         ("attention", "return query + key.mT", "is a tensor (5, 6, 10, 7) = (B, H, L, W)"),
         ("attention", "b, h, l = value.shape[:2]", "is 2. Here `value.shape[:2]` is the shape (5,"),
         ("forward", "self.bert(input_ids, attention_mask)[1]", "keys 'last_hidden_state', 'pooler"),
-        ("attention", "return quary", "have a value here are key, query, value, attention_mask"),
+        ("attention", "return quary", "names, these have a value: self, key, query, value"),
         ("attention", "return transform(key, self.key)", "there is self.transform"),
         ("attention", "return self.drop(key)", "query, key, value, dropout, transform, attention"),
         ("init", "BertModel.from_pretrain()", "embed, encode, forward, config_class"),
@@ -113,7 +113,7 @@ def test_no_name_is_suggested_by_spelling(body, raised):
     assert "there is" not in text
 
 
-LEFT = "the stub's raise is still there, with code of yours around it"
+LEFT = "is still reached, with code of yours around it"
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,8 @@ DISTANCE = "(self.dropout(u) - self.dropout(v)).square().sum(-1).sqrt()"
 EMBEDDED = "hidden = self.bert.encode(self.bert.embed(input_ids), attention_mask)\n"
 LOGITS = "return self.sentiment(self(input_ids, attention_mask))"
 START = "make(self, config)\n"
+WITHOUT = "u = self(ids_1, mask_1)\nwith torch.no_grad():\n    v = self(ids_2, mask_2)\n"
+LIMIT = "no result of the many that were tried is"
 EQUAL, SQUEEZED, SMALL = "the gradient of a pair", "a batch of one row", "no score of the many that"
 
 
@@ -117,7 +119,11 @@ EQUAL, SQUEEZED, SMALL = "the gradient of a pair", "a batch of one row", "no sco
         ("predict_similarity", f"{SCORE}return 5 * {PRODUCT}.sigmoid()", [UNUSED]),
         ("predict_similarity", f"{SCORE}return {COSINE} * self.similarity.bias.exp()", []),
         ("predict_similarity", f"{SCORE}return F.relu({JOINED}).squeeze()", [SQUEEZED]),
+        ("predict_similarity", f"{WITHOUT}return {JOINED}[:, 0]", ["no gradient passes through"]),
+        ("predict_paraphrase", f"{SCORE}return {JOINED}[:, 0].abs()", [f"{LIMIT} below 0"]),
+        ("predict_paraphrase", f"{SCORE}return {COSINE}", [f"{LIMIT} below −1", UNUSED]),
         ("predict_sentiment", LOGITS, [NO_DROPOUT]),
+        ("predict_sentiment", f"{LOGITS}.log_softmax(-1)", [f"{LIMIT} above 0", NO_DROPOUT]),
         ("forward", f"{EMBEDDED}return self.bert.pooler_dense(hidden[:, 0]).tanh()", []),
         ("init", f"{START}nn.init.zeros_(self.paraphrase.weight)", []),
     ],
@@ -154,7 +160,7 @@ def test_a_forward_of_another_form_is_not_blamed_for_one_wrong_prediction(model)
     product = "(self(ids_1, mask_1)[0] * self(ids_2, mask_2)[0])"
     written(model, "predict_similarity", f"return {product}.sum(-1).round()")
     wrong, hints = checked(FORWARD, PREDICTIONS[2])
-    assert hints[0].startswith("forward returns dict")
+    assert hints[0].startswith("forward returns a dict")
     assert [finding.name for finding in wrong[PREDICTIONS[2]]] == ["rounded"]
 
 
@@ -175,7 +181,7 @@ def test_an_unfinished_bert_is_no_fault_of_part_2(model, monkeypatch):
 
 def test_script_on_part_2(model, check_here, monkeypatch):
     code, lines = check_here("--part", "2")
-    following = f"{sanity_check.TRAINING[2]} (docs/part2.md)"
+    following = f"next: train it: {sanity_check.TRAINING[2][0]} (docs/part2.md)"
     assert (code, lines[-2:]) == (0, [f"{len(IDS)} of {len(IDS)} tasks right", following])
     assert any(line.startswith("  ok    the training loop: ") for line in lines)
     written(model, "predict_paraphrase", f"{SCORE}return (u * v).sum(-1).sigmoid()")
