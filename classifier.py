@@ -87,18 +87,22 @@ def load_model(filepath: str, device: torch.device) -> tuple[nn.Module, SimpleNa
 class Data:
     """The data sets of a run, and how many classes they have."""
 
-    train: SentimentDataset
+    train: SentimentDataset | None
     dev: SentimentDataset
     test: SentimentTestDataset | None
     num_labels: int
 
 
-def read_data(args: ClassifierFlags) -> Data:
-    """Read the files of a run; without --test there is no test set."""
-    rows, num_labels = load_data(args.train, "train", args.num_labels)
+def read_data(args: ClassifierFlags, splits: tuple[str, ...] = ("train", "dev", "test")) -> Data:
+    """Read those files of a run that are asked for and named; dev is always read."""
+    train_set, test_set, num_labels = None, None, args.num_labels
+    if "train" in splits:
+        rows, num_labels = load_data(args.train, "train", num_labels)
+        train_set = SentimentDataset(rows, args)
     dev_set = SentimentDataset(load_data(args.dev, "dev", num_labels), args)
-    test_set = SentimentTestDataset(load_data(args.test, "test"), args) if args.test else None
-    return Data(SentimentDataset(rows, args), dev_set, test_set, num_labels)
+    if "test" in splits and args.test:
+        test_set = SentimentTestDataset(load_data(args.test, "test"), args)
+    return Data(train_set, dev_set, test_set, num_labels)
 
 
 def new_model(args: ClassifierFlags, num_labels: int) -> tuple[nn.Module, SimpleNamespace]:
@@ -128,7 +132,7 @@ def train(args, data: Data | None = None) -> None:
     args = with_defaults(args, ClassifierFlags)
     device = loop.pick_device(args.use_gpu)
     autocast = loop.autocast_for(device, args.precision)
-    data = data or read_data(args)
+    data = data or read_data(args, ("train", "dev"))
     train_loader = loop.TrainingLoader(data.train, args.batch_size, args.seed)
     dev_loader = loop.evaluation_loader(data.dev, args.batch_size)
     model, config = new_model(args, data.num_labels)
@@ -170,7 +174,7 @@ def test(args, data: Data | None = None) -> None:
     if args.fast:
         loop.speed_up(model)
     args.model, args.num_labels = config.model, config.num_labels
-    data = data or read_data(args)
+    data = data or read_data(args, ("dev", "test"))
     for rows, path in ((data.dev, args.dev_out), (data.test, args.test_out)):
         if rows is None:
             continue

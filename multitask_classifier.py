@@ -214,8 +214,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     if tasks != args.tasks:
         print(f"trains {', '.join(tasks)} only: LOSSES has no loss for the rest")
     train_sets = {task: read_set(task, args, "train") for task in tasks}
-    held_out = held_out or read_held_out(args)
-    dev_sets = {task: held_out[task, "dev"] for task in tasks}
+    dev_sets = {t: held_out[t, "dev"] if held_out else read_set(t, args, "dev") for t in tasks}
     loaders = {t: loop.TrainingLoader(train_sets[t], args.batch_size, args.seed) for t in tasks}
     train_loader = RoundRobin(loaders, args.steps_per_epoch or sum(map(len, loaders.values())))
     dev_loaders = {t: loop.evaluation_loader(rows, args.batch_size) for t, rows in dev_sets.items()}
