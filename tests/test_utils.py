@@ -50,7 +50,8 @@ def _forget_found_models(monkeypatch):
 def forget() -> None:
     lookup._locate.cache_clear()
     download.course_or_offline_model.cache_clear()
-    download.fetch_model.cache_clear()
+    download.cached.cache_clear()
+    download.hub_fault.cache_clear()
 
 
 @pytest.fixture
@@ -132,10 +133,20 @@ def test_the_hub_is_asked_last_and_downloads_what_is_needed(hub, tiny_model_fold
     assert hub.downloaded[-1] == "pytorch_model.bin"
 
 
-@pytest.mark.parametrize("name", ["bert-bace-uncased", "not a name!", COURSE])
-def test_what_the_hub_cannot_give_is_refused(hub, name):
+@pytest.mark.parametrize(
+    ("name", "fact"),
+    [
+        ("bert-bace-uncased", "no hub answers"),
+        ("not a name!", "neither a folder nor"),
+        (COURSE, "failed (connection reset); run again"),
+    ],
+)
+def test_what_the_hub_cannot_give_is_refused(hub, name, fact):
+    """A download that breaks off is no reason to take another model."""
     hub.models, hub.broken = {COURSE}, {"config.json": OSError("connection reset\nRequest ID: 1")}
-    refused(name, name)
+    refused(name, name, fact)
+    if name == COURSE:
+        refused(None, fact)
 
 
 @pytest.mark.parametrize("local_files_only", [False, True])

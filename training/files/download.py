@@ -19,7 +19,6 @@ SETTINGS_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tok
 HUB_SECONDS = 2.0  # to answer
 
 
-@functools.cache
 def fetch_model(name: str, local_files_only: bool) -> tuple[Path, str]:
     """The folder of a model in the offline package, in the cache, or downloaded; which of them.
 
@@ -28,23 +27,41 @@ def fetch_model(name: str, local_files_only: bool) -> tuple[Path, str]:
     """
     if name == OFFLINE_NAME:
         return offline_model(), f"the package {OFFLINE_PACKAGE}, sha256 verified"
+    if folder := cached(name):
+        return folder, "this machine's cache"
+    if fault := hub_fault(name, local_files_only):
+        what = f"model {name}: no such folder, not in this machine's cache, and {fault}"
+        raise InputError(f"{what}; connect once, or give --model / $MINBERT_MODEL a folder")
     try:
-        with suppress(errors.LocalEntryNotFoundError):
-            return files_of(name, local_files_only=True), "this machine's cache"
-        if not local_files_only:  # asked once, since a download tries for half a minute
-            url = huggingface_hub.hf_hub_url(name, "config.json")
-            huggingface_hub.get_hf_file_metadata(url, timeout=HUB_SECONDS)
-        return files_of(name, local_files_only), "the hub"
+        return files_of(name, local_files_only=False), "the hub"
+    except Exception as error:  # any failure of the network, after the hub had answered
+        raise InputError(f"downloading {name} failed ({first_line(error)}); run again") from error
+
+
+@functools.cache
+def cached(name: str) -> Path | None:
+    """The folder of a model's files in this machine's cache, if all are there."""
+    try:
+        return files_of(name, local_files_only=True)
     except errors.HFValidationError as error:
         raise InputError(f"{name!r} is neither a folder nor a model's name on the hub") from error
+    except errors.LocalEntryNotFoundError:
+        return None
+
+
+@functools.cache
+def hub_fault(name: str, local_files_only: bool) -> str:
+    """Ask the hub for one file's metadata, once: '' if it answers, else what is wrong."""
+    if local_files_only:
+        return "the hub was not asked"
+    try:
+        url = huggingface_hub.hf_hub_url(name, "config.json")
+        huggingface_hub.get_hf_file_metadata(url, timeout=HUB_SECONDS)
     except errors.RepositoryNotFoundError:
-        fault = "the hub knows no such model"
-    except errors.RemoteEntryNotFoundError as error:
-        fault = f"the hub's lacks a file ({first_line(error)})"
+        return "the hub knows no such model"
     except Exception:  # no network, offline mode, a proxy's page, a server's error …
-        fault = "the hub was not asked" if local_files_only else "no hub answers"
-    what = f"model {name}: no such folder, not in this machine's cache, and {fault}"
-    raise InputError(f"{what}; connect once, or give --model / $MINBERT_MODEL a folder")
+        return "no hub answers"
+    return ""
 
 
 def files_of(name: str, local_files_only: bool) -> Path:
@@ -65,14 +82,13 @@ def files_of(name: str, local_files_only: bool) -> Path:
 @functools.cache
 def course_or_offline_model(local_files_only: bool) -> str:
     """bert-base-uncased, or the offline model where it is neither in the cache nor on a hub."""
-    try:
-        fetch_model(COURSE_MODEL, local_files_only)
-    except InputError as error:
-        offline_model()
-        why = str(error).partition(";")[0]
-        print(f"{why}: {OFFLINE_NAME} is used; expect lower scores than published")
-        return OFFLINE_NAME
-    return COURSE_MODEL
+    fault = "" if cached(COURSE_MODEL) else hub_fault(COURSE_MODEL, local_files_only)
+    if not fault:
+        return COURSE_MODEL
+    offline_model()
+    what = f"model {COURSE_MODEL}: no such folder, not in this machine's cache, and {fault}"
+    print(f"{what}: {OFFLINE_NAME} is used; expect lower scores than published")
+    return OFFLINE_NAME
 
 
 def offline_model() -> Path:
