@@ -149,7 +149,7 @@ def difference(
 
 
 def no_tensor(kind: str, what: str, got: Any) -> Finding:
-    """What is said of an output that is no tensor: what it is, and what is wanted."""
+    """What is said of an output that is no tensor: what it is, and what is expected."""
     name = "sparse or complex tensor" if isinstance(got, Tensor) else type(got).__name__
     name = f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
     if got is None or isinstance(got, type):

@@ -30,7 +30,7 @@ def git_name(content: bytes) -> str:
 
 
 def main() -> None:
-    """Fetch what is missing; InputError where a file is wrong, or cannot be had."""
+    """Fetch what is missing; InputError where a file is wrong or not available."""
     parser = OneLineParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--out", type=Path, default=HERE, help="folder to put them in (default: data)")

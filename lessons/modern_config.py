@@ -82,6 +82,6 @@ def read_tokenizer(path: Path, vocab_size: int) -> Any:
     if tokenizer.get_vocab_size() > vocab_size:
         size = f"{tokenizer.get_vocab_size()} tokens, the model {vocab_size}"
         raise InputError(f"{path} has {size}; take the tokenizer of this model")
-    tokenizer.no_padding()  # what was saved with it, transformers sets anew at each call
+    tokenizer.no_padding()  # what was saved with it, transformers sets again at each call
     tokenizer.no_truncation()
     return tokenizer

@@ -205,7 +205,7 @@ def steps_of(task_id: str, seed: int) -> Iterator[tuple[str, Outputs]]:
 def questions_of(
     subject: Mapping[str, Any], numbers: Mapping[str, Tensor], rng: random.Random
 ) -> Iterator[Question]:
-    """Questions about a function, the kinds in turns, one about a subject in the same lines."""
+    """Questions about a function, their kinds round-robin, one for a subject in the same lines."""
     runs: Runs = defaultdict(dict)
     for key, number in numbers.items():
         head, _, name = key.partition("|")
