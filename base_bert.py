@@ -32,24 +32,22 @@ MODEL_NAMES = {
     "pooler.dense.weight": "pooler_dense.weight",
     "pooler.dense.bias": "pooler_dense.bias",
 }
-# … and once for each layer, behind "encoder.layer.{i}." and "bert_layers.{i}."
+# … and once for each layer, behind "encoder.layer.{i}." and "bert_layers.{i}."; each module has a
+# weight and a bias
+LAYER_MODULES = {
+    "attention.self.query": "self_attention.query",
+    "attention.self.key": "self_attention.key",
+    "attention.self.value": "self_attention.value",
+    "attention.output.dense": "attention_dense",
+    "attention.output.LayerNorm": "attention_layer_norm",
+    "intermediate.dense": "interm_dense",
+    "output.dense": "out_dense",
+    "output.LayerNorm": "out_layer_norm",
+}
 LAYER_NAMES = {
-    "attention.self.query.weight": "self_attention.query.weight",
-    "attention.self.query.bias": "self_attention.query.bias",
-    "attention.self.key.weight": "self_attention.key.weight",
-    "attention.self.key.bias": "self_attention.key.bias",
-    "attention.self.value.weight": "self_attention.value.weight",
-    "attention.self.value.bias": "self_attention.value.bias",
-    "attention.output.dense.weight": "attention_dense.weight",
-    "attention.output.dense.bias": "attention_dense.bias",
-    "attention.output.LayerNorm.weight": "attention_layer_norm.weight",
-    "attention.output.LayerNorm.bias": "attention_layer_norm.bias",
-    "intermediate.dense.weight": "interm_dense.weight",
-    "intermediate.dense.bias": "interm_dense.bias",
-    "output.dense.weight": "out_dense.weight",
-    "output.dense.bias": "out_dense.bias",
-    "output.LayerNorm.weight": "out_layer_norm.weight",
-    "output.LayerNorm.bias": "out_layer_norm.bias",
+    f"{theirs}.{kind}": f"{ours}.{kind}"
+    for theirs, ours in LAYER_MODULES.items()
+    for kind in ("weight", "bias")
 }
 POOLER = "pooler."  # checkpoints of pure language models have no pooler; all else is required
 

@@ -1,6 +1,5 @@
 """Weights in from every kind of checkpoint folder, out to transformers, and what is refused."""
 
-import json
 import re
 
 import pytest
@@ -61,21 +60,6 @@ def test_files_prefixes_and_old_names(tmp_path, model, capsys, file, prefix, ren
     folder = checkpoint(tmp_path, model, {prefix + k: v for k, v in tensors.items()}, file)
     assert_same_tensors(BertModel.from_pretrained(str(folder)).state_dict(), model.state_dict())
     assert "weights:" not in capsys.readouterr().out  # nothing missing, nothing left aside
-
-
-def test_shards_saved_by_transformers_are_read(tmp_path):
-    """And none that is missing, or outside of the folder."""
-    theirs = transformers.BertModel(transformers.BertConfig(**tiny_config().to_dict()))
-    folder = tmp_path / "model"
-    theirs.save_pretrained(folder, max_shard_size="50KB")
-    assert_same_tensors(BertModel.from_pretrained(folder).to_hf_weights(), theirs.state_dict())
-    shard = min(folder.glob("model-*.safetensors"))
-    shard.rename(tmp_path / shard.name)
-    refused(folder, str(shard))
-    index = folder / f"{SAFETENSORS}.index.json"
-    for files, fact in (([1], str(index)), ({"x": f"../{shard.name}"}, str(shard))):
-        index.write_text(json.dumps({"weight_map": files}), encoding="utf-8")
-        refused(folder, fact)
 
 
 def test_heads_are_left_aside_and_a_missing_pooler_is_new_which_a_line_each_says(

@@ -24,9 +24,9 @@ NUMBER = re.compile(r"-?\d+(\.\d*)? *")
 
 # A quotation mark opens a cell only if another one stands directly before the cell's end. Those in
 # between are doubled, or have a backslash before them.
-QUOTED = r"""
-    (?: "(?P<doubled> [^"]*+ (?: "" [^"]*+ )*+ )" (?=[SEPARATOR\n]|\Z)
-      | "(?P<escaped> [^"\\]*+ (?: (?: \\. | "" ) [^"\\]*+ )*+ )" (?=[SEPARATOR\n]|\Z)
+CELL = r"""
+    (?: "(?P<doubled> [^"]*+ (?: "" [^"]*+ )*+ )"
+      | "(?P<escaped> [^"\\]*+ (?: (?: \\. | "" ) [^"\\]*+ )*+ )"
       | (?P<plain> [^SEPARATOR\n]* )
     ) (?P<end> [SEPARATOR\n] | \Z )
 """
@@ -57,11 +57,9 @@ def parse_table(path: str | Path) -> pd.DataFrame:
         row, surplus = cells[: len(names)], cells[len(names) :]
         is_short = len(row) < len(names) and any(separator in cell for cell in cells)
         if any(surplus) or is_short:
-            name = "tab" if separator == "\t" else "comma"
             what = f"row {number} has {len(cells)} cells, the first line {len(names)} names"
-            remedy = f"name all columns there, and put quotes directly around a text with a {name}"
-            if is_short:
-                remedy = f"remove quotation marks around a {name} that is between two cells"
+            name = "tab" if separator == "\t" else "comma"
+            remedy = f"name all columns, and put quotation marks only around a text with a {name}"
             raise InputError(f"{path}, {what} ({' '.join(header.split())[:60]}); {remedy}")
         count = rows_without_quotes(source, row, separator, len(names)) if "\n" in source else 1
         if count > 1:
@@ -75,20 +73,13 @@ def parse_table(path: str | Path) -> pd.DataFrame:
 
 def split_cells(text: str, separator: str) -> Iterator[tuple[list[str], str]]:
     """The cells of each row, and the line or lines of the text that they come from."""
-    cell = re.compile(QUOTED.replace("SEPARATOR", separator), re.DOTALL | re.VERBOSE)
-    start = 0
-    while start < len(text):
-        line = text[start : text.find("\n", start) % (len(text) + 1)]
-        if '"' not in line:
-            row, end = line.split(separator), start + len(line) + 1
-        else:
-            row, end, match = [], start, None
-            while match is None or match["end"] == separator:
-                match = cell.match(text, end)
-                row.append(cell_text(match))
-                end = match.end()
-        yield row, text[start:end].strip("\n")
-        start = end
+    row, start = [], 0
+    pattern = CELL.replace("SEPARATOR", separator)
+    for cell in re.finditer(pattern, text, re.DOTALL | re.VERBOSE):
+        row.append(cell_text(cell))
+        if cell["end"] != separator:
+            yield row, text[start : cell.end()].strip("\n")
+            row, start = [], cell.end()
 
 
 def cell_text(match: re.Match) -> str:
