@@ -50,8 +50,7 @@ def _forget_found_models(monkeypatch):
 def forget() -> None:
     lookup._locate.cache_clear()
     download.course_or_offline_model.cache_clear()
-    download.cached.cache_clear()
-    download.hub_fault.cache_clear()
+    download.fetch_model.cache_clear()
 
 
 @pytest.fixture

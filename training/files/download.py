@@ -19,41 +19,37 @@ SETTINGS_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tok
 HUB_SECONDS = 2.0  # to answer
 
 
+class NotAvailable(InputError):
+    """A model that is not on this machine, and that the hub does not give."""
+
+
+@functools.cache
 def fetch_model(name: str, local_files_only: bool) -> tuple[Path, str]:
     """The folder of a model in the offline package, in the cache, or downloaded; which of them.
 
     Raises:
-        InputError: it is not in the cache, and cannot be downloaded, or must not.
+        NotAvailable: it is not in the cache, and the hub was not asked or does not give it.
+        InputError: it is no name, or its download broke off.
     """
     if name == OFFLINE_NAME:
         return offline_model(), f"the package {OFFLINE_PACKAGE}, sha256 verified"
-    if folder := cached(name):
-        return folder, "this machine's cache"
-    if fault := hub_fault(name, local_files_only):
+    try:
+        return files_of(name, local_files_only=True), "this machine's cache"
+    except errors.HFValidationError as error:
+        raise InputError(f"{name!r} is neither a folder nor a model's name on the hub") from error
+    except errors.LocalEntryNotFoundError:
+        fault = "the hub was not asked" if local_files_only else hub_fault(name)
+    if fault:
         what = f"model {name}: no such folder, not in this machine's cache, and {fault}"
-        raise InputError(f"{what}; connect once, or give --model / $MINBERT_MODEL a folder")
+        raise NotAvailable(f"{what}; connect once, or give --model / $MINBERT_MODEL a folder")
     try:
         return files_of(name, local_files_only=False), "the hub"
     except Exception as error:  # any failure of the network, after the hub had answered
         raise InputError(f"downloading {name} failed ({first_line(error)}); run again") from error
 
 
-@functools.cache
-def cached(name: str) -> Path | None:
-    """The folder of a model's files in this machine's cache, if all are there."""
-    try:
-        return files_of(name, local_files_only=True)
-    except errors.HFValidationError as error:
-        raise InputError(f"{name!r} is neither a folder nor a model's name on the hub") from error
-    except errors.LocalEntryNotFoundError:
-        return None
-
-
-@functools.cache
-def hub_fault(name: str, local_files_only: bool) -> str:
-    """Ask the hub for one file's metadata, once: '' if it answers, else what is wrong."""
-    if local_files_only:
-        return "the hub was not asked"
+def hub_fault(name: str) -> str:
+    """Ask the hub for one file's metadata: '' if it answers, else what is wrong."""
     try:
         url = huggingface_hub.hf_hub_url(name, "config.json")
         huggingface_hub.get_hf_file_metadata(url, timeout=HUB_SECONDS)
@@ -81,14 +77,14 @@ def files_of(name: str, local_files_only: bool) -> Path:
 
 @functools.cache
 def course_or_offline_model(local_files_only: bool) -> str:
-    """bert-base-uncased, or the offline model where it is neither in the cache nor on a hub."""
-    fault = "" if cached(COURSE_MODEL) else hub_fault(COURSE_MODEL, local_files_only)
-    if not fault:
-        return COURSE_MODEL
-    offline_model()
-    what = f"model {COURSE_MODEL}: no such folder, not in this machine's cache, and {fault}"
-    print(f"{what}: {OFFLINE_NAME} is used; expect lower scores than published")
-    return OFFLINE_NAME
+    """bert-base-uncased, or the offline model where that is not available."""
+    try:
+        fetch_model(COURSE_MODEL, local_files_only)
+    except NotAvailable as error:
+        offline_model()
+        print(f"{error}: until then {OFFLINE_NAME} is used; expect lower scores than published")
+        return OFFLINE_NAME
+    return COURSE_MODEL
 
 
 def offline_model() -> Path:
