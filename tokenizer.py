@@ -60,28 +60,17 @@ def category(character: str) -> str:
     return MOVED.get(character) or unicodedata.category(character)
 
 
-def normalise(
-    text: str,
-    do_lower_case: bool = True,
-    strip_accents: bool | None = None,
-    tokenize_chinese_chars: bool = True,
-) -> str:
-    """A word without control characters, and as the settings of a tokenizer_config.json want it.
-
-    Args:
-        do_lower_case: whether letters become small.
-        strip_accents: whether accents go; where it is None they do if letters become small.
-        tokenize_chinese_chars: whether Chinese characters get spaces around them.
-    """
+def normalise(text: str, lower_case: bool = True) -> str:
+    """A word without control characters, Chinese ones apart; small letters without accents."""
     if text.isascii() and text.isprintable():  # most words are: a short cut
-        return text.lower() if do_lower_case else text
+        return text.lower() if lower_case else text
     text = "".join(c for c in text if c != "\ufffd" and category(c) not in _DELETED)
-    if tokenize_chinese_chars:
-        text = _CJK.sub(r" \1 ", text)
-    if do_lower_case if strip_accents is None else strip_accents:
-        text = "".join(c for c in unicodedata.normalize("NFD", text) if category(c) != "Mn")
+    text = _CJK.sub(r" \1 ", text)
+    if not lower_case:
+        return text
+    text = "".join(c for c in unicodedata.normalize("NFD", text) if category(c) != "Mn")
     # Characters one by one: str.lower() on a word knows of the final sigma, BERT does not.
-    return "".join(c.lower() for c in text) if do_lower_case else text
+    return "".join(c.lower() for c in text)
 
 
 def split_at_punctuation(text: str) -> list[str]:
@@ -114,7 +103,6 @@ class BertTokenizer:
     Args:
         vocab: the pieces in the order of their ids.
         lower_case: lower-case and strip accents, as the uncased models want.
-        cleaning: further settings of ``normalise``.
         model_max_length: where ``truncation=True`` alone cuts.
     """
 
@@ -125,13 +113,11 @@ class BertTokenizer:
         vocab: Sequence[str],
         lower_case: bool = True,
         model_max_length: int = MODEL_MAX_LENGTH,
-        **cleaning: bool | None,
     ):
         self.pieces = list(vocab)
         self.vocab = {piece: i for i, piece in enumerate(self.pieces)}
         self.vocab_size = len(self.pieces)
         self.lower_case = lower_case
-        self.cleaning = {"do_lower_case": lower_case, **cleaning}
         self.model_max_length = model_max_length
         self.remembered: dict[str, list[int]] = {}  # ids of words that were split before
         if missing := [token for token in SPECIAL_TOKENS if token not in self.vocab]:
@@ -145,8 +131,7 @@ class BertTokenizer:
         cls, name_or_path: str | None, local_files_only: bool = False, **ignored: Any
     ) -> BertTokenizer:
         """The tokenizer of a model; see find_model. Other keywords are ignored."""
-        pieces, cleaning, longest = read_vocabulary(find_model(name_or_path, local_files_only))
-        return cls(pieces, cleaning.pop("do_lower_case"), longest, **cleaning)
+        return cls(*read_vocabulary(find_model(name_or_path, local_files_only)))
 
     def save_pretrained(self, folder: str | Path, positions: int | None = None) -> None:
         """Write vocab.txt and tokenizer_config.json, which Hugging Face's tokenizer loads too.
@@ -156,8 +141,8 @@ class BertTokenizer:
         """
         write_whole(Path(folder) / "vocab.txt", "\n".join(self.pieces) + "\n")
         longest = min(self.model_max_length, positions or self.model_max_length)
-        settings = {"model_max_length": longest, "tokenizer_class": "BertTokenizer"}
-        settings |= self.cleaning
+        settings = {"model_max_length": longest, "do_lower_case": self.lower_case}
+        settings |= {"tokenizer_class": "BertTokenizer"}
         write_json(Path(folder) / "tokenizer_config.json", settings)
 
     def text_to_ids(self, text: str) -> list[int]:
@@ -177,7 +162,7 @@ class BertTokenizer:
             if part in SPECIAL_TOKENS:
                 ids.append(self.vocab[part])
             else:
-                for word in split_at_punctuation(normalise(part, **self.cleaning)):
+                for word in split_at_punctuation(normalise(part, self.lower_case)):
                     ids += self.wordpiece(word)
         if len(text) <= MAX_WORD_LENGTH and len(self.remembered) < MAX_REMEMBERED_WORDS:
             self.remembered[text] = ids

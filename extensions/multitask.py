@@ -82,7 +82,7 @@ def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[
     known = {path: load_model(path, device) for path in args.teachers}
     for path, (_, config) in known.items():
         both = [BertTokenizer.from_pretrained(x.model) for x in (config, args)]
-        theirs, ours = ((one.pieces, one.cleaning) for one in both)
+        theirs, ours = ((one.pieces, one.lower_case) for one in both)
         if theirs != ours:
             raise InputError(f"--teachers {path} has another tokenizer than {args.model}")
     teachers = {name: [m for m, c in known.values() if name in c.tasks] for name in args.tasks}

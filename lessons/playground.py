@@ -213,7 +213,7 @@ def page(loaded: Loaded, name: str, code: Mapping[str, Any] | None = None) -> st
         "config": {key: getattr(config, key) for key in (*shape, "layer_norm_eps")},
         "most": min(MAX_TOKENS, config.max_position_embeddings),
         "pieces": loaded.tokenizer.pieces,
-        "cleaning": loaded.tokenizer.cleaning,
+        "lowerCase": loaded.tokenizer.lower_case,
         "unicode": {"letters": tokenizer.ADDED_LATER, "moved": tokenizer.MOVED},
         "table": table,
         "words": loaded.masked is not None,

@@ -40,7 +40,7 @@ def align(tokenizer: BertTokenizer, text: str) -> Tokens:
     """
     plain, origins = [], []  # the text as BERT cleans it, and where each character comes from
     for place, character in enumerate(text):
-        cleaned = clean(character, **tokenizer.cleaning)
+        cleaned = clean(character, tokenizer.lower_case)
         plain.append(cleaned)
         origins += [place] * len(cleaned)
     plain = "".join(plain)
@@ -61,11 +61,11 @@ def align(tokenizer: BertTokenizer, text: str) -> Tokens:
 
 
 @functools.cache
-def clean(character: str, **cleaning: bool | None) -> str:
+def clean(character: str, lower_case: bool) -> str:
     """How BERT cleans a character: to nothing, itself, its base letter, or several."""
     if character in "\t\n\r" or category(character)[0] == "Z":
         return " "
-    return normalise(character, **cleaning)
+    return normalise(character, lower_case)
 
 
 class Question(NamedTuple):

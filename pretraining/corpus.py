@@ -129,7 +129,7 @@ def build(sources: Sequence[str | Path], tokenizer: BertTokenizer, folder: str |
         check_writable(folder)
         made_from = {
             "texts": [[str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in files],
-            "vocabulary": zlib.crc32(repr((tokenizer.cleaning, tokenizer.pieces)).encode()),
+            "vocabulary": zlib.crc32(repr((tokenizer.lower_case, tokenizer.pieces)).encode()),
         }
         if file.is_file() and description.is_file() and read_json(description) == made_from:
             return

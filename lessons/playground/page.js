@@ -1,7 +1,7 @@
 // The page: what is typed and clicked becomes a question to the model, and its answer is shown.
 
 const data = JSON.parse(find("data").textContent);
-const tokenizer = new Tokenizer(data.pieces, data.cleaning, data.unicode);
+const tokenizer = new Tokenizer(data.pieces, data.lowerCase, data.unicode);
 const [PAD, UNK, CLS, SEP, MASK] = SPECIAL.map(piece => tokenizer.id(piece));
 const PADDING = 3; // [PAD] that are added on request
 const piecesOf = ids => ids.map(id => data.pieces[id]);

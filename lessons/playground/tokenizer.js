@@ -15,15 +15,13 @@ const CJK = new RegExp("([\\u3400-\\u4dbf\\u4e00-\\u9fff\\uf900-\\ufaff\\u{20000
 class Tokenizer {
   /**
    * @param {Array} pieces the vocabulary, in the order of its ids
-   * @param {Object} cleaning do_lower_case, strip_accents and tokenize_chinese_chars, as in Python
+   * @param {boolean} lowerCase whether to lower-case and strip accents, as in Python
    * @param {Object} unicode letters: ranges "5c8-5c9 61d" of what came after Unicode 8, letters to
    *   BERT whatever they are; moved: characters of which BERT knows an older category
    */
-  constructor(pieces, cleaning, unicode) {
+  constructor(pieces, lowerCase, unicode) {
     this.pieces = pieces;
-    this.lowerCase = cleaning.do_lower_case;
-    this.stripAccents = cleaning.strip_accents ?? this.lowerCase;
-    this.splitChinese = cleaning.tokenize_chinese_chars ?? true;
+    this.lowerCase = lowerCase;
     this.vocab = new Map(pieces.map((piece, id) => [piece, id]));
     this.moved = unicode.moved;
     this.letters = unicode.letters.trim().split(/\s+/).map(range =>
@@ -47,14 +45,13 @@ class Tokenizer {
       this.splitAtPunctuation(this.normalise(part)).flatMap(word => this.wordpiece(word)));
   }
 
-  /** A word without control characters and accents, lower-cased, with spaces around CJK. */
+  /** A word without control characters, Chinese ones apart; small letters without accents. */
   normalise(text) {
     text = Array.from(text).filter(c => !this.is(DELETED, c)).join("");
-    if (this.splitChinese) text = text.replace(CJK, " $1 ");
-    if (this.stripAccents) {
-      text = Array.from(text.normalize("NFD")).filter(c => !this.is(MARK, c)).join("");
-    }
-    return this.lowerCase ? Array.from(text, c => c.toLowerCase()).join("") : text;
+    text = text.replace(CJK, " $1 ");
+    if (!this.lowerCase) return text;
+    text = Array.from(text.normalize("NFD")).filter(c => !this.is(MARK, c)).join("");
+    return Array.from(text, c => c.toLowerCase()).join("");
   }
 
   /** Words and punctuation marks, each mark on its own. */

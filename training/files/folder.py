@@ -12,9 +12,9 @@ from training.files.texts import read_json, read_text
 
 MODEL_MAX_LENGTH = 512  # what ``truncation=True`` alone cuts at, unless a folder asks for less
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-CLEANING = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 # What the files of a tokenizer may not say otherwise; None and empty lists say nothing.
 SETTINGS = dict.fromkeys(("never_split", "additional_special_tokens", "extra_special_tokens"))
+SETTINGS |= {"strip_accents": None, "tokenize_chinese_chars": True}
 SETTINGS |= {"tokenizer_class": "BertTokenizer", "do_basic_tokenize": True}
 SETTINGS |= {"padding_side": "right", "truncation_side": "right", "split_special_tokens": False}
 SETTINGS |= {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
@@ -25,7 +25,9 @@ LAST = {"SpecialToken": {"id": "[SEP]", "type_id": 1}}
 TEMPLATE = {"single": [CLS, A, SEP], "pair": [CLS, A, SEP, B, LAST], "type": "TemplateProcessing"}
 WORDPIECE = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
 WORDPIECE |= {"max_input_chars_per_word": 100}
-# What tokenizer.json may not say otherwise, but for how text is cleaned
+NORMALIZER = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+NORMALIZER |= {"strip_accents": None}
+# What tokenizer.json may not say otherwise; its normalizer also says whether text is lower-cased
 WHOLE = {"pre_tokenizer": {"type": "BertPreTokenizer"}}
 WHOLE |= {"model": WORDPIECE, "post_processor": TEMPLATE}
 # How a token is found in a text, which no token may have otherwise
@@ -51,12 +53,12 @@ def require(values: Mapping[str, Any], wanted: Mapping[str, Any], whose: str = "
 # The tokenizer
 
 
-def read_vocabulary(folder: Path) -> tuple[list[str], dict[str, bool | None], int]:
+def read_vocabulary(folder: Path) -> tuple[list[str], bool, int]:
     """The tokenizer that a model's folder asks for.
 
     Returns:
-        The tokens in the order of their ids; how text is cleaned, under the names of
-        tokenizer_config.json; and after how many tokens ``truncation=True`` cuts.
+        The tokens in the order of their ids; whether text is lower-cased (and accents stripped);
+        and after how many tokens ``truncation=True`` cuts.
 
     Raises:
         InputError: there is none, its files contradict each other or the model's configuration, or
@@ -77,15 +79,17 @@ def read_vocabulary(folder: Path) -> tuple[list[str], dict[str, bool | None], in
             raise ValueError(f"it has added tokens, such as {min(more)!r}")
         for entry in listed:
             require(entry, FOUND, entry["content"] + "'s")
-        cleaning = {name: settings.get(name, usual) for name, usual in CLEANING.items()}
-        pieces = pieces_of(folder, whole, cleaning)
+        lower_case = settings.get("do_lower_case", True)
+        if not isinstance(lower_case, bool):
+            raise ValueError(f"its do_lower_case is {lower_case!r}, neither true nor false")
+        pieces = pieces_of(folder, whole, lower_case)
         tokens, rows = len(pieces), config.get("vocab_size", len(pieces))
         if not 0 <= rows - tokens <= MOST_ROWS_ADDED:
             raise ValueError(f"its vocabulary has {tokens:,} tokens, the model {rows:,}")
         longest = settings.get("model_max_length")
         if longest is not None and (type(longest) not in (int, float) or longest < 1):
             raise ValueError(f"its model_max_length is {longest!r}, not a number from 1 on")
-    return pieces, cleaning, int(min(longest or MODEL_MAX_LENGTH, MODEL_MAX_LENGTH))
+    return pieces, lower_case, int(min(longest or MODEL_MAX_LENGTH, MODEL_MAX_LENGTH))
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -97,12 +101,10 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             require(value, FOUND, f"its {name}'s")
         elif name == "tokenizer_class":
             given[name] = value.removesuffix("Fast")
-        elif name in CLEANING and not isinstance(value, bool):
-            raise ValueError(f"its {name} is {value!r}, neither true nor false")
     require(given, SETTINGS)
 
 
-def pieces_of(folder: Path, whole: Mapping[str, Any], cleaning: Mapping[str, Any]) -> list[str]:
+def pieces_of(folder: Path, whole: Mapping[str, Any], lower_case: bool) -> list[str]:
     """The tokens of vocab.txt, of tokenizer.json, or of both where they agree."""
     file = folder / "vocab.txt"
     # split("\n"), because splitlines() would also split inside odd pieces
@@ -111,9 +113,7 @@ def pieces_of(folder: Path, whole: Mapping[str, Any], cleaning: Mapping[str, Any
         if not listed:
             raise InputError(f"{folder} holds no vocabulary (vocab.txt or tokenizer.json)")
         return listed
-    normalizer = {"type": "BertNormalizer", "clean_text": True}
-    renamed = {"do_lower_case": "lowercase", "tokenize_chinese_chars": "handle_chinese_chars"}
-    normalizer |= {renamed.get(name, name): value for name, value in cleaning.items()}
+    normalizer = NORMALIZER | {"lowercase": lower_case}
     require(whole, WHOLE | {"normalizer": normalizer}, "tokenizer.json's")
     ids = whole["model"]["vocab"]  # token → id
     pieces = sorted(ids, key=ids.get)
