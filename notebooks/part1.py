@@ -61,6 +61,12 @@ TASK = "1.1"
 # !python classifier.py --predict "Not bad, if you like queues." --checkpoint sst-classifier.pt {FLAGS}
 
 # %% [markdown]
+# `predictions/attention.html` shows where each head of each layer looks; `docs/attention-maps.md` explains it.
+
+# %%
+# !python -m lessons.attention_maps --text "Not bad, if you like queues." --out predictions/attention.html
+
+# %% [markdown]
 # ## Hand in
 #
 # Fill in `NAME` as `README.md` says, then download the zip that the command names.
