@@ -21,7 +21,7 @@ import shlex
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,61 +103,50 @@ def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
     return wanted
 
 
-def check_code(path: Path) -> list[str]:
-    """Faults of a source file: missing, or not Python."""
+def check_code(path: Path) -> None:
+    """InputError where a source file is missing, or is not Python."""
     if not path.is_file():
-        return [f"{path} is missing: git checkout -- {path} restores it"]
+        raise InputError(f"{path} is missing: git checkout -- {path} restores it")
+    text = read_text(path)
     try:
-        text = read_text(path)
         if path.suffix == ".py":
             ast.parse(text, path.name)
-    except InputError as error:
-        return [str(error)]
     except (SyntaxError, ValueError) as error:
-        return [f"{path} does not parse: {error}"]
-    return []
+        raise InputError(f"{path} does not parse: {error}") from None
 
 
-def check_predictions(wanted: Prediction) -> tuple[list[str], str]:
-    """(Faults, what the grader will see) of one file of predictions."""
+def summary_of(wanted: Prediction) -> str:
+    """What the grader will see in a file of predictions; InputError where it refuses the file."""
     path = Path(wanted.path)
     if not path.is_file():
-        return [f"{path} is missing: {wanted.command} writes it"], ""
+        raise InputError(f"{path} is missing: {wanted.command} writes it")
     try:
         predicted = read_predictions(path, wanted.column)
     except InputError as error:
-        return [f"{error}; {wanted.command} writes it again"], ""
-    try:
-        if wanted.label == "sentiment":
-            rows = load_data(wanted.data_file, wanted.split)
-        else:
-            rows = load_pairs(wanted.data_file, wanted.split, wanted.label)
-    except InputError as error:
-        return [str(error)], ""
+        raise InputError(f"{error}; {wanted.command} writes it again") from None
+    if wanted.label == "sentiment":
+        rows = load_data(wanted.data_file, wanted.split)
+    else:
+        rows = load_pairs(wanted.data_file, wanted.split, wanted.label)
     ids = [row[-1].lower() for row in rows]  # as read_predictions gives them
-    faults = mismatches(predicted, ids, str(wanted.data_file), wanted.classes, str(path))
-    if faults:
+    if faults := mismatches(predicted, ids, str(wanted.data_file), wanted.classes, str(path)):
         same = predicted.keys() == set(ids)
         remedy = "" if same else "if it is of other data, name them by --data_dir; "
-        return [*faults[:-1], f"{faults[-1]}; {remedy}{wanted.command} writes it again"], ""
+        raise InputError(f"{'; '.join(faults)}; {remedy}{wanted.command} writes it again")
     values = [predicted[key] for key in ids]
     summary = f"{len(values):5d} predictions from {min(values):g} to {max(values):g}"
     if wanted.split == "dev":
-        summary += scored([row[-2] for row in rows], values, is_class=bool(wanted.classes))
+        labels = [row[-2] for row in rows]
+        name, metric = ("accuracy", accuracy) if wanted.classes else ("Pearson", pearson)
+        score, guess = metric(labels, values), 0.0
+        if wanted.classes:
+            guess = max(labels.count(label) for label in set(labels)) / len(labels)
+        summary += f", {name} {score:.3f}"
+        if score <= guess:
+            summary += f"; the same answer in every row reaches {guess:.3f}"
     elif min(values) == max(values):
         summary += ", the same answer in every row"
-    return [], summary
-
-
-def scored(labels: Sequence[float], values: Sequence[float], is_class: bool) -> str:
-    """The score on dev, and whether the same answer in every row would reach it, too."""
-    if is_class:
-        name, score = "accuracy", accuracy(labels, values)
-        guess = max(labels.count(label) for label in labels) / len(labels)
-    else:
-        name, score, guess = "Pearson", pearson(labels, values), 0.0
-    remark = f"; the same answer in every row reaches {guess:.3f}" if score <= guess else ""
-    return f", {name} {score:.3f}{remark}"
+    return summary
 
 
 def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
@@ -212,24 +201,29 @@ def main() -> None:
     code = code_of(args.part)
     if not (ROOT.samefile(".") or any(path.is_file() for path in code)):
         raise InputError(f"no file of part {args.part} is in this folder; run it in {ROOT}")
-    faults = [fault for path in code for fault in check_code(path)]
-    cards = []
-    if args.part == 2:
-        faults += part_2.check_readme(Path("README.md"))
+    faults: list[str] = []
+
+    def noted(check: Callable[..., Any], *arguments: Any) -> Any:
+        """What a check returns; what it refuses is one of the faults."""
         try:
-            cards = [part_2.find_ai_card()]
+            return check(*arguments)
         except InputError as error:
             faults.append(str(error))
-    summaries = {}
-    for wanted in () if args.code_only else predictions_of(args.part, args.data_dir):
-        more_faults, summaries[wanted.path] = check_predictions(wanted)
-        faults += more_faults
+
+    for path in code:
+        noted(check_code, path)
+    cards = []
+    if args.part == 2:
+        noted(part_2.check_readme, Path("README.md"))
+        cards = [noted(part_2.find_ai_card)]
+    wanted = [] if args.code_only else predictions_of(args.part, args.data_dir)
+    summaries = {one.path: noted(summary_of, one) for one in wanted}
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
         raise InputError(f"no zip written; faults ({len(faults)}):\n{listed}")
     if not args.name:
         print(f"hint: with --name ID_GROUP the zip is called ID_GROUP_{ZIP_NAME}, as staff expect")
-    files = [*code, *cards, *(Path(path) for path, summary in summaries.items() if summary)]
+    files = [*code, *cards, *map(Path, summaries)]
     done = "replaced" if target.exists() else "wrote"
     build_zip(files, target, args.part)
     print(f"{done} {target} ({target.stat().st_size:,} bytes), which the grader will see as:")

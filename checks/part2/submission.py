@@ -36,14 +36,15 @@ def predictions(data_dir: str | None) -> Iterator[tuple]:
         yield path, Path(getattr(args, f"{task}_{split}")), split, *COLUMNS[task], COMMAND
 
 
-def check_readme(path: Path) -> list[str]:
-    """Faults of a report that is not the group's own: nothing where it is missing."""
+def check_readme(path: Path) -> None:
+    """InputError where a report is there and is not the group's own."""
     text = path.read_text("utf-8", "replace") if path.is_file() else ""
     if OF_THE_COURSE in text:
-        return [f"{path} is the course's: copy README.template.md over it and write your report"]
+        what = "is the course's: copy README.template.md over it and write your report"
+        raise InputError(f"{path} {what}")
     if IN_THE_TEMPLATE in text:
-        return [f"{path} still has the template's first comment: fill it in, remove the comments"]
-    return []
+        what = "still has the template's first comment: fill it in, remove the comments"
+        raise InputError(f"{path} {what}")
 
 
 def find_ai_card() -> Path:
