@@ -139,8 +139,7 @@ class TextDataset(Dataset):
         self.tokenizer = BertTokenizer.from_pretrained(model)
         positions = BertConfig.from_pretrained(model).max_position_embeddings
         self.max_length = min(MODEL_MAX_LENGTH, positions)
-        self._encoded: dict[str, list[int]] = {}
-        self._cut: set[str] = set()
+        self._ids: dict[str, list[int]] = {}
         self.report_cut([text for row in dataset for text in row[: self.texts_per_row]])
 
     def __len__(self) -> int:
@@ -151,20 +150,16 @@ class TextDataset(Dataset):
 
     def encode(self, text: str) -> list[int]:
         """[CLS] text [SEP] as ids, cut where the model's positions end, computed once a text."""
-        if text not in self._encoded:
-            ids = self.tokenizer.text_to_ids(text)
-            longest = self.max_length - 2
-            if len(ids) > longest:
-                self._cut.add(text)
-            first, last = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
-            self._encoded[text] = [first, *ids[:longest], last]
-        return self._encoded[text]
+        first, last = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+        if text not in self._ids:
+            self._ids[text] = self.tokenizer.text_to_ids(text)
+        return [first, *self._ids[text][: self.max_length - 2], last]
 
     def report_cut(self, texts: Sequence[str]) -> None:
         """Tokenize texts, and print how many of them had to be cut, if any."""
         for text in texts:
             self.encode(text)
-        if too_long := sum(text in self._cut for text in texts):
+        if too_long := sum(len(self._ids[text]) > self.max_length - 2 for text in texts):
             print(f"data: {too_long} of {len(texts)} texts were cut at {self.max_length} tokens")
 
     def tokens(self) -> list[list[int]]:

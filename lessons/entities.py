@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -150,17 +151,14 @@ def entity_scores(
         {(i, *entity) for i, tags in enumerate(rows) for entity in entities(tags)}
         for rows in (gold, predicted)
     )
-    table = {}
-    for kind in [*sorted({entity[1] for entity in true | claimed}), None]:
-        wanted, guessed = (
-            {entity for entity in of_all if kind in (None, entity[1])} for of_all in (true, claimed)
-        )
-        right = len(wanted & guessed)
-        table[kind or "all"] = {
-            "precision": right / max(1, len(guessed)),
-            "recall": right / max(1, len(wanted)),
-            "f1": 2 * right / max(1, len(guessed) + len(wanted)),
-            "gold": len(wanted),
-            "predicted": len(guessed),
-        }
-    return pd.DataFrame.from_dict(table, orient="index")
+    found = {"right": true & claimed, "gold": true, "predicted": claimed}
+    counts = {name: Counter(entity[1] for entity in kept) for name, kept in found.items()}
+    table = pd.DataFrame(counts).fillna(0).astype(int).sort_index()
+    table.loc["all"] = table.sum()
+    right = table.pop("right")
+    scores = {
+        "precision": right / table["predicted"].clip(lower=1),
+        "recall": right / table["gold"].clip(lower=1),
+        "f1": 2 * right / (table["gold"] + table["predicted"]).clip(lower=1),
+    }
+    return pd.DataFrame(scores).join(table)

@@ -40,13 +40,6 @@
 # %%
 # !python multitask_classifier.py --option finetune --lr 2e-5 --batch_size 16 {FLAGS}
 
-# %%
-metrics = Path("predictions/multitask-metrics.json")
-if metrics.is_file():
-    print(metrics.read_text()[-1500:])
-else:
-    print("no metrics yet: train first; python sanity_check.py --part 2 says what is missing")
-
 # %% [markdown]
 # `predictions/multitask-report.html` shows everything on one page.
 #

@@ -13,7 +13,6 @@ COURSE_STEMS = {"sst": "ids-sst", "para": "quora", "sts": "sts"}
 CLASSES = {  # the names of each course file's classes, from 0 on
     "ids-sst": ("negative", "somewhat negative", "neutral", "somewhat positive", "positive"),
     "ids-cfimdb": ("negative", "positive"),
-    "quora": ("different", "the same"),
 }
 COURSE_MODEL = "bert-base-uncased"
 OFFLINE_NAME = "all-MiniLM-L6-v2"  # stands in for it where no hub answers
