@@ -1,4 +1,4 @@
-"""The notebooks are what their scripts make, and run from an empty folder, and once more there."""
+"""The notebooks hold no outputs, and run from an empty folder, and once more there."""
 
 import os
 import subprocess
@@ -6,21 +6,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from factories import copy_tree
+from factories import ROOT, copy_tree
 
 nbclient = pytest.importorskip("nbclient", reason="pip install -r requirements-docs.txt")
 nbformat = pytest.importorskip("nbformat", reason="pip install -r requirements-docs.txt")
-make = pytest.importorskip("notebooks.make", reason="pip install -r requirements-docs.txt")
 
+FOLDER = ROOT / "notebooks"
 NAMES = ("part1", "part2")
 
 
-def test_they_are_what_their_scripts_make():
-    assert tuple(path.stem for path in sorted(make.FOLDER.glob("*.ipynb"))) == NAMES
-    for script in make.scripts():
-        made = script.with_suffix(".ipynb").read_text(encoding="utf-8")
-        assert made == make.notebook(script), "run python -m notebooks.make"
-        assert "first_cell.py" not in made
+def test_they_hold_no_outputs_and_find_the_repository_in_the_same_way():
+    books = [nbformat.read(FOLDER / f"{name}.ipynb", as_version=4) for name in NAMES]
+    for book in books:
+        cells = [cell for cell in book.cells if cell.cell_type == "code"]
+        assert not any(cell.outputs or cell.execution_count for cell in cells)
+        assert cells[0] == next(cell for cell in books[0].cells if cell.cell_type == "code")
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def run(name: str, folder: Path, repository: str | Path = "", times: int = 1):
     Args:
         folder: where it is opened.
     """
-    book = nbformat.read(make.FOLDER / f"{name}.ipynb", as_version=4)
+    book = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     for cell in book.cells:
         cell.source = cell.source.replace('REPOSITORY = ""', f"REPOSITORY = {str(repository)!r}")
         if repository:

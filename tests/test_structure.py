@@ -29,7 +29,6 @@ MAY_IMPORT = {  # besides each other; nothing but research/ and docs/ needs what
     "extensions": {*LAYERS, "training"},
     "lessons": {*LAYERS, "training", "checks", "pretraining", "extensions"},
     "data": {*LAYERS, "training", "extensions"},
-    "notebooks": {*LAYERS, "training", "lessons"},
     "course": {*LAYERS, "training", "checks"},
     "research": {*LAYERS, "training", "checks", "pretraining", "extensions", "lessons", "course"},
     "docs": {*LAYERS, "training", "pretraining", "lessons", "research", "course"},
