@@ -29,15 +29,20 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.tables import check_columns, parse_table, refuse
 from training.files.texts import parse_json, read_text
-from training.files.writing import atomic_write, write_whole
+from training.files.writing import write_whole
 
 PAIR = ("sentence1", "sentence2")
 BREAK = re.compile(r"<br />|[\t\r\n]")  # in a review
 RELATIONS = ("contradiction", "neutral", "entailment")
-Tables = dict[str, pd.DataFrame]  # by the names of their files, without .csv
 
 
-def imdb(folder: Path, args: Namespace) -> Tables:
+def as_csv(tables: dict[str, pd.DataFrame]) -> dict[str, str]:
+    """Names of files, and what goes into them, rows numbered from 0."""
+    numbered = {name: table.reset_index(drop=True) for name, table in tables.items()}
+    return {f"{name}.csv": x.to_csv(sep="\t", lineterminator="\n") for name, x in numbered.items()}
+
+
+def imdb(folder: Path, args: Namespace) -> dict[str, str]:
     """IMDB's 50,000 reviews split into 33,750, 3,750 and 12,500, as many of each class in all."""
     from sklearn.model_selection import train_test_split  # here, because importing it takes long
 
@@ -49,8 +54,7 @@ def imdb(folder: Path, args: Namespace) -> Tables:
 
     joins, test = split(halves["test"], 0.5)
     train, dev = split(pd.concat([halves["train"], joins]), 0.1)
-    tables = {"train": train, "dev": dev, "test": test}
-    return {name: table.reset_index(drop=True) for name, table in tables.items()}
+    return as_csv({"train": train, "dev": dev, "test": test})
 
 
 def reviews(folder: Path, half: str) -> pd.DataFrame:
@@ -66,12 +70,12 @@ def reviews(folder: Path, half: str) -> pd.DataFrame:
     return rows.sort_values("id")  # the split depends on the order
 
 
-def snli(folder: Path, args: Namespace) -> Tables:
+def snli(folder: Path, args: Namespace) -> dict[str, str]:
     """SNLI's pairs with one of three relations."""
     is_whole = (folder / "snli_1.0_train.jsonl").is_file()
     splits = ("train", "dev") if is_whole else ("dev", "test")
     train, dev = (relations(folder / f"snli_1.0_{part}.jsonl", part) for part in splits)
-    return {"nli-train": train, "nli-dev": dev}
+    return as_csv({"nli-train": train, "nli-dev": dev})
 
 
 def relations(path: Path, split: str) -> pd.DataFrame:
@@ -83,52 +87,45 @@ def relations(path: Path, split: str) -> pd.DataFrame:
     for name in columns:
         bad = ~table[name].map(lambda cell: isinstance(cell, str))
         refuse(path, table, bad, f"has no text as its {name}", "fix the row or remove it")
-    table = table[table["gold_label"].isin(RELATIONS)].reset_index(drop=True)
+    table = table[table["gold_label"].isin(RELATIONS)]
     ids = [f"{split}-{number}" for number in range(len(table))]
     return table[[*PAIR]].assign(id=ids, relation=table["gold_label"].map(RELATIONS.index))
 
 
-def few(file: Path, args: Namespace) -> Tables:
+def few(file: Path, args: Namespace) -> dict[str, str]:
     """A random sample of a table's rows."""
     rows = parse_table(file)
     rows = rows.loc[:, ~rows.columns.str.startswith("unnamed")]  # a course file's numbers of rows
     if not args.rows or args.rows > len(rows):
         raise InputError(f"{file} has {len(rows):,} rows; give as --rows how many to draw")
     drawn = np.random.default_rng(args.seed).permutation(len(rows))[: args.rows]
-    return {f"{file.stem}-{args.rows}": rows.iloc[drawn].reset_index(drop=True)}
+    return as_csv({f"{file.stem}-{args.rows}": rows.iloc[drawn]})
 
 
-def texts_of(file: Path) -> list[str]:
-    """The different texts of a course file, on one line each."""
+def text(file: Path, args: Namespace) -> dict[str, str]:
+    """The different texts of a course file, a document each, which is a line."""
     table = parse_table(file)
     columns = [name for name in (*PAIR, "sentence") if name in table] or ["sentence"]
     check_columns(file, table, columns)
     texts = table[columns].melt()["value"].str.split().str.join(" ")
-    return texts[texts != ""].drop_duplicates().tolist()
+    return {f"{file.stem}.txt": "\n\n".join(texts[texts != ""].drop_duplicates()) + "\n"}
 
 
-KINDS = {kind.__name__: kind for kind in (imdb, snli, few)}
+KINDS = {kind.__name__: kind for kind in (imdb, snli, few, text)}
 
 
 def main() -> None:
     """Convert one data set."""
     parser = OneLineParser(description="Other data sets as files for our scripts.")
-    parser.add_argument("kind", choices=(*KINDS, "text"))
+    parser.add_argument("kind", choices=KINDS)
     parser.add_argument("source", type=Path, help="the folder, or the file, of the data")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=seed, default=11711, help="of splits and samples")
     parser.add_argument("--rows", type=positive_int, help="how many rows few draws")
     args = parser.parse_args()
-    if args.kind == "text":
-        path = args.out / f"{args.source.stem}.txt"
-        write_whole(path, "\n\n".join(texts_of(args.source)) + "\n")
-        print(f"wrote {path}")
-        return
-    tables = KINDS[args.kind](args.source, args)
-    for name, table in tables.items():
-        with atomic_write(args.out / f"{name}.csv") as file:
-            table.to_csv(file, sep="\t", lineterminator="\n")
-        print(f"wrote {args.out / name}.csv: {len(table):,} rows")
+    for name, content in KINDS[args.kind](args.source, args).items():
+        write_whole(args.out / name, content)
+        print(f"wrote {args.out / name}")
 
 
 if __name__ == "__main__":
