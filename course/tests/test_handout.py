@@ -167,7 +167,8 @@ def test_what_the_handout_gives_is_not_handed_in():
 
 def test_the_report_is_not_the_handouts_readme(tmp_path):
     (tmp_path / "README.md").write_bytes(built("2").files["README.md"])
-    assert len(submission.check_readme(tmp_path / "README.md")) == 1
+    with pytest.raises(InputError, match="is the course's"):
+        submission.check_readme(tmp_path / "README.md")
 
 
 @pytest.fixture

@@ -49,7 +49,10 @@ def fetch_model(name: str, local_files_only: bool) -> tuple[Path, str]:
 
 
 def hub_fault(name: str) -> str:
-    """Ask the hub for one file's metadata: '' if it answers, else what is wrong."""
+    """Ask the hub for one file's metadata: '' if it answers, else what is wrong.
+
+    A download would ask six times, for 25 seconds, before it says so.
+    """
     try:
         url = huggingface_hub.hf_hub_url(name, "config.json")
         huggingface_hub.get_hf_file_metadata(url, timeout=HUB_SECONDS)
