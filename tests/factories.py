@@ -34,14 +34,6 @@ torch.set_num_threads(1)  # the models here are so small that a second thread on
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def data_folder(*names: str) -> Path:
-    """A folder of $MINBERT_DATA; skips where it is not there."""
-    folder = Path(os.environ.get("MINBERT_DATA", "missing"), *names)
-    if not folder.is_dir():
-        pytest.skip(f"no {'/'.join(names)} here: set MINBERT_DATA to the folder that holds it")
-    return folder
-
-
 def copy_tree(target: Path) -> Path:
     """Copy this repository without what runs, environments and tools leave in it."""
     everywhere = shutil.ignore_patterns(

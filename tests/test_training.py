@@ -13,7 +13,7 @@ import transformers
 from factories import make_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import draw_nothing, one_line_error
+from running import one_line_error
 from torch import nn
 from torch.nn import functional as F
 
@@ -23,7 +23,7 @@ from datasets import SentenceClassificationDataset
 from training.loop import devices
 from training.loop import run as loop
 from training.loop.batches import LengthBatches, TrainingLoader
-from training.loop.checkpoints import ResumePoint, load_checkpoint
+from training.loop.checkpoints import load_checkpoint
 from training.loop.progress import Progress
 from training.loop.round_robin import RoundRobin
 from training.loop.run import Run, linear_factor
@@ -140,14 +140,11 @@ def test_the_factor_is_that_of_transformers(steps, warmup):
 
 
 @pytest.fixture
-def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> SimpleNamespace:
-    """Flags of classifier.train on a small data set; no plots are drawn."""
+def flags(sst_line, resumable, tmp_path, monkeypatch) -> SimpleNamespace:
+    """Flags of classifier.train on a small data set."""
     monkeypatch.chdir(tmp_path)
-    draw_nothing(monkeypatch)
-    line = ["--only", "sst", "--data_dir", tiny_data, "--model", tiny_model_folder]
-    line += ["--precision", "fp32", "--option", "finetune", "--lr", "1e-3", "--epochs", "1"]
-    line += ["--dev_out", "x-dev-out.csv"]
-    (args,) = classifier.plan(classifier.get_args([str(word) for word in line]))
+    more = "--batch_size 8 --precision fp32 --epochs 1 --dev_out x-dev-out.csv".split()
+    (args,) = classifier.plan(classifier.get_args([*sst_line, *more]))
     return args
 
 
@@ -240,7 +237,6 @@ def test_the_loss_of_a_guess_is_that_of_equal_probabilities_or_of_the_mean():
 
 def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(flags, monkeypatch):
     """13 steps an epoch; the loss of step 16 and of all later ones is spoiled."""
-    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
     monkeypatch.setattr(loop, "READ_EVERY", 1)
     steps, kept = [], []
     cross_entropy, end_epoch = F.cross_entropy, Run.end_epoch
