@@ -1,9 +1,8 @@
-"""Runs that Ctrl-C or a full disk ends, and resume points that do not fit.
+"""Runs that a signal ends, resume points that do not fit, and two runs in one folder.
 
 That a killed run ends as if untouched is in scripts/test_contract.py.
 """
 
-import errno
 import multiprocessing
 import os
 import shutil
@@ -15,7 +14,7 @@ from factories import make_rows, write_table
 from running import assert_refused, at_call, needs_fork
 
 import classifier
-from training.loop.checkpoints import ResumePoint, load_checkpoint, locked, save_checkpoint
+from training.loop.checkpoints import load_checkpoint, locked, save_checkpoint
 from training.loop.run import Run
 
 
@@ -105,24 +104,3 @@ def test_a_run_next_to_another_with_the_same_files_is_refused(interruptible, tmp
     assert path.exists()
     assert interruptible().code == 0
     assert not list(tmp_path.rglob("*.lock"))
-
-
-# ---------------------------------------------------------------------------------------------
-# A full disk
-
-
-def test_a_full_disk_keeps_the_last_good_file(interruptible, monkeypatch, tmp_path):
-    path = tmp_path / "sst-classifier.resume"
-    full = []
-
-    def fill() -> None:
-        full.append(path.read_bytes())
-        patch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
-
-    with monkeypatch.context() as patch:
-        at_call(patch, ResumePoint, "write", 10, fill)
-        result = interruptible()
-    assert_refused(result, f"cannot write {path.name}: ")
-    assert [path.read_bytes()] == full
-    assert not list(tmp_path.glob(".*"))
-    assert interruptible("--resume").code == 0
