@@ -76,7 +76,8 @@ def tiny_config(**values) -> BertConfig:
 
 def random_bert(dtype=torch.float32, **values) -> BertModel:
     """A tiny BERT far from uniform attention, in evaluation mode."""
-    return with_random_weights(BertModel(tiny_config(**values)), spread=0.2).to(dtype)
+    torch.manual_seed(5)
+    return stir(BertModel(tiny_config(**values)), 0.2).to(dtype)
 
 
 def tiny_vocabulary() -> list[str]:
@@ -100,15 +101,6 @@ PAIRS = (
     *padded_batch(6, 3, 5, 4, vocabulary=80)[:2],
     *padded_batch(4, 7, 5, 3, vocabulary=80)[:2],
 )  # ids and masks
-
-
-def with_random_weights(model: nn.Module, spread: float = 0.15) -> nn.Module:
-    """The model with random weights that make a difference, in evaluation mode."""
-    torch.manual_seed(5)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=spread)
-    return model.eval()
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -140,11 +132,14 @@ def save_classifier_folder(folder: Path, spread: float = 0.1) -> tuple[BertModel
     return model, head
 
 
-def save_sentiment_checkpoint(path: Path, model: Path, labels: int, dropout: float) -> Path:
+def save_sentiment_checkpoint(
+    path: Path, model: Path, labels: Sequence[str] = "01234", dropout: float = 0.1
+) -> Path:
     """A checkpoint of classifier.py, with weights that are not the model folder's."""
     config = SimpleNamespace(
         hidden_dropout_prob=dropout,
-        num_labels=labels,
+        num_labels=len(labels),
+        labels=list(labels),
         hidden_size=32,
         data_dir=".",
         option="finetune",

@@ -26,6 +26,13 @@ def test_older_code_adds_attributes_and_to_dict_builds_an_equal_config():
     assert (again.option, again.data_dir, again.num_labels) == ("pretrain", ".", {0: 0, 1: 1})
 
 
+def test_a_config_file_of_transformers_is_read_and_keywords_override_it(tmp_path):
+    transformers.BertConfig(hidden_size=24, num_attention_heads=3).save_pretrained(tmp_path)
+    config = BertConfig.from_pretrained(tmp_path, hidden_dropout_prob=0.5, option="finetune")
+    assert (config.hidden_size, config.hidden_dropout_prob, config.option) == (24, 0.5, "finetune")
+    assert config.name_or_path == str(tmp_path)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from factories import PAIRS, with_random_weights
+from factories import PAIRS, stir
 from running import assert_refused, succeeded
 from torch import nn
 
@@ -78,7 +78,7 @@ def test_flags_and_defaults():
 
 def make_model(folder: Path) -> nn.Module:
     """A model whose random weights make a difference, in evaluation mode."""
-    return with_random_weights(MultitaskBERT(make_config(folder)))
+    return stir(MultitaskBERT(make_config(folder)), 0.2)
 
 
 def test_a_bi_encoder_compares_two_pooled_vectors(tiny_model_folder):

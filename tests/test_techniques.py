@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from factories import PAIRS, make_rows, with_random_weights, write_table
+from factories import PAIRS, make_rows, stir, write_table
 from running import assert_same_tensors, draw_nothing
 
 import multitask_classifier
@@ -161,7 +161,7 @@ def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
 def test_each_task_uses_its_own_parts(tiny_model_folder, values):
     config = {"option": "finetune", "hidden_dropout_prob": 0.3, "hidden_size": 32} | values
     model = TechniquesBERT(SimpleNamespace(**config, model=str(tiny_model_folder)))
-    with_random_weights(model)
+    stir(model)
     heads = {
         "sst": lambda: model.predict_sentiment(*PAIRS[:2]),
         "para": lambda: model.predict_paraphrase(*PAIRS),

@@ -151,23 +151,7 @@ def test_a_config_and_its_keywords(tmp_path, model):
     loaded = BertModel.from_pretrained(folder, config=config)
     assert loaded.config is config
     assert (loaded.embed_layer_norm.eps, loaded.embed_dropout.p) == (1e-5, 0.7)
-    keywords = {"hidden_dropout_prob": 0.25, "output_attentions": False}  # an unknown one, too
+    keywords = {"hidden_dropout_prob": 0.25, "option": "finetune"}  # an unknown one, too
     loaded = BertModel.from_pretrained(folder, local_files_only=True, **keywords)
     assert loaded.config.hidden_dropout_prob == loaded.embed_dropout.p == 0.25
-
-
-class WithKeywords(BertModel):
-    """Takes a positional argument and keywords of its own."""
-
-    def __init__(self, config, positional=None, *, labels=2, scale=1.0):
-        super().__init__(config)
-        self.own = (positional, labels, scale)
-
-
-def test_a_subclass_s_keywords_go_to_its_init(tmp_path, model):
-    folder = checkpoint(tmp_path, model)
-    loaded = WithKeywords.from_pretrained(folder, "first", labels=7, option="finetune")
-    assert isinstance(loaded, WithKeywords)
-    assert loaded.own == ("first", 7, 1.0)
     assert loaded.config.option == "finetune"
-    assert not hasattr(loaded.config, "labels")

@@ -58,7 +58,7 @@ def saved(content: object, **options: object):
 
 def trained(folder: Path, classes: int = 5) -> None:
     """A checkpoint of classifier.py of five classes, with a head of perhaps another number."""
-    path = save_sentiment_checkpoint(folder / "x.pt", folder / "model", labels=5, dropout=0.1)
+    path = save_sentiment_checkpoint(folder / "x.pt", folder / "model")
     content = torch.load(path, weights_only=True)
     content["model"]["classifier.weight"] = torch.zeros(classes, 32)
     torch.save(content, path)
