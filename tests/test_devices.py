@@ -13,9 +13,6 @@ from optimizer import AdamW
 from training.loop import devices
 from training.loop.checkpoints import load_checkpoint
 
-# ---------------------------------------------------------------------------------------------
-# Threads
-
 
 @pytest.fixture
 def four_threads(monkeypatch) -> Iterator[None]:
@@ -72,10 +69,6 @@ def test_a_resumed_run_has_the_threads_it_had(run, four_threads, monkeypatch, tm
     torch.set_num_threads(1)
     succeeded(run("--resume"))
     assert torch.get_num_threads() == 2
-
-
-# ---------------------------------------------------------------------------------------------
-# Faults
 
 
 FULL = (

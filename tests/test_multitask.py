@@ -61,19 +61,11 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
     return flags
 
 
-# ---------------------------------------------------------------------------------------------
-# The command line
-
-
 def test_flags_and_defaults():
     args = vars(multitask.get_args([]))
     assert {name: args[name] for name in DEFAULTS} == DEFAULTS
     assert args["tasks"] == ["sst", "para", "sts"]
     assert task_names("sts, sst") == ["sst", "sts"]  # in one order, however they are given
-
-
-# ---------------------------------------------------------------------------------------------
-# The model
 
 
 def make_model(folder: Path) -> nn.Module:
@@ -108,19 +100,11 @@ def test_heads_compute_in_float32(tiny_model_folder):
     assert not torch.equal(outputs[2], outputs[2].bfloat16().float())
 
 
-# ---------------------------------------------------------------------------------------------
-# The score
-
-
 def test_overall_by_hand():
     published = {"sst": 0.541, "para": 0.901, "sts": 0.891}  # an entry of a leaderboard
     assert multitask.overall(published) == pytest.approx(0.79583333, abs=1e-6)
     assert multitask.overall({"sst": 0.5, "sts": -1.0, "nli": 0.9}) == 0.25
     assert multitask.overall({"nli": 0.9}) == 0.9
-
-
-# ---------------------------------------------------------------------------------------------
-# Training
 
 
 OUTPUTS = {
@@ -167,10 +151,6 @@ def test_train_and_test_with_the_attributes_of_older_callers(flags):
             predicted = read_predictions(path, column)
             assert list(predicted) == list(expected)
             assert predicted == pytest.approx(expected, abs=1e-3)
-
-
-# ---------------------------------------------------------------------------------------------
-# The script
 
 
 def test_predictions_of_the_lines_of_standard_input_and_of_a_part_of_the_tasks(

@@ -44,10 +44,6 @@ def test_a_signal_stops_after_the_step_and_a_second_one_at_once(
     assert saved["position"]["step"] == 9 + (len(signals) == 1)
 
 
-# ---------------------------------------------------------------------------------------------
-# Resume points that do not fit
-
-
 SPOILED = {
     "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
     "checkpoint": lambda path: shutil.copy(path.with_suffix(".pt"), path),
@@ -76,10 +72,6 @@ def test_a_damaged_resume_point_or_another_training_file_is_refused(
     assert_refused(interruptible("--resume", "--data_dir", data), "a run with train=")
     (data / "ids-sst-train.csv").write_bytes(train)
     assert interruptible("--resume", "--data_dir", data).code == 0
-
-
-# ---------------------------------------------------------------------------------------------
-# Two runs in one folder
 
 
 @needs_fork

@@ -87,10 +87,6 @@ def test_round_robin_takes_the_sets_in_turn_and_each_without_end(tiny_model_fold
         RoundRobin(round_robin.loaders, steps=2)
 
 
-# ---------------------------------------------------------------------------------------------
-# Precision
-
-
 @pytest.mark.parametrize(
     ("precision", "hardware", "dtype"),
     [
@@ -119,10 +115,6 @@ def test_what_a_gpu_multiplies_in_by_itself(monkeypatch, has_bf16, dtype):
     assert devices.half_type(torch.device("cuda"), "auto") == dtype
 
 
-# ---------------------------------------------------------------------------------------------
-# The update
-
-
 @pytest.mark.parametrize("steps", [1, 7, 100])
 @pytest.mark.parametrize("warmup", [0.0, 0.06, 0.5, 0.99])
 def test_the_factor_is_that_of_transformers(steps, warmup):
@@ -133,10 +125,6 @@ def test_the_factor_is_that_of_transformers(steps, warmup):
         assert linear_factor(step, steps, warmup, decay=True) == theirs(step)
         constant = theirs(step) if step < round(warmup * steps) else 1.0
         assert linear_factor(step, steps, warmup, decay=False) == constant
-
-
-# ---------------------------------------------------------------------------------------------
-# The options in a training run
 
 
 @pytest.fixture
@@ -187,10 +175,6 @@ def test_early_stopping(flags, monkeypatch, patience, last):
     assert [row["epoch"] for row in last_epochs()] == list(range(1, last + 1))
 
 
-# ---------------------------------------------------------------------------------------------
-# Progress
-
-
 def test_what_is_left_is_estimated(monkeypatch, capsys):
     """Four steps of 20 took 6 s: 24 s are left."""
     clock = SimpleNamespace(now=100.0)
@@ -200,10 +184,6 @@ def test_what_is_left_is_estimated(monkeypatch, capsys):
         clock.now += 1.5
         run.batch, run.step = run.batch + 1, run.step + 1
     assert capsys.readouterr().out == "epoch 1, batch 4 of 10: 6 s, about 24 s left\n"
-
-
-# ---------------------------------------------------------------------------------------------
-# The run
 
 
 @pytest.mark.parametrize(

@@ -47,10 +47,6 @@ def assert_same_outputs(ours, theirs, batch, tolerance: float):
         torch.testing.assert_close(mine[name], reference[name], atol=tolerance, rtol=0)
 
 
-# ---------------------------------------------------------------------------------------------
-# Values and gradients beside transformers
-
-
 @pytest.mark.parametrize("segments", [False, True], ids=["no segments", "segments"])
 @pytest.mark.parametrize("precision", [torch.float32, torch.float64], ids=["fp32", "fp64"])
 @pytest.mark.parametrize("values", CONFIGS.values(), ids=CONFIGS)
@@ -76,10 +72,6 @@ def test_outputs_and_all_gradients_are_those_of_transformers(values, precision, 
         rounding = 1e-7 + 1e-4 * reference.abs().max().item()
         near = rounding if precision == torch.float32 else 1e-10
         torch.testing.assert_close(mine, reference, rtol=0, atol=near)
-
-
-# ---------------------------------------------------------------------------------------------
-# The contract's names
 
 
 def test_names_shapes_and_attributes():
@@ -108,10 +100,6 @@ def test_weights_are_initialised_as_bert_was():
             assert (parameter == ("weight" in name)).all(), name
         else:
             assert 0.25 < parameter.std() < 0.35, name
-
-
-# ---------------------------------------------------------------------------------------------
-# Older code
 
 
 def test_the_star_import_of_utils_gives_what_older_code_expects():

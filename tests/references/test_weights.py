@@ -39,10 +39,6 @@ def refused(folder, *facts: str) -> None:
         BertModel.from_pretrained(folder)
 
 
-# ---------------------------------------------------------------------------------------------
-# What is read
-
-
 def old_names(tensors):
     """TensorFlow's gamma and beta, as the first converted checkpoints had them."""
     new = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
@@ -96,10 +92,6 @@ def test_heads_are_left_aside_and_a_missing_pooler_is_new_which_a_line_each_says
     assert_same_tensors(loaded.state_dict(), model.state_dict())
 
 
-# ---------------------------------------------------------------------------------------------
-# What is refused
-
-
 def test_a_truncated_file_and_a_malicious_pickle_which_is_not_executed(tmp_path, model):
     file = checkpoint(tmp_path, model, file=BIN) / BIN
     file.write_bytes(file.read_bytes()[:-1])
@@ -108,10 +100,6 @@ def test_a_truncated_file_and_a_malicious_pickle_which_is_not_executed(tmp_path,
     torch.save(model.to_hf_weights() | {"embeddings.position_ids": Malicious(trace)}, file)
     refused(tmp_path, str(file), "holds more than tensors")
     assert not trace.exists()
-
-
-# ---------------------------------------------------------------------------------------------
-# What is written
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.float64])
@@ -136,10 +124,6 @@ def test_transformers_loads_what_we_save(tmp_path, model, precision):
     loaded = BertModel.from_pretrained(tmp_path).to(precision)
     assert_same_tensors(loaded.state_dict(), model.float().to(precision).state_dict())
     assert load_file(tmp_path / SAFETENSORS).keys() == dict(theirs.named_parameters()).keys()
-
-
-# ---------------------------------------------------------------------------------------------
-# How from_pretrained is called
 
 
 def test_a_config_and_its_keywords(tmp_path, model):
