@@ -91,6 +91,14 @@ def test_labels_are_at_first_tokens_as_transformers_counts_words(ours, tiny_mode
     assert data.unseen == 0
 
 
+def test_a_batch_is_padded(ours):
+    rows = [Sentence(["ab"], ["B-LOC"]), Sentence(["a", "b", "c"], ["O", "O", "B-PER"])]
+    batch = TaggedWords(rows, ours, LABELS, 16).collate_fn(range(2))
+    assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 0], [1] * 5]
+    assert batch["token_ids"][0, -1] == ours.pad_token_id
+    assert batch["labels"].tolist() == [[-100, 1, -100, -100, -100], [-100, 0, 0, 3, -100]]
+
+
 def test_a_file_is_scored_and_words_beyond_the_length_are_o(run_script_here, ours, tmp_path):
     torch.manual_seed(1)
     model = TokenClassifier(tiny_config(vocab_size=ours.vocab_size), LABELS)
