@@ -214,6 +214,13 @@ def test_batch_of_pairs(args, regression, labels, dtype):
     assert str(data.collate_fn([data[0], data[1]])) == str(batch)
 
 
+def test_args_of_older_callers(tiny_model_folder, monkeypatch):
+    """Their flags know no --model."""
+    monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
+    data = SentenceClassificationDataset([("a", 0, "x")], SimpleNamespace(batch_size=8))
+    assert data.collate_fn([data[0]])["token_ids"].tolist() == [[2, 5, 3]]
+
+
 def test_long_texts_are_cut_and_counted(args, capsys):
     """A word is as many tokens as it has letters, and two more are around the text."""
     rows = [("a" * 60 + " " + "b " * 449, 0, "x"), ("b " * 450 + "a" * 61, 0, "y"), ("c", 0, "z")]
