@@ -72,6 +72,7 @@ def test_folders_go_through_transformers_and_back(name, tmp_path, capsys):
     folder, new = str(tmp_path / "b"), ["a", "b", "c", "d"]
     for other in (kind.from_pretrained(folder, new), kind.from_pretrained(folder, labels=new)):
         assert (len(other.head.weight), other.labels) == (4, new)
+        assert not hasattr(other.config, "labels")
     assert "the head of 4 outputs is new" in capsys.readouterr().out
 
 
