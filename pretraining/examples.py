@@ -198,12 +198,11 @@ class PretrainingExamples(Dataset):
             "masked": int((labels != IGNORED).sum()),
         }
 
-    __getitems__ = batch  # the name that a DataLoader knows
+    collate_fn = batch  # the name that a DataLoader knows
 
-    @staticmethod
-    def collate_fn(batch: dict[str, Any]) -> dict[str, Any]:
-        """The batch, which needs no more work."""
-        return batch
+    def __getitem__(self, row: int) -> int:
+        """What ``batch`` takes of a row: its number."""
+        return row
 
     def _tokens(self, positions: np.ndarray) -> np.ndarray:
         """The ids at positions of the corpus or, with full sentences, of the epoch's stream."""

@@ -6,7 +6,9 @@ from fixtures import (  # noqa: F401
     in_browser,
     offline_model,
     real_data,
+    resumable,
     run_script_here,
+    sst_line,
     tiny_data,
     tiny_model_folder,
 )

@@ -34,14 +34,6 @@ torch.set_num_threads(1)  # the models here are so small that a second thread on
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def data_folder(*names: str) -> Path:
-    """A folder of $MINBERT_DATA; skips where it is not there."""
-    folder = Path(os.environ.get("MINBERT_DATA", "missing"), *names)
-    if not folder.is_dir():
-        pytest.skip(f"no {'/'.join(names)} here: set MINBERT_DATA to the folder that holds it")
-    return folder
-
-
 def copy_tree(target: Path) -> Path:
     """Copy this repository without what runs, environments and tools leave in it."""
     everywhere = shutil.ignore_patterns(
@@ -84,7 +76,8 @@ def tiny_config(**values) -> BertConfig:
 
 def random_bert(dtype=torch.float32, **values) -> BertModel:
     """A tiny BERT far from uniform attention, in evaluation mode."""
-    return with_random_weights(BertModel(tiny_config(**values)), spread=0.2).to(dtype)
+    torch.manual_seed(5)
+    return stir(BertModel(tiny_config(**values)), 0.2).to(dtype)
 
 
 def tiny_vocabulary() -> list[str]:
@@ -108,15 +101,6 @@ PAIRS = (
     *padded_batch(6, 3, 5, 4, vocabulary=80)[:2],
     *padded_batch(4, 7, 5, 3, vocabulary=80)[:2],
 )  # ids and masks
-
-
-def with_random_weights(model: nn.Module, spread: float = 0.15) -> nn.Module:
-    """The model with random weights that make a difference, in evaluation mode."""
-    torch.manual_seed(5)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=spread)
-    return model.eval()
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -148,11 +132,14 @@ def save_classifier_folder(folder: Path, spread: float = 0.1) -> tuple[BertModel
     return model, head
 
 
-def save_sentiment_checkpoint(path: Path, model: Path, labels: int, dropout: float) -> Path:
+def save_sentiment_checkpoint(
+    path: Path, model: Path, labels: Sequence[str] = "01234", dropout: float = 0.1
+) -> Path:
     """A checkpoint of classifier.py, with weights that are not the model folder's."""
     config = SimpleNamespace(
         hidden_dropout_prob=dropout,
-        num_labels=labels,
+        num_labels=len(labels),
+        labels=list(labels),
         hidden_size=32,
         data_dir=".",
         option="finetune",

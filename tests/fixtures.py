@@ -18,12 +18,14 @@ from typing import Any
 import pytest
 import torch
 from factories import make_rows, save_tiny_model, write_table
+from running import draw_nothing
 
 import sanity_check
 from checks import jobs
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import find_model
+from training.loop.checkpoints import ResumePoint
 
 
 @pytest.fixture(scope="session")
@@ -68,6 +70,21 @@ def tiny_data(tmp_path_factory) -> Path:
         rows = make_rows(9, texts, first_id=200)
         write_table(folder / f"{name}-test-student.csv", columns, rows, odd_header=texts == 1)
     return folder
+
+
+@pytest.fixture(scope="session")
+def sst_line(tiny_model_folder, tiny_data) -> tuple[str, ...]:
+    """A command line of classifier.py that finetunes on SST: 7 steps an epoch."""
+    flags = "--only sst --option finetune --lr 1e-3 --batch_size 4".split()
+    return (*flags, "--model", str(tiny_model_folder), "--data_dir", str(tiny_data))
+
+
+@pytest.fixture
+def resumable(monkeypatch) -> None:
+    """Runs leave a resume point after every step; they draw nothing, nor wait for the disk."""
+    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    draw_nothing(monkeypatch)
 
 
 @pytest.fixture

@@ -16,29 +16,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from factories import PAIRS, ROOT
-from torch import nn
+from factories import ROOT
 
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.loop.checkpoints import ResumePoint, load_checkpoint
 from training.reports import report
-
-
-def assert_shapes_and_padding(model: nn.Module) -> None:
-    """Every row alone, without padding, gives what it gives in a padded batch."""
-    heads = (
-        (model.predict_sentiment, PAIRS[:2], (4, 5)),
-        (model.predict_paraphrase, PAIRS, (4,)),
-        (model.predict_similarity, PAIRS, (4,)),
-    )
-    for head, inputs, shape in heads:
-        together = head(*inputs)
-        assert together.shape == shape
-        for row in range(4):
-            lengths = [int(mask[row].sum()) for mask in inputs[1::2] for _ in range(2)]
-            alone = [tensor[row : row + 1, :n] for tensor, n in zip(inputs, lengths, strict=True)]
-            torch.testing.assert_close(head(*alone)[0], together[row], rtol=1e-5, atol=1e-5)
 
 
 def as_process(script: Path | str, *arguments, folder: Path, **environment: str) -> SimpleNamespace:
@@ -67,6 +50,18 @@ needs_fork = pytest.mark.skipif(
 def draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs make no page: drawing takes longest."""
     monkeypatch.setattr(report.Report, "draw_page", lambda *_: None)
+
+
+def at_call(patch: pytest.MonkeyPatch, owner: object, name: str, number: int, act) -> None:
+    """Call ``act`` at the number-th call of a function, before it."""
+    function, calls = getattr(owner, name), itertools.count(1)
+
+    def watched(*args, **kwargs):
+        if next(calls) == number:
+            act()
+        return function(*args, **kwargs)
+
+    patch.setattr(owner, name, watched)
 
 
 def fork(

@@ -38,10 +38,6 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
     )
 
 
-# ---------------------------------------------------------------------------------------------
-# The command line
-
-
 def test_flags_and_defaults():
     args = vars(classifier.get_args([]))
     expected = DEFAULTS | {"seed": 11711, "epochs": 10, "option": "pretrain", "lr": 1e-5}
@@ -62,10 +58,6 @@ def test_plan(tiny_data, option):
         assert run.train == str(tiny_data / f"ids-{name}-train.csv")
         assert run.dev == str(tiny_data / f"ids-{name}-dev.csv")
         assert run.test == str(tiny_data / f"ids-{name}-test-student.csv")
-
-
-# ---------------------------------------------------------------------------------------------
-# Training and testing as older callers do
 
 
 @pytest.mark.parametrize("option", ["pretrain", "finetune"])
@@ -101,10 +93,6 @@ def test_train_and_test_with_the_attributes_of_older_callers(
     same = [torch.equal(tensor, fresh[name]) for name, tensor in model.bert.state_dict().items()]
     assert all(same) if option == "pretrain" else sum(same) <= 1  # position_ids is a buffer
     assert model.classifier.bias.abs().max() > 0
-
-
-# ---------------------------------------------------------------------------------------------
-# The script
 
 
 def test_a_data_set_of_ones_own(run_script_here, tiny_model_folder, tmp_path):

@@ -47,9 +47,8 @@ def test_help(say, script):
     assert "usage: " in say(script, "--help")
 
 
-def test_training(say, tiny_model_folder, tiny_data):
-    line = ["--only", "sst", "--epochs", 1, "--data_dir", tiny_data, "--model", tiny_model_folder]
-    assert "loss" in say("classifier", *line)
+def test_training(say, sst_line):
+    assert "loss" in say("classifier", *sst_line, "--epochs", 1)
 
 
 @pytest.mark.parametrize("script", ["classifier.py", "multitask_classifier.py"])

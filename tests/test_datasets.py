@@ -32,10 +32,6 @@ def args(tiny_model_folder) -> SimpleNamespace:
     return SimpleNamespace(model=str(tiny_model_folder))
 
 
-# ---------------------------------------------------------------------------------------------
-# Rows
-
-
 @pytest.mark.parametrize("column", ["sentiment", "label"])
 def test_rows_of_single_sentences(tmp_path, column):
     """Words that pandas reads as missing values stay text; capitals are the tokenizer's matter."""
@@ -174,10 +170,6 @@ def test_data_folder(tmp_path, tiny_data, monkeypatch, capsys):
     (tmp_path / "ids-sst-train.csv").rename(tmp_path / "course" / "ids-sst-train.csv")
     assert data_folder(str(tmp_path)) == tmp_path / "course"  # the flag before the variable
     assert capsys.readouterr().out == ""
-
-
-# ---------------------------------------------------------------------------------------------
-# Batches
 
 
 def test_batch_of_sentences(args):

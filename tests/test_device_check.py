@@ -66,10 +66,6 @@ def samples() -> dict:
     return {"forward": [ids, mask]}
 
 
-# ---------------------------------------------------------------------------------------------
-# Devices that are right
-
-
 def one_after_the_other(self, x):
     """A linear layer whose products are added up in their order, which rounds most."""
     total = self.bias
@@ -91,10 +87,6 @@ def test_an_honest_device_passes_whatever_the_weights(precision):
         if seed % 4 > 1:
             use_attention_kernel(model)
         assert fault_of(model, samples(), device(precision, difference)) is None, seed
-
-
-# ---------------------------------------------------------------------------------------------
-# Faults
 
 
 def with_attention(change):
@@ -143,10 +135,6 @@ def test_a_fault_is_named(difference, place, precision):
     assert fault, "not noticed"
     assert place in fault
     assert "cpu does not compute" in fault
-
-
-# ---------------------------------------------------------------------------------------------
-# What cannot be compared
 
 
 @pytest.fixture

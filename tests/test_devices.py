@@ -2,18 +2,16 @@
 
 import os
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 import torch
-from running import assert_refused, draw_nothing, succeeded
+from running import assert_refused, at_call, succeeded
 
 import classifier
 from optimizer import AdamW
 from training.loop import devices
-from training.loop.checkpoints import ResumePoint, load_checkpoint
-
-# ---------------------------------------------------------------------------------------------
-# Threads
+from training.loop.checkpoints import load_checkpoint
 
 
 @pytest.fixture
@@ -55,31 +53,22 @@ def test_as_many_threads_as_cores_are_idle_unless_the_user_chooses(
     assert torch.get_num_threads() == threads
 
 
-def test_a_resumed_run_has_the_threads_it_had(
-    run_script_here, line, four_threads, monkeypatch, tmp_path
-):
+@pytest.fixture
+def run(run_script_here, resumable, sst_line):
+    """A function that runs an epoch of seven steps in this process."""
+    return lambda *more: run_script_here(classifier, *sst_line, "--epochs", "1", *more)
+
+
+def test_a_resumed_run_has_the_threads_it_had(run, four_threads, monkeypatch, tmp_path):
     """Another number may round differently."""
     monkeypatch.setattr(devices, "LOAD", tmp_path / "nowhere")
     torch.set_num_threads(2)
     with monkeypatch.context() as patch:
-        fail_in_step(patch, 5, KeyboardInterrupt())
-        run_script_here(classifier, *line)
+        at_call(patch, AdamW, "step", 5, Mock(side_effect=KeyboardInterrupt))
+        run()
     torch.set_num_threads(1)
-    succeeded(run_script_here(classifier, *line, "--resume"))
+    succeeded(run("--resume"))
     assert torch.get_num_threads() == 2
-
-
-# ---------------------------------------------------------------------------------------------
-# Faults
-
-
-@pytest.fixture
-def line(tiny_model_folder, tiny_data, monkeypatch) -> list[str]:
-    """Seven steps, each of which leaves a resume point."""
-    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
-    draw_nothing(monkeypatch)
-    places = ["--model", str(tiny_model_folder), "--data_dir", str(tiny_data)]
-    return [*"--only sst --option finetune --epochs 1 --batch_size 4".split(), *places]
 
 
 FULL = (
@@ -90,26 +79,11 @@ FULL = (
 LOST = torch.AcceleratorError("CUDA error: unspecified launch failure\nCUDA kernel errors might …")
 
 
-def fail_in_step(monkeypatch: pytest.MonkeyPatch, number: int, error: BaseException) -> None:
-    """Let the step of this number end with an error instead of an update."""
-    step, steps = AdamW.step, []
-
-    def failing(optimizer: AdamW) -> None:
-        steps.append(1)
-        if len(steps) == number:
-            raise error
-        step(optimizer)
-
-    monkeypatch.setattr(AdamW, "step", failing)
-
-
 @pytest.mark.parametrize("fault", [*FULL, LOST], ids=["CUDA", "MPS", "CPU", "lost"])
-def test_a_full_or_lost_device_is_one_line_that_says_how_to_go_on(
-    run_script_here, line, monkeypatch, fault
-):
-    fail_in_step(monkeypatch, 4, fault)
+def test_a_full_or_lost_device_is_one_line_that_says_how_to_go_on(run, monkeypatch, fault):
+    at_call(monkeypatch, AdamW, "step", 4, Mock(side_effect=fault))
     remedy = "the GPU was lost" if fault is LOST else "lower --batch_size"
-    assert_refused(run_script_here(classifier, *line), remedy, "--resume")
+    assert_refused(run(), remedy, "--resume")
     assert load_checkpoint("sst-classifier.resume")["position"]["step"] == 3
 
 
@@ -121,8 +95,8 @@ def test_a_full_or_lost_device_is_one_line_that_says_how_to_go_on(
         NotImplementedError("cross encoding"),  # which a student's code does not support
     ],
 )
-def test_a_fault_of_the_program_keeps_its_traceback(run_script_here, line, monkeypatch, fault):
-    fail_in_step(monkeypatch, 2, fault)
+def test_a_fault_of_the_program_keeps_its_traceback(run, monkeypatch, fault):
+    at_call(monkeypatch, AdamW, "step", 2, Mock(side_effect=fault))
     with pytest.raises(RuntimeError) as caught:
-        run_script_here(classifier, *line)
+        run()
     assert caught.value is fault

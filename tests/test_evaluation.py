@@ -18,9 +18,6 @@ from training.files.predictions import read_predictions
 SENTIMENT = COLUMNS[0]
 CPU = torch.device("cpu")
 
-# ---------------------------------------------------------------------------------------------
-# Metrics
-
 
 def test_detect_pairs_and_a_tie():
     """A logit of exactly 0 is no more yes than no: it counts as no."""
@@ -49,10 +46,6 @@ def test_a_similarity_that_is_not_finite_is_refused():
     with one_line_error("nan or infinite"):
         pearson([1.0, 2.0], [1.0, math.inf])
     assert pearson([1.0, 2.0], [5.0, 3.0]) == -1.0  # two rows are enough
-
-
-# ---------------------------------------------------------------------------------------------
-# The three tasks, as older scripts call them
 
 
 class Parrot(nn.Module):
@@ -113,10 +106,6 @@ def test_the_order_of_the_results(capsys):
     found = evaluation.model_eval_test_multitask(*loaders, model.train(), CPU)
     assert found == (*para, *sst, *sts)
     assert not model.training
-
-
-# ---------------------------------------------------------------------------------------------
-# Prediction files
 
 
 def test_the_file_that_is_written(tmp_path):

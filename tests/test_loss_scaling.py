@@ -5,13 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from running import assert_same_tensors, draw_nothing
+from running import assert_same_tensors
 from torch import nn
 from torch.nn import functional as F
 
 from optimizer import AdamW
 from training.cli.flags import TrainingFlags
-from training.loop.checkpoints import ResumePoint
 from training.loop.run import Run, clip
 from training.reports.report import Report
 
@@ -97,12 +96,10 @@ def by_the_book(model, loader) -> tuple[list[dict], float]:
 
 
 def test_steps_are_those_of_pytorchs_loop_also_in_a_run_that_was_resumed(
-    model, loader, monkeypatch, tmp_path
+    model, loader, resumable, monkeypatch, tmp_path
 ):
     """Those that overflow change nothing and halve the factor; the run goes on."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
-    draw_nothing(monkeypatch)
     expected, factor = by_the_book(model, loader)
     weights: list[dict] = []
     with pytest.raises(KeyboardInterrupt):

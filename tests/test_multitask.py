@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from factories import PAIRS, with_random_weights
-from running import assert_refused, assert_shapes_and_padding, succeeded
+from factories import PAIRS, stir
+from running import assert_refused, succeeded
 from torch import nn
 
 import evaluation
@@ -61,10 +61,6 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
     return flags
 
 
-# ---------------------------------------------------------------------------------------------
-# The command line
-
-
 def test_flags_and_defaults():
     args = vars(multitask.get_args([]))
     assert {name: args[name] for name in DEFAULTS} == DEFAULTS
@@ -72,18 +68,14 @@ def test_flags_and_defaults():
     assert task_names("sts, sst") == ["sst", "sts"]  # in one order, however they are given
 
 
-# ---------------------------------------------------------------------------------------------
-# The model
-
-
 def make_model(folder: Path) -> nn.Module:
     """A model whose random weights make a difference, in evaluation mode."""
-    return with_random_weights(MultitaskBERT(make_config(folder)))
+    torch.manual_seed(5)
+    return stir(MultitaskBERT(make_config(folder)), 0.2)
 
 
 def test_a_bi_encoder_compares_two_pooled_vectors(tiny_model_folder):
     model = make_model(tiny_model_folder)
-    assert_shapes_and_padding(model)
     ids_1, mask_1, ids_2, mask_2 = PAIRS
     u = model.bert(ids_1, mask_1)["pooler_output"]
     v = model.bert(ids_2, mask_2)["pooler_output"]
@@ -93,6 +85,8 @@ def test_a_bi_encoder_compares_two_pooled_vectors(tiny_model_folder):
     assert torch.equal(model.predict_paraphrase(*PAIRS), model.paraphrase(features)[:, 0])
     expected = 5 * model.similarity(features)[:, 0].sigmoid()
     assert torch.equal(model.predict_similarity(*PAIRS), expected)
+    ids, mask = (tensor[1:2, : mask_1[1].sum()] for tensor in PAIRS[:2])  # a row without padding
+    torch.testing.assert_close(model(ids, mask), u[1:2], rtol=1e-5, atol=1e-5)
 
 
 def test_heads_compute_in_float32(tiny_model_folder):
@@ -107,24 +101,11 @@ def test_heads_compute_in_float32(tiny_model_folder):
     assert not torch.equal(outputs[2], outputs[2].bfloat16().float())
 
 
-# ---------------------------------------------------------------------------------------------
-# The score
-
-
-@pytest.mark.parametrize(
-    ("scores", "expected"),
-    [
-        ({"sst": 0.541, "para": 0.901, "sts": 0.891}, 0.79583333),  # a published leaderboard entry
-        ({"sst": 0.5, "sts": -1.0, "nli": 0.9}, 0.25),
-        ({"nli": 0.9}, 0.9),
-    ],
-)
-def test_overall_by_hand(scores, expected):
-    assert multitask.overall(scores) == pytest.approx(expected, abs=1e-6)
-
-
-# ---------------------------------------------------------------------------------------------
-# Training
+def test_overall_by_hand():
+    published = {"sst": 0.541, "para": 0.901, "sts": 0.891}  # an entry of a leaderboard
+    assert multitask.overall(published) == pytest.approx(0.79583333, abs=1e-6)
+    assert multitask.overall({"sst": 0.5, "sts": -1.0, "nli": 0.9}) == 0.25
+    assert multitask.overall({"nli": 0.9}) == 0.9
 
 
 OUTPUTS = {
@@ -171,10 +152,6 @@ def test_train_and_test_with_the_attributes_of_older_callers(flags):
             predicted = read_predictions(path, column)
             assert list(predicted) == list(expected)
             assert predicted == pytest.approx(expected, abs=1e-3)
-
-
-# ---------------------------------------------------------------------------------------------
-# The script
 
 
 def test_predictions_of_the_lines_of_standard_input_and_of_a_part_of_the_tasks(

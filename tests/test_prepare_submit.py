@@ -93,10 +93,6 @@ def assert_zipped(folder: Path, names: list[str], zip_name: str = DEFAULT) -> No
         assert all(archive.read(name) == (folder / name).read_bytes() for name in names)
 
 
-# ---------------------------------------------------------------------------------------------
-# Good submissions
-
-
 def test_part_1_with_modules_of_ones_own_and_cfimdb(submission, run):
     result = succeeded(run())
     assert_zipped(submission, CODE + SST)
@@ -146,10 +142,6 @@ def test_predictions_that_are_no_better_than_one_answer_are_named(submission, ru
 def test_part_3_is_its_file_alone(submission, run):
     succeeded(run("--part", "3"))
     assert_zipped(submission, [MODERN])
-
-
-# ---------------------------------------------------------------------------------------------
-# Faults: each is listed, and no zip is written
 
 
 def spoil(folder: Path, name: str, change: bytes | tuple[str, str] | None) -> None:
@@ -203,10 +195,6 @@ def test_faults_are_listed_and_an_older_zip_survives(submission, run, part, spoi
         assert fault in result.err
     assert zips(submission) == [DEFAULT]
     assert (submission / DEFAULT).read_bytes() == b"older"
-
-
-# ---------------------------------------------------------------------------------------------
-# The zip of another part
 
 
 @pytest.mark.parametrize(("first", "second"), [("1", "2"), ("2", "1"), ("3", "2"), (None, "1")])

@@ -3,7 +3,18 @@
 That they compute what one computes is in scripts/test_contract.py. They talk through gloo.
 """
 
-from running import left_by, needs_fork, needs_gloo, run_as_two, run_forked, run_together
+from unittest.mock import Mock
+
+import pytest
+from running import (
+    at_call,
+    left_by,
+    needs_fork,
+    needs_gloo,
+    run_as_two,
+    run_forked,
+    run_together,
+)
 
 import classifier
 from training.files import errors
@@ -29,23 +40,14 @@ def test_a_refusal_of_the_first_is_that_of_all(tmp_path):
 
 def interrupted_in_the_sixth_step() -> None:
     """Classify, until Ctrl-C reaches both processes in the second epoch of four steps."""
-    gather = Run.gather_gradients
-
-    def watched(run: Run) -> None:
-        if run.step == 5:
-            raise KeyboardInterrupt
-        gather(run)
-
-    Run.gather_gradients = watched
-    classifier.main()
+    with pytest.MonkeyPatch.context() as patch:
+        at_call(patch, Run, "gather_gradients", 6, Mock(side_effect=KeyboardInterrupt))
+        classifier.main()
 
 
-def test_an_interrupted_run_goes_on(tiny_model_folder, tiny_data, tmp_path):
+def test_an_interrupted_run_goes_on(sst_line, tmp_path):
     """25 rows in batches of 8: the last batch has a single row, so one process has none."""
-    line = (
-        f"--only sst --option finetune --lr 3e-3 --epochs 3 --model {tiny_model_folder} "
-        f"--precision fp32 --data_dir {tiny_data}"
-    ).split()
+    line = [*sst_line, "--epochs", "3", "--batch_size", "8", "--precision", "fp32"]
     stopped = tmp_path / "stopped"
     codes, log = run_together(interrupted_in_the_sixth_step, stopped, line)
     assert codes == [1, 1]

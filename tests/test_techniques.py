@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from factories import PAIRS, make_rows, with_random_weights, write_table
+from factories import PAIRS, make_rows, stir, write_table
 from running import assert_same_tensors, draw_nothing
 
 import multitask_classifier
@@ -160,8 +160,8 @@ def test_inference_between_sentences_is_learned_before_sts(run, tmp_path):
 @pytest.mark.parametrize("values", [{"separate_layers": 1}, {"pals": 12}], ids=str)
 def test_each_task_uses_its_own_parts(tiny_model_folder, values):
     config = {"option": "finetune", "hidden_dropout_prob": 0.3, "hidden_size": 32} | values
-    model = TechniquesBERT(SimpleNamespace(**config, model=str(tiny_model_folder)))
-    with_random_weights(model)
+    torch.manual_seed(5)
+    model = stir(TechniquesBERT(SimpleNamespace(**config, model=str(tiny_model_folder))))
     heads = {
         "sst": lambda: model.predict_sentiment(*PAIRS[:2]),
         "para": lambda: model.predict_paraphrase(*PAIRS),

@@ -13,7 +13,7 @@ import transformers
 from factories import make_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import draw_nothing, one_line_error
+from running import one_line_error
 from torch import nn
 from torch.nn import functional as F
 
@@ -23,7 +23,7 @@ from datasets import SentenceClassificationDataset
 from training.loop import devices
 from training.loop import run as loop
 from training.loop.batches import LengthBatches, TrainingLoader
-from training.loop.checkpoints import ResumePoint, load_checkpoint
+from training.loop.checkpoints import load_checkpoint
 from training.loop.progress import Progress
 from training.loop.round_robin import RoundRobin
 from training.loop.run import Run, linear_factor
@@ -87,10 +87,6 @@ def test_round_robin_takes_the_sets_in_turn_and_each_without_end(tiny_model_fold
         RoundRobin(round_robin.loaders, steps=2)
 
 
-# ---------------------------------------------------------------------------------------------
-# Precision
-
-
 @pytest.mark.parametrize(
     ("precision", "hardware", "dtype"),
     [
@@ -119,10 +115,6 @@ def test_what_a_gpu_multiplies_in_by_itself(monkeypatch, has_bf16, dtype):
     assert devices.half_type(torch.device("cuda"), "auto") == dtype
 
 
-# ---------------------------------------------------------------------------------------------
-# The update
-
-
 @pytest.mark.parametrize("steps", [1, 7, 100])
 @pytest.mark.parametrize("warmup", [0.0, 0.06, 0.5, 0.99])
 def test_the_factor_is_that_of_transformers(steps, warmup):
@@ -135,19 +127,12 @@ def test_the_factor_is_that_of_transformers(steps, warmup):
         assert linear_factor(step, steps, warmup, decay=False) == constant
 
 
-# ---------------------------------------------------------------------------------------------
-# The options in a training run
-
-
 @pytest.fixture
-def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> SimpleNamespace:
-    """Flags of classifier.train on a small data set; no plots are drawn."""
+def flags(sst_line, resumable, tmp_path, monkeypatch) -> SimpleNamespace:
+    """Flags of classifier.train on a small data set."""
     monkeypatch.chdir(tmp_path)
-    draw_nothing(monkeypatch)
-    line = ["--only", "sst", "--data_dir", tiny_data, "--model", tiny_model_folder]
-    line += ["--precision", "fp32", "--option", "finetune", "--lr", "1e-3", "--epochs", "1"]
-    line += ["--dev_out", "x-dev-out.csv"]
-    (args,) = classifier.plan(classifier.get_args([str(word) for word in line]))
+    more = "--batch_size 8 --precision fp32 --epochs 1 --dev_out x-dev-out.csv".split()
+    (args,) = classifier.plan(classifier.get_args([*sst_line, *more]))
     return args
 
 
@@ -190,10 +175,6 @@ def test_early_stopping(flags, monkeypatch, patience, last):
     assert [row["epoch"] for row in last_epochs()] == list(range(1, last + 1))
 
 
-# ---------------------------------------------------------------------------------------------
-# Progress
-
-
 def test_what_is_left_is_estimated(monkeypatch, capsys):
     """Four steps of 20 took 6 s: 24 s are left."""
     clock = SimpleNamespace(now=100.0)
@@ -203,10 +184,6 @@ def test_what_is_left_is_estimated(monkeypatch, capsys):
         clock.now += 1.5
         run.batch, run.step = run.batch + 1, run.step + 1
     assert capsys.readouterr().out == "epoch 1, batch 4 of 10: 6 s, about 24 s left\n"
-
-
-# ---------------------------------------------------------------------------------------------
-# The run
 
 
 @pytest.mark.parametrize(
@@ -240,7 +217,6 @@ def test_the_loss_of_a_guess_is_that_of_equal_probabilities_or_of_the_mean():
 
 def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(flags, monkeypatch):
     """13 steps an epoch; the loss of step 16 and of all later ones is spoiled."""
-    monkeypatch.setattr(ResumePoint.__init__, "__defaults__", (0.0,))
     monkeypatch.setattr(loop, "READ_EVERY", 1)
     steps, kept = [], []
     cross_entropy, end_epoch = F.cross_entropy, Run.end_epoch

@@ -8,7 +8,6 @@ from factories import ROOT, stir, tiny_config
 from base_bert import weight_names
 from bert import BertModel
 from config import BertConfig
-from tokenizer import BertTokenizer
 
 CONFIGS = {
     "narrow heads": {"num_attention_heads": 12, "hidden_size": 24, "intermediate_size": 17},
@@ -41,18 +40,11 @@ def ragged_batch(config: BertConfig) -> dict[str, torch.Tensor]:
     }
 
 
-def assert_same_outputs(ours, theirs, batch, tolerance: float, at_padding: bool = True):
+def assert_same_outputs(ours, theirs, batch, tolerance: float):
     with torch.no_grad():
-        mine, reference = dict(ours(**batch)), dict(theirs(**batch))
-    if not at_padding:
-        for outputs in (mine, reference):
-            outputs["last_hidden_state"] = outputs["last_hidden_state"][batch["attention_mask"] > 0]
+        mine, reference = ours(**batch), theirs(**batch)
     for name in ("last_hidden_state", "pooler_output"):
         torch.testing.assert_close(mine[name], reference[name], atol=tolerance, rtol=0)
-
-
-# ---------------------------------------------------------------------------------------------
-# Values and gradients beside transformers
 
 
 @pytest.mark.parametrize("segments", [False, True], ids=["no segments", "segments"])
@@ -82,31 +74,6 @@ def test_outputs_and_all_gradients_are_those_of_transformers(values, precision, 
         torch.testing.assert_close(mine, reference, rtol=0, atol=near)
 
 
-SENTENCES = [
-    "A quiet, generous film that trusts its audience.",
-    "No.",
-    "The second half drags (badly!), and the jokes were old in 1987; still, I didn't hate it.",
-]
-
-
-@pytest.mark.parametrize("precision", [torch.float32, torch.float64], ids=["fp32", "fp64"])
-def test_a_pretrained_model_gives_what_transformers_gives(offline_model, precision):
-    tokenizer = BertTokenizer.from_pretrained(offline_model)
-    ours = BertModel.from_pretrained(offline_model).to(precision)
-    theirs = transformers.BertModel.from_pretrained(
-        offline_model, attn_implementation="eager", dtype=precision
-    ).eval()
-    batch = tokenizer(SENTENCES, SENTENCES[::-1], padding=True, return_tensors="pt")
-    # At padding this model amplifies float32's rounding, in transformers' and in ours alike: each
-    # is some 5e-5 away from its own float64 there, and 4e-6 at tokens.
-    exact = precision == torch.float64
-    assert_same_outputs(ours, theirs, batch, 1e-10 if exact else 1e-5, at_padding=exact)
-
-
-# ---------------------------------------------------------------------------------------------
-# The contract's names
-
-
 def test_names_shapes_and_attributes():
     config = tiny_config()
     model = BertModel(config)
@@ -133,10 +100,6 @@ def test_weights_are_initialised_as_bert_was():
             assert (parameter == ("weight" in name)).all(), name
         else:
             assert 0.25 < parameter.std() < 0.35, name
-
-
-# ---------------------------------------------------------------------------------------------
-# Older code
 
 
 def test_the_star_import_of_utils_gives_what_older_code_expects():

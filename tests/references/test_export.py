@@ -10,7 +10,6 @@ from bert import BertModel
 from classifier import load_model
 from lessons import export
 from tokenizer import BertTokenizer
-from training.loop.checkpoints import load_checkpoint, save_checkpoint
 
 LABELS = ["bad", "so-so", "good"]
 TEXTS = ["a warm film", "dull , dull , not long", "", "ünïcödé — 漢字 [MASK] 12", "a " * 600]
@@ -23,11 +22,7 @@ def checkpoint(tmp_path_factory):
     save_tiny_model(folder)
     BertTokenizer(tiny_vocabulary(), lower_case=False).save_pretrained(folder)
     path = folder / "sst-classifier.pt"
-    save_sentiment_checkpoint(path, folder, labels=3, dropout=0.25)
-    saved = load_checkpoint(path)
-    saved["config"]["labels"] = LABELS
-    save_checkpoint(path, saved)
-    return path
+    return save_sentiment_checkpoint(path, folder, LABELS, dropout=0.25)
 
 
 def encoded(tokenizer):

@@ -76,7 +76,7 @@ REAL = MASK.bool()
 def assert_close_gradients(found, wanted, dtype) -> None:
     """Within what is rounded in that type."""
     is_fine = dtype == torch.float64
-    near = {"rtol": 1e-10, "atol": 1e-10} if is_fine else {"rtol": 1e-4, "atol": 2e-7}
+    near = {"rtol": 1e-10, "atol": 1e-10} if is_fine else {"rtol": 1e-4, "atol": 1e-6}
     for gradient, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(gradient, other, **near)
 

@@ -69,8 +69,10 @@ def test_folders_go_through_transformers_and_back(name, tmp_path, capsys):
     for key, tensor in ours.state_dict().items():
         if "pooler" not in key:  # which theirs lack
             assert torch.equal(again.state_dict()[key], tensor), key
-    other = kind.from_pretrained(str(tmp_path / "b"), labels=["a", "b", "c", "d"])
-    assert len(other.head.weight) == 4
+    folder, new = str(tmp_path / "b"), ["a", "b", "c", "d"]
+    for other in (kind.from_pretrained(folder, new), kind.from_pretrained(folder, labels=new)):
+        assert (len(other.head.weight), other.labels) == (4, new)
+        assert not hasattr(other.config, "labels")
     assert "the head of 4 outputs is new" in capsys.readouterr().out
 
 

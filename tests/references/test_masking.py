@@ -40,9 +40,6 @@ def test_replays_the_collator_of_transformers_bit_for_bit(tmp_path, probability)
         assert torch.equal(ids, before)
 
 
-# ---------------------------------------------------------------------------------------------
-# A corpus in which no word piece occurs twice
-
 FIRST = len(TINY)  # the id of its first word piece
 
 

@@ -24,9 +24,6 @@ from training.files.errors import InputError
 PATH = ROOT / "course" / "variants" / "optimizer.step" / "decay_before.py"
 Before = type("Before", (AdamW,), {"step": runpy.run_path(str(PATH))["CorrectedMoments"].step})
 
-# ---------------------------------------------------------------------------------------------
-# The checks
-
 
 @pytest.mark.parametrize("opt_class", [AdamW, Before])
 def test_the_checks_accept_both_orders(opt_class, monkeypatch):
@@ -47,10 +44,6 @@ def test_a_closure_is_called_and_a_sparse_gradient_refused():
 def test_published_weight_is_returned():
     weight = optimizer_test.test_optimizer(AdamW)
     assert (weight.shape, weight.dtype, weight.requires_grad) == ((2, 3), torch.float32, False)
-
-
-# ---------------------------------------------------------------------------------------------
-# Our AdamW beside the NumPy program and torch.optim
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -139,10 +132,6 @@ def test_a_rate_that_is_a_tensor_stays_as_it_was(step):
 def test_an_impossible_hyper_parameter_is_refused(name, value):
     with pytest.raises(ValueError, match=name.removesuffix("s")):
         AdamW([torch.nn.Parameter(torch.zeros(2))], **{name: value})
-
-
-# ---------------------------------------------------------------------------------------------
-# The file of references and the script
 
 
 def test_reference_needs_no_pickle_and_is_made_again_to_the_byte(tmp_path, monkeypatch):

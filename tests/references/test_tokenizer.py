@@ -68,10 +68,6 @@ def both(request) -> Both:
     return request.getfixturevalue(request.param)
 
 
-# ---------------------------------------------------------------------------------------------
-# Ids
-
-
 def test_texts_pairs_and_batches(both):
     for text in ODD_TEXTS:
         both.check(text)
@@ -104,10 +100,6 @@ def test_lone_surrogates_are_deleted(tiny):
     assert ours == tiny.ours(["ab", "good movie", "[MASK]"])
 
 
-# ---------------------------------------------------------------------------------------------
-# Truncation, padding, types
-
-
 @pytest.mark.parametrize("padding", [True, "longest", "max_length", False])
 @pytest.mark.parametrize("max_length", [3, 4, 9, 20])
 def test_truncation_and_padding(tiny, max_length, padding):
@@ -137,10 +129,6 @@ def test_lists_and_tensors(tiny):
             tiny.ours(*arguments, **options)
 
 
-# ---------------------------------------------------------------------------------------------
-# Back to text
-
-
 @sixty_examples
 @given(data=st.data())
 def test_decode_any_ids(both, data):
@@ -157,10 +145,6 @@ def test_decode_any_ids(both, data):
         text = both.hf.decode(row, skip_special_tokens=skip)
         assert both.ours.decode(torch.tensor(row), skip) == text
         assert both.ours.batch_decode([row, row], skip_special_tokens=skip) == [text, text]
-
-
-# ---------------------------------------------------------------------------------------------
-# What is remembered
 
 
 def test_a_vocabulary_without_special_tokens():

@@ -38,10 +38,6 @@ def refused(folder, *facts: str) -> None:
         BertModel.from_pretrained(folder)
 
 
-# ---------------------------------------------------------------------------------------------
-# What is read
-
-
 def old_names(tensors):
     """TensorFlow's gamma and beta, as the first converted checkpoints had them."""
     new = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
@@ -80,10 +76,6 @@ def test_heads_are_left_aside_and_a_missing_pooler_is_new_which_a_line_each_says
     assert_same_tensors(loaded.state_dict(), model.state_dict())
 
 
-# ---------------------------------------------------------------------------------------------
-# What is refused
-
-
 def test_a_truncated_file_and_a_malicious_pickle_which_is_not_executed(tmp_path, model):
     file = checkpoint(tmp_path, model, file=BIN) / BIN
     file.write_bytes(file.read_bytes()[:-1])
@@ -92,10 +84,6 @@ def test_a_truncated_file_and_a_malicious_pickle_which_is_not_executed(tmp_path,
     torch.save(model.to_hf_weights() | {"embeddings.position_ids": Malicious(trace)}, file)
     refused(tmp_path, str(file), "holds more than tensors")
     assert not trace.exists()
-
-
-# ---------------------------------------------------------------------------------------------
-# What is written
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.float64])
@@ -122,10 +110,6 @@ def test_transformers_loads_what_we_save(tmp_path, model, precision):
     assert load_file(tmp_path / SAFETENSORS).keys() == dict(theirs.named_parameters()).keys()
 
 
-# ---------------------------------------------------------------------------------------------
-# How from_pretrained is called
-
-
 def test_a_config_and_its_keywords(tmp_path, model):
     folder = checkpoint(tmp_path, model)
     loaded = BertModel.from_pretrained(folder)
@@ -135,23 +119,7 @@ def test_a_config_and_its_keywords(tmp_path, model):
     loaded = BertModel.from_pretrained(folder, config=config)
     assert loaded.config is config
     assert (loaded.embed_layer_norm.eps, loaded.embed_dropout.p) == (1e-5, 0.7)
-    keywords = {"hidden_dropout_prob": 0.25, "output_attentions": False}  # an unknown one, too
+    keywords = {"hidden_dropout_prob": 0.25, "option": "finetune"}  # an unknown one, too
     loaded = BertModel.from_pretrained(folder, local_files_only=True, **keywords)
     assert loaded.config.hidden_dropout_prob == loaded.embed_dropout.p == 0.25
-
-
-class WithKeywords(BertModel):
-    """Takes a positional argument and keywords of its own."""
-
-    def __init__(self, config, positional=None, *, labels=2, scale=1.0):
-        super().__init__(config)
-        self.own = (positional, labels, scale)
-
-
-def test_a_subclass_s_keywords_go_to_its_init(tmp_path, model):
-    folder = checkpoint(tmp_path, model)
-    loaded = WithKeywords.from_pretrained(folder, "first", labels=7, option="finetune")
-    assert isinstance(loaded, WithKeywords)
-    assert loaded.own == ("first", 7, 1.0)
     assert loaded.config.option == "finetune"
-    assert not hasattr(loaded.config, "labels")

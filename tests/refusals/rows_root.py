@@ -9,7 +9,7 @@ NO_TEXT = '{"sentence1": null, "sentence2": "", "gold_label": ""}'
 
 def checkpoint_with_nan(folder):
     """x.pt, of classifier.py."""
-    path = save_sentiment_checkpoint(folder / "x.pt", folder / "model", 2, 0.1)
+    path = save_sentiment_checkpoint(folder / "x.pt", folder / "model")
     saved = torch.load(path, weights_only=True)
     saved["model"]["classifier.weight"][0, 0] = float("nan")
     torch.save(saved, path)

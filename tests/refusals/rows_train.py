@@ -47,13 +47,18 @@ def own_files(folder: Path) -> None:
     (folder / "d.csv").write_text(rows.replace("\t2", "\t3"))
 
 
+def longer_vocabulary(folder: Path) -> None:
+    with (folder / "model/vocab.txt").open("a") as file:
+        file.write("more\n")
+
+
 def saved(content: object, **options: object):
     return lambda folder: torch.save(content, folder / "x.pt", **options)
 
 
 def trained(folder: Path, classes: int = 5) -> None:
     """A checkpoint of classifier.py of five classes, with a head of perhaps another number."""
-    path = save_sentiment_checkpoint(folder / "x.pt", folder / "model", labels=5, dropout=0.1)
+    path = save_sentiment_checkpoint(folder / "x.pt", folder / "model")
     content = torch.load(path, weights_only=True)
     content["model"]["classifier.weight"] = torch.zeros(classes, 32)
     torch.save(content, path)
@@ -69,6 +74,9 @@ def runs(folder: Path) -> None:
         (folder / f"{place}-metrics.json").write_text(text)
 
 
+STS = "id\tsentence1\tsentence2\tsimilarity"
+SWALLOWED = 'id\tsentence\tlabel\n \t \na\t"good\t1"\n'  # the row of blanks is none
+STRAY = 'id\tsentence\tlabel\na\t"good\t1\nb\tbad"\t0\n'
 ROWS = [
     # data files
     Row(RUN, "sentence", cell(DEV, 0, "sentence", "words")),
@@ -77,13 +85,29 @@ ROWS = [
     Row(RUN, "repeats an earlier id", dev_lines(lambda lines: [*lines, lines[1]])),
     Row(RUN, f"{DEV} is empty", written(f"data/{DEV}", "")),
     Row(RUN, "has a header but no rows", written(f"data/{DEV}", "id\tsentence\tsentiment\n")),
-    Row(RUN, "line 2 is not UTF-8", written(f"data/{DEV}", b"id\tsentence\n1\t\xe9\n")),
     Row(RUN, f"{DEV}, row 12 has", dev_lines(lambda lines: [*lines, "11\tx\ta\t1\t2"])),
     *(Row(RUN, f"{TRAIN}, row 2", cell(TRAIN, 2, "sentiment", x)) for x in ("", "1.5", "5")),
     Row(RUN, "cannot read data", lambda folder: (folder / f"data/{DEV}").unlink()),
     Row(RUN.replace("data_dir data", "data_dir nowhere"), "nowhere lacks ids-sst-train.csv"),
     Row(OWN, "cannot read t.csv"),
     Row(OWN, "d.csv, row 3", own_files),
+    Row(RUN, "line 1 is not UTF-8", written(f"data/{DEV}", "a\n".encode("utf-16"))),
+    Row(RUN, "line 2 has a NUL character", written(f"data/{DEV}", b"a\nb\0\n")),
+    Row(RUN, "row 1 has 2 cells, the first line 3", written(f"data/{DEV}", SWALLOWED)),
+    Row(RUN, "two columns 'label'", written(f"data/{DEV}", "id\tsentence\tlabel\tLabel\n")),
+    Row(RUN, "'١', not an integer", cell(DEV, 1, "sentiment", "١")),
+    Row(RUN, "row 1 (id a,1) has a comma", cell(DEV, 1, "id", '"a,1"')),
+    Row(RUN, '1 (a\t"good\t1 …) is one row if', written(f"data/{DEV}", STRAY)),
+    Row(TASKS, "row 1 (id", cell("quora-test-student.csv", 1, "sentence2", "")),  # not left out
+    Row(TASKS, "no row has two sentences", written("data/sts-dev.csv", f"{STS}\na\tx\t\t1\n")),
+    *(
+        Row(TASKS, f"{file}-dev.csv, row 2", cell(f"{file}-dev.csv", 2, column, value))
+        for file, column, values in (
+            ("sts", "similarity", "-0.1 nan much"),
+            ("quora", "is_duplicate", "2.0 0.5"),
+        )
+        for value in values.split()
+    ),
     # a fault in the last file shows before the first data set is trained
     Row(DATA, "ids-cfimdb-test-student", cell("ids-cfimdb-test-student.csv", 2, "sentence", "")),
     Row(TASKS, "sts-dev.csv, row 2", cell("sts-dev.csv", 2, "similarity", "6")),
@@ -95,6 +119,9 @@ ROWS = [
     Row(RUN, "holds no weights", lambda folder: (folder / "model/model.safetensors").unlink()),
     Row(RUN, "vocab.txt", lambda folder: (folder / "model/vocab.txt").unlink()),
     Row(RUN, "cannot write predictions", written("predictions", "in the way")),
+    Row(RUN, "is not valid JSON (maximum", written("model/config.json", "[" * 99_999)),
+    Row(RUN, "is not a JSON object {…}", written("model/config.json", "[1]")),
+    Row(RUN, "has 90 tokens, the model 89", longer_vocabulary),
     # flags
     *(Row(f"{RUN} --lr {value}", "argument --lr") for value in ("0", "nan", "fast")),
     Row(f"{RUN} --epochs 1.5", "argument --epochs"),

@@ -2,7 +2,7 @@
 
 What reads from it is counted over the first steps. A CPU plays the device: what ``to_device``
 moves is a copy, and its original is kept as the host's.
-pretraining/pretrain.py has its row in test_pretrain.py.
+Pre-training is left out: it looks for masks on the host, which seems a read here.
 """
 
 import shlex

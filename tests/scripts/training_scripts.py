@@ -22,6 +22,8 @@ from factories import (
 
 from tokenizer import BertTokenizer
 
+DROPOUT = "--hidden_dropout_prob 0.3 --model dropout"
+
 
 class Script(NamedTuple):
     """A script that trains, and its command lines in a folder that ``make_files`` filled.
@@ -31,10 +33,10 @@ class Script(NamedTuple):
 
     name: str
     command: str  # a small run without dropout
-    dropout: str  # what switches dropout on
-    model: str  # the file of the model that it keeps
     learn: str  # a run that learns a few rows by heart
     score: tuple[str, str, float]  # metrics.json, the score of its best epoch, the least that is
+    dropout: str = DROPOUT  # what switches dropout on
+    model: str = "out/model.safetensors"  # the file of the model that it keeps
     four_epochs: str = "--epochs 4"  # a run that asks four times whether the model is the best
     predict: str = ""  # a prediction with the model that this run kept
     answer: str = ""  # a regular expression: what was learned, as the last of these prints it
@@ -48,7 +50,6 @@ def module_of(command: str) -> ModuleType:
 WRITTEN = ("*-classifier.pt", "m.pt", "predictions/*", "out/*", "out/last/*")  # by a whole run
 COURSE = "--model model --data_dir data --batch_size 8 --precision fp32 --hidden_dropout_prob 0"
 SCHEDULE = "--epochs 3 --lr 3e-3 --clip 1 --warmup 0.2 --decay"
-DROPOUT = "--hidden_dropout_prob 0.3 --model dropout"
 LEARN = "--data_dir few --warmup 0 --no-decay --lr 5e-3"
 HEAD = "--model model --batch_size 8 --precision fp32 --length 32 --out out"
 PRETRAIN = (
@@ -64,7 +65,6 @@ SCRIPTS = (
     Script(
         name="classifier, pretrain",
         command=f"classifier.py --option pretrain --only sst {COURSE} {SCHEDULE}",
-        dropout=DROPOUT,
         model="sst-classifier.pt",
         learn=f"{LEARN} --lr 1e-1 --epochs 60 --batch_size 3",
         score=("predictions/pretrain-sst-metrics.json", "dev_acc", 1.0),
@@ -74,7 +74,6 @@ SCRIPTS = (
     Script(
         name="classifier, finetune",
         command=f"classifier.py --option finetune {COURSE} {SCHEDULE} --accumulate 2",
-        dropout=DROPOUT,
         four_epochs="--epochs 4 --only sst",
         model="sst-classifier.pt",
         learn=f"{LEARN} --only sst --epochs 40",
@@ -86,7 +85,6 @@ SCRIPTS = (
         name="multitask_classifier",
         command=f"multitask_classifier.py --option finetune --filepath m.pt {COURSE} {SCHEDULE} "
         "--steps_per_epoch 7",
-        dropout=DROPOUT,
         model="m.pt",
         learn=f"{LEARN} --epochs 20",
         score=("predictions/multitask-metrics.json", "overall", 0.95),
@@ -109,7 +107,6 @@ SCRIPTS = (
         command=PRETRAIN,
         dropout="--config dropout.json",
         four_epochs="--steps 8 --eval_every 2",
-        model="out/model.safetensors",
         learn=REPEATED,
         score=("out/metrics.json", "mlm_acc", 0.8),
         predict="lessons.fill_mask --model out --top 1 --text 'act act [MASK] act'",
@@ -120,7 +117,6 @@ SCRIPTS = (
         command=f"{PRETRAIN} --architecture modern",
         dropout="--config dropout.json",
         four_epochs="--steps 8 --eval_every 2",
-        model="out/model.safetensors",
         learn=REPEATED,
         score=("out/metrics.json", "mlm_acc", 0.8),
     ),
@@ -128,8 +124,6 @@ SCRIPTS = (
         name="token_classifier",
         command="lessons.token_classifier --train ner/train --dev ner/dev --test ner/dev "
         f"--hidden_dropout_prob 0 {HEAD} {SCHEDULE}",
-        dropout=DROPOUT,
-        model="out/model.safetensors",
         learn="--epochs 6",
         score=("out/metrics.json", "dev_f1", 0.9),
         predict="lessons.token_classifier --checkpoint out --predict 'x Ada saw Rome'",
@@ -140,7 +134,6 @@ SCRIPTS = (
         command=f"lessons.question_answering --train squad/train.json --dev squad/dev.json {HEAD} "
         f"{SCHEDULE} --stride 8",
         dropout="--model dropout",
-        model="out/model.safetensors",
         learn="--epochs 6 --warmup 0 --no-decay",
         score=("out/metrics.json", "dev_exact", 0.8),
         predict="lessons.question_answering --checkpoint out --length 32 --stride 8 --predict a "
