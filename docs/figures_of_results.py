@@ -2,28 +2,27 @@
 
     python -m docs.figures_of_results
 
-Error bars are 95 % intervals over seeds; those of techniques are over dev examples, too. Scores are
-those of the last epoch on dev, which was not used to select anything. The diagrams of docs/figures/
-are not made here: version 1.6 (commit ee8d231) has the scripts that drew them.
+Error bars are 95 % intervals over seeds. Scores are those of the last epoch on dev, which was not
+used to select anything. The diagrams of docs/figures/ are not made here: version 1.6 (commit
+ee8d231) has the scripts that drew them.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
-from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 from scipy.stats import t as student_t
 
 from research.experiments import report, results
-from research.experiments.intervals import LEVEL, Interval, interval
+from research.experiments.intervals import LEVEL, interval
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.writing import write_whole
@@ -108,33 +107,6 @@ def draw_line(axes: Axes, points: Mapping[float, np.ndarray], colour: str, label
     print(f"{label}: " + ", ".join(f"{x:g} {m:.3f}±{half:.3f}" for x, (m, half) in middles.items()))
 
 
-def draw_differences(axes: Axes, marks: Sequence[tuple[str, str, Interval]]) -> None:
-    """A row for each title: differences with intervals in their colours, and a line at 0."""
-    titles = list(dict.fromkeys(title for title, *_ in marks))
-    drawn = dict.fromkeys(titles, 0)
-    for title, colour, (middle, low, high) in marks:
-        aside = 0.15 * (1 if drawn[title] else -1)  # two intervals must not hide each other
-        y = titles.index(title) + aside * (sum(mark[0] == title for mark in marks) > 1)
-        ends = [[middle - low], [high - middle]]
-        axes.errorbar(middle, y, xerr=ends if np.isfinite(high) else None, color=colour, marker="o")
-        drawn[title] += 1
-        print(f"{title}: {middle:+.3f} [{low:+.3f}, {high:+.3f}]")
-    axes.axvline(0, color=QUIET, linewidth=1.5)
-    axes.set_yticks(range(len(titles)), titles, color=INK)
-    axes.tick_params("y", length=0)
-    axes.set_ylim(len(titles) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
-    axes.spines["left"].set_visible(False)
-    axes.margins(x=0.1)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=STEPS_OF_TICKS, min_n_ticks=4))
-    axes.xaxis.set_major_formatter(FuncFormatter(signed))
-
-
-def signed(value: float, _: object) -> str:
-    """A tick: −0.01, 0 or +0.01."""
-    return "0" if abs(value) < 1e-9 else f"{value:+.2g}".replace("-", "−")
-
-
 def legend_above(figure: Figure, colours: Mapping[str, str]) -> None:
     """The names of colours above all axes."""
     dots = [matplotlib.lines.Line2D([], [], color=c, marker="o") for c in colours.values()]
@@ -176,37 +148,6 @@ def save(figure: Figure, name: str, title: str, about: str) -> None:
     lines = (svg + drawing).splitlines()
     write_whole(FOLDER / f"{name}.svg", "".join(f"{line.rstrip()}\n" for line in lines))
     print(f"wrote docs/{name}.svg\n")
-
-
-# ---------------------------------------------------------------------------------------------
-# Differences
-
-STEPS = {  # by title, what follows in the name of a run
-    "BERT": "",
-    "+ pre-norm": "-pre-norm",
-    "+ no biases": "-no-bias",
-    "+ rotary positions": "-rotary",
-    "+ GeGLU": "-geglu",
-    "+ local layers": "-local",
-    "+ Muon": "-muon",
-}
-
-
-def steps(rows: Rows) -> None:
-    """docs/steps.svg."""
-    marks = []
-    for (_, before), (title, end) in pairwise(STEPS.items()):
-        for run, colour in (("steps", GREEN), ("steps-512", PURPLE)):
-            differences = report.intervals_of(rows[run + end], rows[run + before])["metrics"]
-            marks.append((title, colour, differences["mlm_loss"]))
-    figure, axes = new_figure(400)
-    draw_differences(axes, marks)
-    axes.set_xlabel("← better · change of held-out loss, nats · worse →", fontsize=18)
-    legend_above(figure, {"rows of 128 tokens": GREEN, "rows of 512 tokens": PURPLE})
-    about = (
-        "A row per step: the difference of its held-out loss to the step before. Left is better."
-    )
-    save(figure, "steps", "What each step from BERT to ModernBERT is worth in equal time", about)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -385,7 +326,7 @@ def seeds(rows: Rows) -> None:
     save(figure, "figures/seeds", "How often a true difference of 0.01 is resolved", about)
 
 
-FIGURES = (steps, books_scores, books_loss, grammar_learned, sst, seeds)
+FIGURES = (books_scores, books_loss, grammar_learned, sst, seeds)
 
 
 def main() -> None:
