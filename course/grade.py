@@ -24,7 +24,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from course.grading import batch, marks, points
@@ -76,8 +76,6 @@ def grade_one(
     Args:
         grader: its digest.
     """
-    if isolation.STOP.is_set():
-        raise KeyboardInterrupt
     student, begun = found.student, time.monotonic()
     try:
         submission, before = intake.take(*found, context.part), read_result(args.out, student)
@@ -135,16 +133,11 @@ def main() -> None:
     batch.require_safe_machine(around, [*args.gold, args.submissions, args.out, ROOT])
     secret = batch.secret_of(args.out, args.part)
     marks.read_marks(args.out, students, points.marked_rows(args.part, settings))  # before all
-    with (
-        batch.ended_by_signals(),
-        open_context(args.part, secret, seconds=args.seconds, isolation=around) as context,
-    ):
+    with open_context(args.part, secret, seconds=args.seconds, isolation=around) as context:
         canaries.check(context)
-        grader = grader_digest()
-        with ThreadPoolExecutor(args.j) as pool:
-            lines = pool.map(lambda one: grade_one(args, context, gold, grader, one), found)
-            for line in filter(None, lines):
-                print(clean(line, 400), flush=True)
+        grade_found = partial(grade_one, args, context, gold, grader_digest())
+        for line in filter(None, batch.in_parallel(grade_found, found, args.j)):
+            print(clean(line, 400), flush=True)
     failed = report(args.out, students, args.part, settings)
     sys.exit(1 if failed else 0)
 
