@@ -3,8 +3,8 @@
     python -m docs.figures_of_results
 
 Error bars are 95 % intervals over seeds. Scores are those of the last epoch on dev, which was not
-used to select anything. The diagrams of docs/figures/ are not made here: version 1.6 (commit
-ee8d231) has the scripts that drew them.
+used to select anything. Other figures are not drawn here: version 1.10 (commit 2f8ace9c) drew
+seeds.svg, and version 1.6 (commit ee8d231) the diagrams.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
-from scipy.stats import t as student_t
 
 from research.experiments import report, results
-from research.experiments.intervals import LEVEL, interval
+from research.experiments.intervals import interval
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.writing import write_whole
@@ -273,60 +272,7 @@ def sst(rows: Rows) -> None:
         save(figure, f"figures/sst-{kind}", "SST, five classes: accuracy on dev", about)
 
 
-# ---------------------------------------------------------------------------------------------
-# Power
-
-COMPARISONS = (  # what is compared, its baseline and score, a colour
-    ("SST from books", "again-sst", "sst", BLUE),
-    ("SST from MiniLM", "offline-sst", "sst", ORANGE),
-    ("three tasks, books", "again-three", "overall", GREEN),
-)
-SEEDS, TRIALS = range(2, 21), 40_000
-
-
-def power(seeds: int, over_seeds: float, over_examples: float) -> float:
-    """How often the interval of a comparison with that many seeds excludes 0, of TRIALS.
-
-    The true difference is 0.01.
-
-    Args:
-        seeds: of each of both methods, in pairs.
-        over_seeds: the standard deviation of a pair's difference.
-        over_examples: that of the mean difference over dev sets; 0 for this dev set alone.
-    """
-    rng = np.random.default_rng(0)
-    means = rng.normal(0.01, (over_seeds**2 / seeds + over_examples**2) ** 0.5, TRIALS)
-    variance = over_seeds**2 / seeds * rng.chisquare(seeds - 1, TRIALS) / (seeds - 1)
-    total = variance + over_examples**2  # and Satterthwaite's degrees of freedom, as intervals.py
-    half = student_t.ppf((1 + LEVEL) / 2, total**2 / variance**2 * (seeds - 1)) * total**0.5
-    return float((np.abs(means) > half).mean())
-
-
-def seeds(rows: Rows) -> None:
-    """docs/figures/seeds.svg; spreads are medians over the techniques."""
-    figure, axes = new_figure(460)
-    for title, baseline, score, colour in COMPARISONS:
-        spreads = []
-        for (base, name, ours, theirs), sds in report.read_example_sds().items():
-            if base == baseline and ours == theirs and score in sds and len(ours) > 1:
-                pair = [scores_of(rows, of, score) for of in (name, base)]
-                spreads.append((np.subtract(*pair).std(ddof=1), sds[score]))
-        over_seeds, over_examples = np.median(spreads, axis=0)
-        print(f"{title}: sd over seeds {over_seeds:.4f}, over examples {over_examples:.4f}")
-        for examples, kind in ((0.0, "-"), (over_examples, "--")):
-            found = {n: power(n, over_seeds, examples) for n in SEEDS}
-            axes.plot([*found], [*found.values()], kind, color=colour)
-            print(", ".join(f"{n} seeds {found[n]:.2f}" for n in (3, 5, 10, 20)))
-    axes.set_ylim(0, 1.02)
-    axes.set_xticks([2, 3, 5, 7, 10, 15, 20])
-    axes.set_title("comparisons that resolve a difference of 0.01, fraction")
-    axes.set_xlabel("seeds of each method (solid: this dev set; dashed: any)")
-    legend_above(figure, {title: colour for title, _, _, colour in COMPARISONS})
-    about = "Number of seeds against the fraction of comparisons whose 95 % interval excludes 0."
-    save(figure, "figures/seeds", "How often a true difference of 0.01 is resolved", about)
-
-
-FIGURES = (books_scores, books_loss, grammar_learned, sst, seeds)
+FIGURES = (books_scores, books_loss, grammar_learned, sst)
 
 
 def main() -> None:
