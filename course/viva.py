@@ -93,12 +93,11 @@ def main() -> None:
         args.out.mkdir(parents=True, exist_ok=True)
         args.out.chmod(0o700)
 
-        def make(one: intake.Found) -> sheets.Sheet:
-            submission = intake.take(one.student, one.path, part=1)
-            return sheet_of(context, submission, args.seed, args.questions)
+        def make(one: tuple[str, Path]) -> sheets.Sheet:
+            return sheet_of(context, intake.take(*one, 1), args.seed, args.questions)
 
         made = []
-        for sheet in batch.in_parallel(make, found, args.j):
+        for sheet in batch.in_parallel(make, found.items(), args.j):
             made.append(sheet)
             sheets.write_pages(args.out, sheet, args.questions)
             told = f"{sheet.submission.student}: {len(sheet.questions)} questions"
