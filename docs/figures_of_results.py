@@ -21,7 +21,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from research.experiments import report, results
-from research.experiments.intervals import interval
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.writing import write_whole
@@ -83,7 +82,7 @@ def by_tokens(rows: Rows, name: str, key: str) -> dict[float, np.ndarray]:
 
 def mean_and_half(values: np.ndarray) -> tuple[float, float]:
     """The mean and half of its interval over seeds, which is 0 for a single one."""
-    mean, _, high = interval([values], 0.0)
+    mean, _, high = report.interval(values, 0.0)
     return mean, high - mean if len(values) > 1 else 0.0
 
 
