@@ -405,14 +405,6 @@ def test_without_labels_there_is_no_score_and_no_fault():
     assert (result.file, result.value, result.faults) == (name, None, ())
 
 
-def test_accuracy():
-    labelled, chance = gold["sst", "test"], np.random.default_rng(1)
-    others = chance.integers(0, 5, 200)
-    predicted = np.where(chance.random(200) < 0.5, labelled.labels, others)
-    result = score_of(file_of(labelled, predicted), "sst", "test")
-    assert result.value == pytest.approx(np.mean(predicted == labelled.labels))
-
-
 @pytest.mark.parametrize("scale", [1e-300, 1.7e308, -1e300, 0.0, 1.0])
 def test_the_scale_of_similarities_does_not_matter(scale):
     labels, predicted = np.array([0.0, 1.0, 2.0, 5.0]), np.array([0.1, 0.3, 0.2, 1.0])
@@ -469,11 +461,12 @@ def test_no_bytes_crash_it(content, with_header):
     assert score_of(HEAD * with_header + content).faults
 
 
-def test_the_same_predictions_are_known_again():
+def test_accuracy_and_the_same_predictions_are_known_again():
     labelled = gold["sst", "dev"]
     content = file_of(labelled, [3, 1] * 100)
     head, *rows = content.decode().split("\n")
-    same = score_of(content).contents
+    result = score_of(content)
+    assert result.value == pytest.approx(np.mean(labelled.labels == [3, 1] * 100))
     for text in ("\n".join([head, *rows[::-1]]), content.decode().replace(",3", " , 3.0")):
-        assert score_of(text.encode()).contents == same
-    assert score_of(file_of(labelled, [3, 1] * 99 + [1, 1])).contents != same
+        assert score_of(text.encode()) == result
+    assert score_of(file_of(labelled, [3, 1] * 99 + [1, 1])).contents != result.contents
