@@ -23,13 +23,12 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 
 from course.grading import batch, marks, points
 from course.grading.intake import submissions as intake
-from course.grading.intake.submissions import Found
 from course.grading.judging import canaries, predictions
 from course.grading.pages import pages
 from course.grading.pages.output import clean
@@ -69,18 +68,17 @@ def read_result(out: Path, student: str) -> Result | None:
 
 
 def grade_one(
-    args: argparse.Namespace, context: GradingContext, gold: Mapping, grader: str, found: Found
+    out: Path, context: GradingContext, gold: Mapping, grader: str, found: tuple[str, Path]
 ) -> str:
     """Grade a submission unless its result is there already; a line about it, or "".
 
     Args:
         grader: its digest.
+        found: the submission's id, and its zip or folder.
     """
-    if isolation.STOP.is_set():
-        raise KeyboardInterrupt
-    student, begun = found.student, time.monotonic()
+    student, begun = found[0], time.monotonic()
     try:
-        submission, before = intake.take(*found, context.part), read_result(args.out, student)
+        submission, before = intake.take(*found, context.part), read_result(out, student)
         if before and before.status != STAFF_ERROR:
             if (before.sha256, before.grader) == (submission.sha256, grader):
                 return ""
@@ -88,14 +86,14 @@ def grade_one(
     except Exception:  # ours, whatever it is: the others go on
         why = traceback.format_exc(limit=-4)
         result = Result(student, context.part, STAFF_ERROR, why=why)
-    write_json(result_path(args.out, student), dataclasses.asdict(result))
+    write_json(result_path(out, student), dataclasses.asdict(result))
     outcome = result.status
     if outcome == GRADED:
         outcome = f"{result.points:g} of {result.of:g} points"
     return f"{student}: {outcome} ({time.monotonic() - begun:.1f} s)"
 
 
-def report(out: Path, students: Sequence[str], part: int, settings: Mapping) -> int:
+def report(out: Path, students: Collection[str], part: int, settings: Mapping) -> int:
     """Write all pages and tables from the results; how many staff errors there are."""
     given = marks.read_marks(out, students, points.marked_rows(part, settings))
     read = filter(None, (read_result(out, student) for student in students))
@@ -131,21 +129,15 @@ def main() -> None:
     args, around = get_args(), isolation.Bubblewrap()
     found = intake.find(args.submissions, ours=[args.out, *args.gold])
     settings, gold = read_settings(ROOT), predictions.load_gold(*args.gold)
-    students = [one.student for one in found]
     batch.require_safe_machine(around, [*args.gold, args.submissions, args.out, ROOT])
     secret = batch.secret_of(args.out, args.part)
-    marks.read_marks(args.out, students, points.marked_rows(args.part, settings))  # before all
-    with (
-        batch.ended_by_signals(),
-        open_context(args.part, secret, seconds=args.seconds, isolation=around) as context,
-    ):
+    marks.read_marks(args.out, found, points.marked_rows(args.part, settings))  # before all
+    with open_context(args.part, secret, seconds=args.seconds, isolation=around) as context:
         canaries.check(context)
-        grader = grader_digest()
-        with ThreadPoolExecutor(args.j) as pool:
-            lines = pool.map(lambda one: grade_one(args, context, gold, grader, one), found)
-            for line in filter(None, lines):
-                print(clean(line, 400), flush=True)
-    failed = report(args.out, students, args.part, settings)
+        grade_found = partial(grade_one, args.out, context, gold, grader_digest())
+        for line in filter(None, batch.in_parallel(grade_found, found.items(), args.j)):
+            print(clean(line, 400), flush=True)
+    failed = report(args.out, found, args.part, settings)
     sys.exit(1 if failed else 0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from checks.graded_tasks import GRADED_TASKS
@@ -52,18 +52,10 @@ def parse(text: str) -> list[str | Region]:
     return [*pieces, text[end:]]
 
 
-def render(pieces: Iterable[str | Region], solved: Collection[str] = ()) -> str:
-    """A file for students; ``solved`` are the ids of the regions that keep their solution.
-
-    Nothing is formatted: a region holds the blank lines that only its solution needs.
-    """
-    text = ""
-    for piece in pieces:
-        if isinstance(piece, Region):
-            lines = piece.solution if piece.id in solved else piece.shown
-            piece = "".join(f"{line}\n" for line in lines)
-        text += piece
-    return text
+def render(pieces: Iterable[str | Region]) -> str:
+    """A file for students. Nothing is formatted: a region holds blank lines of its solution."""
+    shown = (piece if isinstance(piece, str) else "\n".join([*piece.shown, ""]) for piece in pieces)
+    return "".join(shown)
 
 
 def without_passages(text: str, part: int) -> str:

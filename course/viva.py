@@ -17,7 +17,6 @@ import json
 import math
 import random
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from checks.graded_tasks import graded_task
@@ -89,24 +88,20 @@ def main() -> None:
     found = intake.find(args.submissions, ours=[args.out])
     wall_s = CLOCK * args.seconds
     limits = isolation.Limits(cpu_s=math.ceil(args.seconds), wall_s=wall_s, file_mib=64)
-    with contextlib.ExitStack() as opened:
-        opened.enter_context(batch.ended_by_signals())
-        context = opened.enter_context(open_context(1, "", limits, args.seconds, around))
+    with open_context(1, "", limits, args.seconds, around) as context:
         batch.require_safe_machine(around, [args.submissions, args.out, ROOT])
         args.out.mkdir(parents=True, exist_ok=True)
         args.out.chmod(0o700)
 
-        def make(one: intake.Found) -> sheets.Sheet:
-            submission = intake.take(one.student, one.path, part=1)
-            return sheet_of(context, submission, args.seed, args.questions)
+        def make(one: tuple[str, Path]) -> sheets.Sheet:
+            return sheet_of(context, intake.take(*one, 1), args.seed, args.questions)
 
         made = []
-        with ThreadPoolExecutor(args.j) as pool:
-            for sheet in pool.map(make, found):
-                made.append(sheet)
-                sheets.write_pages(args.out, sheet, args.questions)
-                told = f"{sheet.submission.student}: {len(sheet.questions)} questions"
-                print(*map(clean, [told, *sheet.notes]), sep="\n    ", flush=True)
+        for sheet in batch.in_parallel(make, found.items(), args.j):
+            made.append(sheet)
+            sheets.write_pages(args.out, sheet, args.questions)
+            told = f"{sheet.submission.student}: {len(sheet.questions)} questions"
+            print(*map(clean, [told, *sheet.notes]), sep="\n    ", flush=True)
     print(f"see {args.out}")
     sys.exit(0 if all(sheet.questions for sheet in made) else 1)
 

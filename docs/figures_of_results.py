@@ -2,28 +2,25 @@
 
     python -m docs.figures_of_results
 
-Error bars are 95 % intervals over seeds; those of techniques are over dev examples, too. Scores are
-those of the last epoch on dev, which was not used to select anything. The diagrams of docs/figures/
-are not made here: version 1.6 (commit ee8d231) has the scripts that drew them.
+Error bars are 95 % intervals over seeds. Scores are those of the last epoch on dev, which was not
+used to select anything. Other figures are not drawn here: version 1.10 (commit 2f8ace9c) drew
+seeds.svg, and version 1.6 (commit ee8d231) the diagrams.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
-from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
-from scipy.stats import t as student_t
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from research.experiments import report, results
-from research.experiments.intervals import LEVEL, Interval, interval
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.writing import write_whole
@@ -85,7 +82,7 @@ def by_tokens(rows: Rows, name: str, key: str) -> dict[float, np.ndarray]:
 
 def mean_and_half(values: np.ndarray) -> tuple[float, float]:
     """The mean and half of its interval over seeds, which is 0 for a single one."""
-    mean, _, high = interval([values], 0.0)
+    mean, _, high = report.interval(values, 0.0)
     return mean, high - mean if len(values) > 1 else 0.0
 
 
@@ -106,33 +103,6 @@ def draw_line(axes: Axes, points: Mapping[float, np.ndarray], colour: str, label
     means, halves = zip(*middles.values(), strict=True)
     axes.errorbar([*middles], means, halves, color=colour, marker="o", label=label)
     print(f"{label}: " + ", ".join(f"{x:g} {m:.3f}±{half:.3f}" for x, (m, half) in middles.items()))
-
-
-def draw_differences(axes: Axes, marks: Sequence[tuple[str, str, Interval]]) -> None:
-    """A row for each title: differences with intervals in their colours, and a line at 0."""
-    titles = list(dict.fromkeys(title for title, *_ in marks))
-    drawn = dict.fromkeys(titles, 0)
-    for title, colour, (middle, low, high) in marks:
-        aside = 0.15 * (1 if drawn[title] else -1)  # two intervals must not hide each other
-        y = titles.index(title) + aside * (sum(mark[0] == title for mark in marks) > 1)
-        ends = [[middle - low], [high - middle]]
-        axes.errorbar(middle, y, xerr=ends if np.isfinite(high) else None, color=colour, marker="o")
-        drawn[title] += 1
-        print(f"{title}: {middle:+.3f} [{low:+.3f}, {high:+.3f}]")
-    axes.axvline(0, color=QUIET, linewidth=1.5)
-    axes.set_yticks(range(len(titles)), titles, color=INK)
-    axes.tick_params("y", length=0)
-    axes.set_ylim(len(titles) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
-    axes.spines["left"].set_visible(False)
-    axes.margins(x=0.1)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=STEPS_OF_TICKS, min_n_ticks=4))
-    axes.xaxis.set_major_formatter(FuncFormatter(signed))
-
-
-def signed(value: float, _: object) -> str:
-    """A tick: −0.01, 0 or +0.01."""
-    return "0" if abs(value) < 1e-9 else f"{value:+.2g}".replace("-", "−")
 
 
 def legend_above(figure: Figure, colours: Mapping[str, str]) -> None:
@@ -176,37 +146,6 @@ def save(figure: Figure, name: str, title: str, about: str) -> None:
     lines = (svg + drawing).splitlines()
     write_whole(FOLDER / f"{name}.svg", "".join(f"{line.rstrip()}\n" for line in lines))
     print(f"wrote docs/{name}.svg\n")
-
-
-# ---------------------------------------------------------------------------------------------
-# Differences
-
-STEPS = {  # by title, what follows in the name of a run
-    "BERT": "",
-    "+ pre-norm": "-pre-norm",
-    "+ no biases": "-no-bias",
-    "+ rotary positions": "-rotary",
-    "+ GeGLU": "-geglu",
-    "+ local layers": "-local",
-    "+ Muon": "-muon",
-}
-
-
-def steps(rows: Rows) -> None:
-    """docs/steps.svg."""
-    marks = []
-    for (_, before), (title, end) in pairwise(STEPS.items()):
-        for run, colour in (("steps", GREEN), ("steps-512", PURPLE)):
-            differences = report.intervals_of(rows[run + end], rows[run + before])["metrics"]
-            marks.append((title, colour, differences["mlm_loss"]))
-    figure, axes = new_figure(400)
-    draw_differences(axes, marks)
-    axes.set_xlabel("← better · change of held-out loss, nats · worse →", fontsize=18)
-    legend_above(figure, {"rows of 128 tokens": GREEN, "rows of 512 tokens": PURPLE})
-    about = (
-        "A row per step: the difference of its held-out loss to the step before. Left is better."
-    )
-    save(figure, "steps", "What each step from BERT to ModernBERT is worth in equal time", about)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -332,60 +271,7 @@ def sst(rows: Rows) -> None:
         save(figure, f"figures/sst-{kind}", "SST, five classes: accuracy on dev", about)
 
 
-# ---------------------------------------------------------------------------------------------
-# Power
-
-COMPARISONS = (  # what is compared, its baseline and score, a colour
-    ("SST from books", "again-sst", "sst", BLUE),
-    ("SST from MiniLM", "offline-sst", "sst", ORANGE),
-    ("three tasks, books", "again-three", "overall", GREEN),
-)
-SEEDS, TRIALS = range(2, 21), 40_000
-
-
-def power(seeds: int, over_seeds: float, over_examples: float) -> float:
-    """How often the interval of a comparison with that many seeds excludes 0, of TRIALS.
-
-    The true difference is 0.01.
-
-    Args:
-        seeds: of each of both methods, in pairs.
-        over_seeds: the standard deviation of a pair's difference.
-        over_examples: that of the mean difference over dev sets; 0 for this dev set alone.
-    """
-    rng = np.random.default_rng(0)
-    means = rng.normal(0.01, (over_seeds**2 / seeds + over_examples**2) ** 0.5, TRIALS)
-    variance = over_seeds**2 / seeds * rng.chisquare(seeds - 1, TRIALS) / (seeds - 1)
-    total = variance + over_examples**2  # and Satterthwaite's degrees of freedom, as intervals.py
-    half = student_t.ppf((1 + LEVEL) / 2, total**2 / variance**2 * (seeds - 1)) * total**0.5
-    return float((np.abs(means) > half).mean())
-
-
-def seeds(rows: Rows) -> None:
-    """docs/figures/seeds.svg; spreads are medians over the techniques."""
-    figure, axes = new_figure(460)
-    for title, baseline, score, colour in COMPARISONS:
-        spreads = []
-        for (base, name, ours, theirs), sds in report.read_example_sds().items():
-            if base == baseline and ours == theirs and score in sds and len(ours) > 1:
-                pair = [scores_of(rows, of, score) for of in (name, base)]
-                spreads.append((np.subtract(*pair).std(ddof=1), sds[score]))
-        over_seeds, over_examples = np.median(spreads, axis=0)
-        print(f"{title}: sd over seeds {over_seeds:.4f}, over examples {over_examples:.4f}")
-        for examples, kind in ((0.0, "-"), (over_examples, "--")):
-            found = {n: power(n, over_seeds, examples) for n in SEEDS}
-            axes.plot([*found], [*found.values()], kind, color=colour)
-            print(", ".join(f"{n} seeds {found[n]:.2f}" for n in (3, 5, 10, 20)))
-    axes.set_ylim(0, 1.02)
-    axes.set_xticks([2, 3, 5, 7, 10, 15, 20])
-    axes.set_title("comparisons that resolve a difference of 0.01, fraction")
-    axes.set_xlabel("seeds of each method (solid: this dev set; dashed: any)")
-    legend_above(figure, {title: colour for title, _, _, colour in COMPARISONS})
-    about = "Number of seeds against the fraction of comparisons whose 95 % interval excludes 0."
-    save(figure, "figures/seeds", "How often a true difference of 0.01 is resolved", about)
-
-
-FIGURES = (steps, books_scores, books_loss, grammar_learned, sst, seeds)
+FIGURES = (books_scores, books_loss, grammar_learned, sst)
 
 
 def main() -> None:

@@ -101,16 +101,12 @@ class Lab:
         scores = sentence_scores(self.model, chain(self.sentences, *self.pairs), self.mask)
         return -np.array([scores[ids] for ids in self.sentences]), differences(self.pairs, scores)
 
-    def switch_off(self, kind: str, names: Sequence[str]) -> None:
-        """Switch off one part at a time, and keep what it costs, in nats."""
-        for name in progress_bar(names, kind):
-            with self.parts[kind][name]():
-                loss, ahead = self.measure()
-            self.costs[name] = (loss - self.base[0], self.base[1] - ahead)
-
     def compare(self, kind: str, options: Sequence[str], guesses: Sequence[str]) -> list[Finding]:
         """What some parts cost, for each of MEASURES; of heads also a map of all."""
-        self.switch_off(kind, self.parts[kind] if kind == "heads" else options)
+        for name in progress_bar(self.parts[kind] if kind == "heads" else options, kind):
+            with self.parts[kind][name]():
+                loss, ahead = self.measure()
+            self.costs[name] = (loss - self.base[0], self.base[1] - ahead)  # in nats
         findings = []
         for i, (measure, unit) in enumerate(MEASURES.items()):
             costs = {name: self.costs[name][i] for name in options}
@@ -174,18 +170,13 @@ def ask(
         while not (answer and answer in letters):
             if guesses:
                 raise InputError(f"--guess has {answer} where the answers are {letters}")
-            answer = typed(f"  {prompt} ({', '.join(letters)})? ")
+            try:
+                answer = input(f"  {prompt} ({', '.join(letters)})? ").strip().upper()[:1]
+            except EOFError:
+                raise InputError("no guess was typed; give a letter for each to --guess") from None
         answers.append(options[letters.index(answer)])
         print(f"  {prompt}: {answers[-1]}")
     return answers
-
-
-def typed(prompt: str) -> str:
-    """A letter from the keyboard; InputError where nobody types."""
-    try:
-        return input(prompt).strip().upper()[:1]
-    except EOFError:
-        raise InputError("no guess was typed; give --guess, a letter for each question") from None
 
 
 def draw(pairs: Sequence[Pair], count: int, seed: int) -> list[Pair]:
@@ -203,10 +194,9 @@ def new_lab(args: Namespace, model: PretrainingModel, tokenizer: BertTokenizer) 
     most = model.config.max_position_embeddings - PADDING
     texts = [text for text, *_ in load_pairs(TEXTS, "dev", "similarity")[: args.each]]
     sentences = [tuple(tokenizer(t, truncation=True, max_length=most)["input_ids"]) for t in texts]
-    about = args.about or ("" if args.pairs else ABOUT)
-    pairs = [pair for pair in read_pairs(args.pairs) if about in pair.paradigm]
+    pairs = [pair for pair in read_pairs(None) if args.about in pair.paradigm]
     if not pairs:
-        raise InputError(f"no file of pairs has {about} in its name; see data/grammar")
+        raise InputError(f"no file of data/grammar/zorro-sample has {args.about} in its name")
     pairs = draw(pairs, args.each, args.seed)
     encoded = encode(tokenizer, pairs, most)
     began = time.monotonic()
@@ -227,8 +217,7 @@ def main() -> None:
     add("--model", default=OWN_MODEL, help="name or folder")
     add("--rounds", nargs="+", choices=ROUNDS, default=[*ROUNDS], help="what is asked")
     add("--guess", type=str.upper, help="the answers, such as ABCABCA, instead of typing them")
-    add("--pairs", help="a file or folder of pairs, as lessons.grammar takes")
-    add("--about", help=f"only files with this in their name ({ABOUT})")
+    add("--about", default=ABOUT, help="pairs of the files with this in their name")
     add("--each", type=positive_int, default=100, help="sentences, and pairs of each file")
     add("--seed", type=seed, default=1, help="draws the heads and layers that are asked about")
     add("--out", metavar="PREFIX", help="also write PREFIX.html and PREFIX-1.svg …")

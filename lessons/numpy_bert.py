@@ -273,13 +273,6 @@ def report(labels: np.ndarray, predicted: np.ndarray) -> None:
     print("confusion (rows: true class):", confusion.tolist())
 
 
-def write(path: Path, ids: Sequence[str], predicted: np.ndarray) -> None:
-    """Write the predictions as id,Predicted_Sentiment."""
-    lines = [f"{id_},{label}\n" for id_, label in zip(ids, predicted, strict=True)]
-    write_whole(path, "id,Predicted_Sentiment\n" + "".join(lines))
-    print(f"wrote {path}")
-
-
 def explain(model: Model, text: str) -> None:
     """Print every step for one sentence, and the probability of each class."""
     _, config, weights, words = model
@@ -320,7 +313,9 @@ def main() -> None:
     if labels is not None:
         report(labels, predicted)
     if args.out:
-        write(args.out, ids, predicted)
+        rows = [f"{id_},{label}\n" for id_, label in zip(ids, predicted, strict=True)]
+        write_whole(args.out, "".join(["id,Predicted_Sentiment\n", *rows]))
+        print(f"wrote {args.out}")
 
 
 if __name__ == "__main__":

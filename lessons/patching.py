@@ -52,7 +52,7 @@ def verb_pairs(tokenizer: BertTokenizer, encoded: Sequence[tuple[Ids, Ids]]) -> 
     if not by_layout:
         raise InputError(
             "patching needs pairs that differ in one token and share is, are, was, were, does, do, "
-            "has or have; give others, or leave it out: --rounds heads layers parts"
+            "has or have; take others by --about, or leave it out: --rounds heads layers parts"
         )
     (_, noun, verb), chosen = max(by_layout.items(), key=lambda item: len(item[1]))
     bad, good = (torch.tensor(side) for side in zip(*chosen, strict=True))  # (N, L)

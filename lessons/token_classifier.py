@@ -47,13 +47,8 @@ from training.loop.batches import cpu_copy
 from training.loop.progress import progress_bar
 
 # The columns of the table (headings and keys) and the curves of the page (keys and names)
-COLUMNS = {
-    "loss": "loss",
-    "words right": "right",
-    "dev precision": "dev_precision",
-    "dev recall": "dev_recall",
-    "dev F1": "dev_f1",
-}
+COLUMNS = {"loss": "loss", "words right": "right", "dev precision": "dev_precision"}
+COLUMNS |= {"dev recall": "dev_recall", "dev F1": "dev_f1"}
 CURVES = {"right": "words right (train)", "dev_f1": "entity F1 (dev)"}
 
 
@@ -202,9 +197,7 @@ class TokenFlags(HeadFlags):
 
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
-    parser = OneLineParser(
-        description="Tag words (names of persons, places …).",
-    )
+    parser = OneLineParser(description="Tag words (names of persons, places …).")
     run_lesson(parser, TokenFlags(), train, evaluate, predict)
 
 

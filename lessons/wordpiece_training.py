@@ -207,9 +207,7 @@ def quality(tokenizer: BertTokenizer, words: Mapping[str, int]) -> tuple[float, 
 
 def main() -> None:
     """Learn by every method, print the merges, compare, write."""
-    parser = OneLineParser(
-        description="Learn a vocabulary of word pieces.",
-    )
+    parser = OneLineParser(description="Learn a vocabulary of word pieces.")
     add = parser.add_argument
     add("--text", nargs="+", metavar="PATH", help="text files or folders (the practice texts)")
     add("--size", type=positive_int, default=2000, help="of the vocabulary (default: 2000)")
@@ -229,19 +227,15 @@ def main() -> None:
     words, other_words = count_words(texts), count_words(held_out)
     total = f"{sum(words.values()):,} words, {len(words):,} different ones"
     print(f"{total}, in {len(texts):,} texts")
-    tokenizers: dict[str, BertTokenizer] = {}
-    merges = {}
-    for method in METHODS:
-        pieces, merges[method] = learn(words, args.size, method, args.least)
-        tokenizers[method] = BertTokenizer(pieces)
-    show_merges(merges, args.show)
+    learned = {method: learn(words, args.size, method, args.least) for method in METHODS}
+    tokenizers = {method: BertTokenizer(pieces) for method, (pieces, _) in learned.items()}
+    show_merges({method: merges for method, (_, merges) in learned.items()}, args.show)
     if count := sum(other_words.values()):
         print(f"\non {count:,} words of other texts")
         print("vocabulary        size   pieces/word     whole words   [UNK]")
         for name, tokenizer in tokenizers.items():
-            pieces, whole, unknown = quality(tokenizer, other_words)
-            size = f"{len(tokenizer):10,d}"
-            print(f"{name:12s}{size}{pieces:16.3f}{whole:14.1%}{unknown:8.2%}")
+            line = "{:12s}{:10,d}{:16.3f}{:14.1%}{:8.2%}"
+            print(line.format(name, len(tokenizer), *quality(tokenizer, other_words)))
     if args.encode is not None:
         print()
         for method, tokenizer in tokenizers.items():

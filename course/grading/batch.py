@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import re
@@ -11,8 +10,10 @@ import secrets
 import shlex
 import shutil
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from course.grading import points
 from course.grading.intake.submissions import WANTED
@@ -27,6 +28,7 @@ from training.files.writing import write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKE_ROOM = "choose another --out or TMPDIR, or make room"
+T, R = TypeVar("T"), TypeVar("R")
 NOT_HANDED_IN = "not handed in"  # how the note on missing files begins
 OF_TORCH = re.compile(  # what torch has of what students write
     r"scaled_dot_product\w*|MultiheadAttention|multi_head_attention\w*|flex_attention|"
@@ -50,22 +52,15 @@ def secret_of(out: Path, part: int) -> str:
     return secret
 
 
-@contextlib.contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends as Ctrl-C does: sandboxes first, nothing is left."""
-
-    def end(*_: object) -> None:
-        if not isolation.STOP.is_set():  # a second signal would interrupt the wait for them
+def in_parallel(work: Callable[[T], R], items: Iterable[T], at_a_time: int) -> Iterator[R]:
+    """The result of each item, in order; Ctrl-C and SIGTERM end all sandboxes first."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with ThreadPoolExecutor(at_a_time) as pool:
+        try:
+            yield from pool.map(work, items)
+        except (KeyboardInterrupt, GeneratorExit):
             isolation.STOP.set()
-            raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        isolation.STOP.clear()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+            raise
 
 
 def require_safe_machine(around: isolation.Isolation, secret: Iterable[Path]) -> None:

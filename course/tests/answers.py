@@ -54,15 +54,11 @@ def _functions(source: str, node: ast.ClassDef) -> Methods:
     """The methods of a class, by name."""
     lines = source.splitlines()
     functions = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+    starts = [min([f.lineno, *(d.lineno for d in f.decorator_list)]) for f in functions]
     return {
-        f.name: textwrap.dedent("\n".join(lines[_start(f) - 1 : f.end_lineno])) + "\n"
-        for f in functions
+        f.name: textwrap.dedent("\n".join(lines[start - 1 : f.end_lineno])) + "\n"
+        for f, start in zip(functions, starts, strict=True)
     }
-
-
-def _start(node: ast.FunctionDef | ast.ClassDef) -> int:
-    """The number of its first line, which may be a decorator's."""
-    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
 def put(answer: Answer, version: str = "") -> str:
@@ -72,24 +68,14 @@ def put(answer: Answer, version: str = "") -> str:
 
 
 def solution_with(task: GradedTask, methods: Methods, imports: tuple[str, ...] = ()) -> str:
-    """A task's file with some methods of the task's class, or functions, replaced or added."""
-    source = (ROOT / task.file).read_text(encoding="utf-8")
-    lines, tree = source.splitlines(), ast.parse(source)
-    body, indent, owner = tree, "", task.function.rpartition(".")[0]
-    if owner:
-        body = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == owner)
-        indent = "    "
-    own = {part.name: part for part in body.body if isinstance(part, ast.FunctionDef)}
-    end = body.body[-1].end_lineno
-    changes = []  # (first line, last line, new lines)
-    for name, text in methods.items():
-        new = textwrap.indent(text, indent).splitlines()
-        if name in own:
-            changes.append((_start(own[name]), own[name].end_lineno, new))
-        else:
-            changes.append((end + 1, end, ["", *new]))
-    first = next(n for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef))
-    changes.append((_start(first), _start(first) - 1, [*imports]))
-    for start, last, new in sorted(changes, reverse=True):
-        lines[start - 1 : last] = new
-    return "\n".join(lines) + "\n"
+    """A task's file, without comments, with methods of its class or functions replaced or added."""
+    tree = ast.parse((ROOT / task.file).read_text(encoding="utf-8"))
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    place = classes.get(task.function.rpartition(".")[0], tree)
+    kept = [node for node in place.body if getattr(node, "name", "") not in methods]
+    place.body = kept + [ast.parse(text).body[0] for text in methods.values()]
+    first = next(
+        i for i, n in enumerate(tree.body) if isinstance(n, ast.ClassDef | ast.FunctionDef)
+    )
+    tree.body[first:first] = [ast.parse(line).body[0] for line in imports]
+    return ast.unparse(tree)

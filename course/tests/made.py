@@ -20,11 +20,12 @@ def built(part: str) -> handout.Handout:
 
 def written(numbers: set[str]) -> dict[str, bytes]:
     """The graded files with these tasks done, and with all that only a solution of them needs."""
-    files = {}
+    files, unsolved = {}, {task.id for task in GRADED_TASKS if task.number not in numbers}
     for name in sorted({task.file for task in GRADED_TASKS}):
         tasks = {task.id for task in GRADED_TASKS if task.file == name and task.number in numbers}
         pieces = regions.parse((ROOT / name).read_text(encoding="utf-8"))
-        solved = {piece.id for piece in pieces if isinstance(piece, regions.Region)}
-        solved -= {task.id for task in GRADED_TASKS if task.number not in numbers}
-        files[name] = regions.render(pieces, solved if tasks else ()).encode()
+        for i, piece in enumerate(pieces):
+            if tasks and isinstance(piece, regions.Region) and piece.id not in unsolved:
+                pieces[i] = "\n".join([*piece.solution, ""])
+        files[name] = regions.render(pieces).encode()
     return files

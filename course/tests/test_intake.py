@@ -325,7 +325,7 @@ def test_each_owner_s_newest_submission_is_found(tmp_path, names, found):
     for number, name in enumerate(names):
         path = tmp_path / write(tmp_path, {name: b""}).joinpath(name).relative_to(tmp_path).parts[0]
         os.utime(path, (number, number))
-    made = {entry.student: entry.path.name for entry in find(tmp_path)}
+    made = {student: path.name for student, path in find(tmp_path).items()}
     digest = re.compile(r"-[0-9a-f]{6}$")
     assert {path: digest.sub("-?", student) for student, path in made.items()} == {
         Path(names[number]).parts[0]: student.strip() for student, number in found.items()

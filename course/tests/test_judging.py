@@ -14,7 +14,7 @@ from answers import put, read, read_all
 from factories import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made import GOLD
+from made import GOLD, needs_sandbox
 from scipy import stats
 
 import prepare_submit
@@ -153,56 +153,45 @@ LOGITS = "        return self.classifier(self.dropout(pooled))"
 CLASSIFIER = ("classifier.init", "classifier.forward")
 
 
-def classifier_with(layers: str = LAYERS, logits: str = LOGITS) -> dict[str, Verdict]:
+def classifier_with(*changes: tuple[str, str]) -> dict[str, Verdict]:
     """The verdicts on Tasks 1.6 and 1.7 of a file with other lines in it."""
     text = solution()["classifier.py"]
-    assert LAYERS in text
-    assert LOGITS in text
-    text = text.replace(LAYERS, layers).replace(LOGITS, logits)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
     return judged_here({"classifier.py": text}, *CLASSIFIER)
 
 
-@pytest.mark.parametrize(
-    ("layers", "logits"),
-    [
-        (LAYERS.replace("config.hidden_size", "768").replace("config.num_labels", "5"), LOGITS),
-        (
-            "        self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(768, 5))\n",
-            "        return self.head(pooled)",
-        ),
-        (LAYERS.replace("config.hidden_size", "config.hidden_dim"), LOGITS),
-        (LAYERS.split("\n")[1] + "\n", LOGITS),
-        (
-            LAYERS.replace("nn.Linear(", "[nn.Linear(").replace("labels)", "labels)]"),
-            LOGITS.replace("classifier(", "classifier[0]("),
-        ),
-        (
-            LAYERS.replace(
-                "nn.Linear(", "nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear("
-            ).replace("num_labels)", "num_labels))"),
-            LOGITS,
-        ),
-        (f'        raise NotImplementedError("{graded_task("1.6").title}")\n', LOGITS),
-    ],
-)
-def test_forward_is_judged_with_our_init_where_the_student_s_does_not_fit(layers, logits):
-    assert wrong_tasks(classifier_with(layers, logits)) == ["classifier.init"]
+HEAD = "        return self.head(pooled)"
+LINEAR = "nn.Linear(config.hidden_size, config.num_labels)"
+DO_NOT_FIT = [  # what is replaced in __init__ by what, and forward's last line
+    (LINEAR, "nn.Linear(768, 5)", LOGITS),
+    (LAYERS, "        self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(768, 5))\n", HEAD),
+    ("config.hidden_size", "config.hidden_dim", LOGITS),
+    (LAYERS.partition("\n")[0], "", LOGITS),
+    (LINEAR, f"[{LINEAR}]", LOGITS.replace("classifier(", "classifier[0](")),
+    (f" {LINEAR}", f" nn.Sequential(nn.Linear(8, 4), nn.ReLU(), {LINEAR})", LOGITS),
+    (LAYERS, f'        raise NotImplementedError("{graded_task("1.6").title}")\n', LOGITS),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "logits"), DO_NOT_FIT)
+def test_forward_is_judged_with_our_init_where_the_student_s_does_not_fit(old, new, logits):
+    verdicts = classifier_with((old, new), (LOGITS, logits))
+    assert wrong_tasks(verdicts) == ["classifier.init"]
 
 
 def test_a_mistake_in_forward_is_named_next_to_one_in_init():
-    wrong = LAYERS.replace("config.hidden_size", "768")
-    verdicts = classifier_with(wrong, LOGITS + ".softmax(-1)")
-    forward = verdicts["classifier.forward"]
+    sizes, softmax = (LINEAR, "nn.Linear(768, 5)"), (LOGITS, f"{LOGITS}.softmax(-1)")
+    forward = classifier_with(sizes, softmax)["classifier.forward"]
     assert [m.name for m in forward.mistakes] == ["softmax_returned"]
     assert forward.cost == judge.costs()["classifier.forward"]["known"]
 
 
 def test_what_a_right_init_makes_besides_is_a_mistake_of_forward():
-    layers = LAYERS.replace(
-        "nn.Dropout(config.hidden_dropout_prob)",
-        "nn.Sequential(nn.ReLU(), nn.Dropout(config.hidden_dropout_prob))",
-    )
-    assert wrong_tasks(classifier_with(layers)) == ["classifier.forward"]
+    drop = "nn.Dropout(config.hidden_dropout_prob)"
+    change = (drop, f"nn.Sequential(nn.ReLU(), {drop})")
+    assert wrong_tasks(classifier_with(change)) == ["classifier.forward"]
 
 
 @pytest.mark.parametrize(("ends", "status"), [(1, "right"), (0, "timeout")])
@@ -353,14 +342,11 @@ def test_hidden_inputs_are_new_for_each_hand_in():
 # In the sandbox
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3])
-def open_contexts(request, fit_sandbox):
-    with open_context(request.param, "0") as context:
-        yield context
-
-
-def test_the_canaries_sing(open_contexts):
-    canaries.check(open_contexts)
+@needs_sandbox
+def test_the_canaries_of_part_3_sing():
+    """Those of parts 1 and 2 do before each batch of test_pipeline.py."""
+    with open_context(3, "0") as context:
+        canaries.check(context)
 
 
 @pytest.mark.parametrize("part", [1, 3])
@@ -419,14 +405,6 @@ def test_without_labels_there_is_no_score_and_no_fault():
     assert (result.file, result.value, result.faults) == (name, None, ())
 
 
-def test_accuracy():
-    labelled, chance = gold["sst", "test"], np.random.default_rng(1)
-    others = chance.integers(0, 5, 200)
-    predicted = np.where(chance.random(200) < 0.5, labelled.labels, others)
-    result = score_of(file_of(labelled, predicted), "sst", "test")
-    assert result.value == pytest.approx(np.mean(predicted == labelled.labels))
-
-
 @pytest.mark.parametrize("scale", [1e-300, 1.7e308, -1e300, 0.0, 1.0])
 def test_the_scale_of_similarities_does_not_matter(scale):
     labels, predicted = np.array([0.0, 1.0, 2.0, 5.0]), np.array([0.1, 0.3, 0.2, 1.0])
@@ -483,11 +461,12 @@ def test_no_bytes_crash_it(content, with_header):
     assert score_of(HEAD * with_header + content).faults
 
 
-def test_the_same_predictions_are_known_again():
+def test_accuracy_and_the_same_predictions_are_known_again():
     labelled = gold["sst", "dev"]
     content = file_of(labelled, [3, 1] * 100)
     head, *rows = content.decode().split("\n")
-    same = score_of(content).contents
+    result = score_of(content)
+    assert result.value == pytest.approx(np.mean(labelled.labels == [3, 1] * 100))
     for text in ("\n".join([head, *rows[::-1]]), content.decode().replace(",3", " , 3.0")):
-        assert score_of(text.encode()).contents == same
-    assert score_of(file_of(labelled, [3, 1] * 99 + [1, 1])).contents != same
+        assert score_of(text.encode()) == result
+    assert score_of(file_of(labelled, [3, 1] * 99 + [1, 1])).contents != result.contents

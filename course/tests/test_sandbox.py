@@ -12,8 +12,8 @@ import tempfile
 import textwrap
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -395,13 +395,15 @@ def test_limits_of_a_process(program, error):
 
 
 @needs_sandbox
-def test_sigterm_ends_grading_and_what_runs_in_sandboxes():
+def test_sigterm_ends_grading_and_what_runs_in_sandboxes(monkeypatch):
+    monkeypatch.setattr(isolation, "STOP", threading.Event())
     threading.Timer(2, os.kill, (os.getpid(), signal.SIGTERM)).start()
-    with ThreadPoolExecutor() as pool, batch.ended_by_signals():
-        ran = pool.submit(run, "import time; time.sleep(60)", wall_s=20)
-        with pytest.raises(KeyboardInterrupt):
-            ran.result()
-        assert isinstance(ran.exception(timeout=10), KeyboardInterrupt)
+    mark, start = f"mark {random.random()}", time.monotonic()
+    program = f"import time  # {mark}\ntime.sleep(60)"
+    with pytest.raises(KeyboardInterrupt):
+        [*batch.in_parallel(partial(run, wall_s=20), [program] * 3, 2)]
+    assert time.monotonic() - start < 10
+    assert_gone(mark)
 
 
 @needs_sandbox
@@ -498,20 +500,11 @@ def test_records_and_bytes_that_are_not_one(rest):
     assert protocol.records(answer) == [(0, b"xyz"), (3, b"")]
 
 
-FEW = save({"tensor/a": torch.ones(2)})
-
-
-@pytest.mark.parametrize(
-    ("number", "content"),
-    [
-        (len(worker.ENDS), FEW),
-        (0, b""),
-        (0, FEW[:-1]),
-        (0, save({"tensor/a": torch.zeros(worker.MOST_NUMBERS + 1, dtype=torch.bool)})),
-    ],
-)
-def test_records_that_are_not_an_answer(number, content):
-    assert protocol.decode(number, content).status == "invalid answer"
+def test_records_that_are_not_an_answer():
+    few = save({"tensor/a": torch.ones(2)})
+    many = save({"tensor/a": torch.zeros(worker.MOST_NUMBERS + 1, dtype=torch.bool)})
+    for number, content in ((len(worker.ENDS), few), (0, b""), (0, few[:-1]), (0, many)):
+        assert protocol.decode(number, content).status == "invalid answer"
 
 
 def test_encoded_and_decoded_outputs():

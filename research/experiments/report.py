@@ -4,7 +4,7 @@
     python -m research.experiments.report steps steps-rotary
 
 The first name is the baseline. Scores are those of the epoch that dev chose, which flatters runs
-with many epochs, and those of the last one. Differences have 95 % intervals (intervals.py).
+with many epochs, and those of the last one. Differences have 95 % intervals.
 How much a difference varies with the dev examples is in example_sd.jsonl for the runs of several
 tasks up to version 1.9; all other intervals are over seeds alone.
 """
@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import t as student_t
 
 from multitask_evaluation import overall
 from research.experiments import results
-from research.experiments.intervals import Interval, interval
 from research.experiments.results import TASKS
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
@@ -31,7 +31,8 @@ TITLES = {"sst": "SST accuracy", "para": "paraphrase accuracy", "sts": "STS Pear
 TITLES |= {"dev_acc": "accuracy", "dev_f1": "F1", "mlm_loss": "held-out loss"}
 SCORES = (*TASKS, "overall", "dev_acc", "dev_f1", "mlm_loss", "grammar")
 
-Seeds = tuple[int | None, ...]
+LEVEL = 0.95
+Interval = tuple[float, float, float]  # difference, lower end, upper end
 
 
 @dataclass(frozen=True)
@@ -64,41 +65,50 @@ def rows_of(runs: Sequence[dict]) -> dict[str, Row]:
 # Intervals
 
 
-def seeds_compared(row: Row, baseline: Row) -> tuple[Seeds, Seeds]:
-    """The seeds that both ran, in pairs; all of both where there are none."""
-    both = tuple(seed for seed in row.by_seed if seed in baseline.by_seed)
-    return (both, both) if both else (tuple(row.by_seed), tuple(baseline.by_seed))
+def interval(values: np.ndarray, variance: float) -> Interval:
+    """The mean of S numbers, one a seed, and its interval; without ends for fewer than two.
+
+    The variance of the mean is that over seeds plus that over dev examples, as in an analysis of
+    variance with two crossed factors; the degrees of freedom are Satterthwaite's (1946).
+
+    Args:
+        values: (S,), such as differences of two runs with the same seeds.
+        variance: of the mean over the dev examples, seeds aside.
+    """
+    mean, count = float(values.mean()), len(values)
+    if count < 2:
+        return mean, -np.inf, np.inf
+    over_seeds = values.var(ddof=1) / count
+    total = over_seeds + variance
+    freedom = total**2 / over_seeds**2 * (count - 1) if over_seeds > 0 else np.inf
+    half = float(student_t.ppf((1 + LEVEL) / 2, freedom) * total**0.5)
+    return mean, mean - half, mean + half
 
 
 def read_example_sds() -> dict[tuple, dict[str, float]]:
-    """(baseline, name, seeds of both) → score → standard deviation over examples."""
-    kept = {}
-    for line in map(json.loads, results.read_lines(EXAMPLE_SD)):
-        key = line["baseline"], line["name"], tuple(line["seeds"]), tuple(line["baseline_seeds"])
-        kept[key] = line["example_sd"]
-    return kept
-
-
-def differences(ours: np.ndarray, theirs: np.ndarray, paired: bool) -> list[np.ndarray]:
-    """What intervals.py takes: differences of paired seeds, or both sides of unpaired ones."""
-    return [ours - theirs] if paired else [ours, -theirs]
+    """(baseline, name, seeds) → score → standard deviation over examples."""
+    lines = map(json.loads, results.read_lines(EXAMPLE_SD))
+    return {(x["baseline"], x["name"], *x["seeds"]): x["example_sd"] for x in lines}
 
 
 def intervals_of(row: Row, baseline: Row) -> dict[str, dict[str, Interval]]:
-    """Epoch, of EPOCHS → score → the difference with its interval."""
-    seeds, baseline_seeds = seeds_compared(row, baseline)
-    sds = read_example_sds().get((baseline.name, row.name, seeds, baseline_seeds), {})
+    """Epoch, of EPOCHS → score → the difference with its interval, over the seeds that both ran.
+
+    Where they share none, it is the difference of both means, without an interval.
+    """
+    seeds = [seed for seed in row.by_seed if seed in baseline.by_seed]
+    sds = read_example_sds().get((baseline.name, row.name, *seeds), {})
+    sides = [
+        Row(side.name, {s: side.by_seed[s] for s in seeds or side.by_seed})
+        for side in (row, baseline)
+    ]
     intervals = {}
     for epoch in EPOCHS:
-        ours, theirs = (
-            Row(side.name, {seed: side.by_seed[seed] for seed in used}).scores(epoch)
-            for side, used in ((row, seeds), (baseline, baseline_seeds))
-        )
+        ours, theirs = (side.scores(epoch) for side in sides)
         intervals[epoch] = {
-            score: interval(
-                differences(ours[score], theirs[score], seeds == baseline_seeds),
-                sds.get(score, 0.0) ** 2,
-            )
+            score: interval(ours[score] - theirs[score], sds.get(score, 0.0) ** 2)
+            if seeds
+            else (float(ours[score].mean() - theirs[score].mean()), -np.inf, np.inf)
             for score in SCORES
             if score in ours and score in theirs
         }
@@ -166,7 +176,7 @@ def shown_interval(difference: Interval | None) -> str:
         return "–"
     middle, low, high = difference
     if high == np.inf:
-        return f"{middle:+.3f}, a single seed"
+        return f"{middle:+.3f}, no interval"
     verdict = ", not resolved" if low <= 0 <= high else ""
     return f"{middle:+.3f} [{low:+.3f}, {high:+.3f}]{verdict}"
 

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from checks.part2.submission import CODE as CODE_PART_2
 from checks.part2.submission import FILES as PART_2_FILES
@@ -30,6 +30,7 @@ JUNK = ("__MACOSX", "__pycache__", "site-packages", "Thumbs.db", "desktop.ini")
 MB = 1 << 20
 READ = (".zip", ".py", ".csv", ".md", ".sh", ".pdf")  # endings of the files that are read
 FILE, TOTAL, SOURCES = 20 * MB, 64 * MB, MB  # most bytes of a file, of all, of all Python files
+NO_TEXT = f" (no text in UTF-8 of at most {FILE // MB} MB)"
 # zipfile limits what it unpacks at a time for these only: 45 bytes of bzip2 can be 45 MB
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # Names as Canvas and Moodle make them, and as prepare_submit.py and those who copy a zip do
@@ -43,13 +44,6 @@ File = tuple[str, bytes | None]  # None: it is not asked for, or too long
 
 class Refused(Exception):
     """Nothing of a submission can be taken; the text is for the student."""
-
-
-class Found(NamedTuple):
-    """A submission's id, and its zip or folder."""
-
-    student: str
-    path: Path
 
 
 def _owner(name: str) -> tuple[str, int]:
@@ -69,8 +63,8 @@ def student_id(name: str) -> str:
     return short.encode()[:200].decode(errors="ignore") or "_"
 
 
-def find(folder: str | Path, ours: Iterable[Path] = ()) -> list[Found]:
-    """Each owner's newest submission in a folder, and a line about what else is in it.
+def find(folder: Path, ours: Iterable[Path] = ()) -> dict[str, Path]:
+    """Each owner's newest zip or folder, by the owner's id; prints what else is in the folder.
 
     Args:
         ours: files and folders of staff, which must not be in it.
@@ -78,9 +72,14 @@ def find(folder: str | Path, ours: Iterable[Path] = ()) -> list[Found]:
     Raises:
         InputError: it is not a folder of submissions.
     """
-    folder, others, owners = Path(folder), [], defaultdict(list)
-    if fault := fault_of(folder, ours):
-        raise InputError(f"{folder} {fault}")
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; name the one that the submissions are in")
+    if inside := [path for path in ours if path.resolve().is_relative_to(folder.resolve())]:
+        what = f"{folder} holds {inside[0]}, which would be taken for a submission"
+        raise InputError(f"{what}; name a place outside")
+    if code := [name for name in WANTED[2] if name.endswith(".py") and (folder / name).is_file()]:
+        raise InputError(f"{folder} is one submission, with {code[0]}; name the folder around it")
+    others, owners, found = [], defaultdict(list), {}
     for path in sorted(folder.iterdir()):
         if TEXT in path.name or not plain_name(path.name):
             continue
@@ -93,31 +92,20 @@ def find(folder: str | Path, ours: Iterable[Path] = ()) -> list[Found]:
         print(f"left out, neither zip nor folder: {', '.join(others)[:300]!r}")
     if not owners:
         raise InputError(f"{folder} has no submission in it: no zip and no folder")
-    ids, found = [student_id(owner).casefold() for owner in owners], []
+    ids = [student_id(owner).casefold() for owner in owners]
     for owner, paths in sorted(owners.items()):
         student = student_id(owner)
         if ids.count(student.casefold()) > 1:  # names that differ in signs, or after 80 letters
             student = f"{student[:40]}-{hashlib.sha256(owner.encode()).hexdigest()[:6]}"
-        found.append(Found(student, max(paths)[-1]))
+        found[student] = max(paths)[-1]
     return found
 
 
-def fault_of(folder: Path, ours: Iterable[Path]) -> str:
-    """Why a folder is not one of submissions, and a remedy; "" if it may be one."""
-    if not folder.is_dir():
-        return "is not a folder; name the one that the submissions are in"
-    for path in ours:
-        if path.resolve().is_relative_to(folder.resolve()):
-            return f"holds {path}, which would be taken for a submission; name a place outside"
-    code = [name for name in WANTED[2] if name.endswith(".py") and (folder / name).is_file()]
-    return f"is one submission, with {code[0]}; name the folder around it" if code else ""
-
-
-def take(student: str, path: str | Path, part: int) -> Submission:
+def take(student: str, path: Path, part: int) -> Submission:
     """What a part asks for of a zip or a folder; OSError where this machine cannot read it."""
     taken, left, refused = {}, "", ""
     try:
-        files = read_files(Path(path))
+        files = read_files(path)
         zips = [file for file in files if base_of(file[0]).endswith(".zip")]
         if len(zips) == 1 and not any(base_of(name).endswith(".py") for name, _ in files):
             files.remove(zips[0])  # in the folder of a learning platform
@@ -199,12 +187,11 @@ def choose(files: list[File], part: int) -> tuple[dict[str, bytes], str]:
         own = name.removeprefix(f"{top}/") if is_code else name.rpartition("/")[2]
         target = wanted.get(base_of(name), own)
         text = None if target in taken else _plain(target, content, part)
-        if text is not None:
-            taken[target] = text
-        elif target in taken or target not in WANTED[part]:
-            left.append(name)
+        if text is None:
+            is_missed = target in WANTED[part] and target not in taken
+            left.append(name + NO_TEXT * is_missed)
         else:
-            left.append(f"{name} (no text in UTF-8 of at most {FILE // MB} MB)")
+            taken[target] = text
     if taken.keys().isdisjoint(WANTED[part]):
         raise Refused(f"none of the files that part {part} asks for is in it")
     if sum(len(text) for name, text in taken.items() if name.endswith(".py")) > SOURCES:

@@ -28,20 +28,13 @@ class Plain:
         logits = self.sentiment(vectors)
         return logits
 
-    def predict_paraphrase(self, input_ids_1, attention_mask_1, input_ids_2, attention_mask_2):
+    def pair(self, input_ids_1, attention_mask_1, input_ids_2, attention_mask_2):
         first = self.forward(input_ids_1, attention_mask_1)
         second = self.forward(input_ids_2, attention_mask_2)
-        pair = torch.cat([first, second, (first - second).abs()], dim=-1)
-        pair = self.dropout(pair)
-        logits = self.paraphrase(pair)
-        logits = logits.squeeze(-1)
-        return logits
+        return self.dropout(torch.cat([first, second, (first - second).abs()], dim=-1))
 
-    def predict_similarity(self, input_ids_1, attention_mask_1, input_ids_2, attention_mask_2):
-        first = self.forward(input_ids_1, attention_mask_1)
-        second = self.forward(input_ids_2, attention_mask_2)
-        pair = torch.cat([first, second, (first - second).abs()], dim=-1)
-        pair = self.dropout(pair)
-        scores = self.similarity(pair)
-        scores = scores.squeeze(-1)
-        return scores
+    def predict_paraphrase(self, *sentences):
+        return self.paraphrase(self.pair(*sentences)).squeeze(-1)
+
+    def predict_similarity(self, *sentences):
+        return self.similarity(self.pair(*sentences)).squeeze(-1)
