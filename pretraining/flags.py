@@ -77,6 +77,7 @@ class PretrainingFlags(TrainingFlags):
     )
     vocab: str | None = flag(None, help="model or folder whose vocabulary is used")
     train_vocab: int | None = flag(None, type=positive_int, help="or one of that size is learned")
+    checksum_of_text: int | None = None  # which ``train`` fills in
 
     @property
     def filepath(self) -> Path:

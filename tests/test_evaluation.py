@@ -11,8 +11,7 @@ from torch.nn import functional as F
 
 import classifier
 import evaluation
-from evaluation import COLUMNS, pearson, write_predictions
-from multitask_evaluation import detect_pairs
+from evaluation import COLUMNS, detect_pairs, pearson, write_predictions
 from training.files.predictions import read_predictions
 
 SENTIMENT = COLUMNS[0]

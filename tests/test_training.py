@@ -222,8 +222,8 @@ def test_what_is_left_is_estimated(monkeypatch, capsys):
 def test_a_loss_that_stays_above_that_of_a_guess_gets_one_line(losses, lines, tmp_path, capsys):
     record = loop.Record(tmp_path / "steps.csv", 0, guess=math.log(5))
     for step, loss in enumerate(losses, start=1):
-        record.add(1, 1, {"loss": torch.tensor(loss)})
-        record.end_step(step, 1, step, 1e-3)
+        record.add(step, 1, {"loss": torch.tensor(loss)})
+        record.steps.append((step, 1, step, 1e-3))
         if step % loop.READ_EVERY == 0:
             record.read()
     said = capsys.readouterr().out

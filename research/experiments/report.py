@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multitask_evaluation import overall
+from evaluation import overall
 from research.experiments import results
 from research.experiments.intervals import Interval, interval
 from research.experiments.results import TASKS
