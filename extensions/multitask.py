@@ -20,6 +20,7 @@ import torch
 import multitask_classifier as part2
 from config import BertConfig
 from datasets import TextDataset
+from evaluation import HeldOut, predict_held_out, read_held_out
 from extensions import tasks as our
 from extensions.flags import RANKING, ModelFlags, TechniqueFlags, get_args
 from extensions.gradients.pcgrad import pcgrad
