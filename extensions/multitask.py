@@ -20,7 +20,7 @@ import torch
 import multitask_classifier as part2
 from config import BertConfig
 from datasets import TextDataset
-from evaluation import HeldOut, predict_held_out, read_held_out
+from evaluation import HeldOut, predict_held_out
 from extensions import tasks as our
 from extensions.flags import RANKING, ModelFlags, TechniqueFlags, get_args
 from extensions.gradients.pcgrad import pcgrad
@@ -181,8 +181,7 @@ def main() -> None:
     find_files(args, our.TASKS, our.STEMS)
     hint_at_rate(args)
     with loop.sole_run([args], [f"{args.out_dir}/multitask"]):
-        # first: a fault in a file must show before the training
-        held_out = read_held_out(args, args.tasks, our.read_set)
+        held_out = our.read_held_out(args)  # a fault must show before the training
         seed_everything(args.seed)
         train(args, held_out)
         if loop.is_main_process():

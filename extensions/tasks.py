@@ -50,6 +50,11 @@ def read_set(name: str, args: Any, split: str) -> TextDataset:
     return rows
 
 
+def read_held_out(args: Any) -> evaluation.HeldOut:
+    """The dev sets, and the test sets of those tasks that have a file of them."""
+    return evaluation.read_held_out(args, args.tasks, read_set)
+
+
 def joined_lengths(rows: TextDataset) -> list[int]:
     """Tokens of each row's two texts in one input, where they share a [CLS]."""
     return [min(first + second - 1, rows.max_length) for first, second in rows.tokens()]
