@@ -48,18 +48,21 @@ def outputs_of(
 
 
 def classify(
-    batches: Iterable[dict], logits_of: Callable[[Tensor, Tensor], Tensor], device: torch.device
+    batches: Iterable[dict],
+    logits_of: Callable[..., Tensor],
+    device: torch.device,
+    keys: Sequence[str] = SINGLE,
 ) -> dict[str, list]:
-    """Predict the classes of all single sentences.
+    """Predict the classes of all single sentences, or with the keys PAIR of pairs.
 
     Args:
-        logits_of: ids and mask, (B, L) each → (B, number of classes).
+        logits_of: ids and mask, (B, L) each, of a pair four of them → (B, number of classes).
 
     Returns:
         Lists in the order of the batches: y_pred, y_true (empty without labels), probabilities
         (one list per sentence), sents, sent_ids.
     """
-    logits, rows = outputs_of(logits_of, batches, SINGLE, device)  # (N, number of classes)
+    logits, rows = outputs_of(logits_of, batches, keys, device)  # (N, number of classes)
     probabilities = logits.softmax(dim=-1).tolist()
     return rows | {"y_pred": logits.argmax(dim=-1).tolist(), "probabilities": probabilities}
 

@@ -153,8 +153,10 @@ def get_args(arguments: Sequence[str] | None = None) -> MultitaskFlags:
 # Training
 
 
-def new_model(args: MultitaskFlags) -> tuple[MultitaskBERT, SimpleNamespace]:
-    """A model on a pretrained BERT, and its configuration."""
+def new_model(
+    args: MultitaskFlags, kind: type[nn.Module] = MultitaskBERT, **entries: object
+) -> tuple[nn.Module, SimpleNamespace]:
+    """A model on a pretrained BERT, and its configuration, which may have further entries."""
     config = SimpleNamespace(
         option=args.option,
         hidden_dropout_prob=args.hidden_dropout_prob,
@@ -163,8 +165,9 @@ def new_model(args: MultitaskFlags) -> tuple[MultitaskBERT, SimpleNamespace]:
         data_dir=".",
         model=args.model,
         labels=class_names(args.sst_dev or "", CLASSES["sst"]),
+        **entries,
     )
-    return MultitaskBERT(config), config
+    return kind(config), config
 
 
 def train_multitask(args, held_out: HeldOut | None = None) -> None:

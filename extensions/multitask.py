@@ -18,7 +18,6 @@ from types import SimpleNamespace
 import torch
 
 import multitask_classifier as part2
-from config import BertConfig
 from datasets import TextDataset
 from evaluation import HeldOut, predict_held_out
 from extensions import tasks as our
@@ -35,7 +34,6 @@ from training import loop
 from training.cli.flags import given_lines, hint_at_rate
 from training.cli.scripts import run_script
 from training.cli.task_flags import find_files
-from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.loop.batches import LengthBatches
@@ -49,17 +47,8 @@ RULES = {"sum": plain_sum, "pcgrad": pcgrad}  # how the gradients of all tasks b
 
 def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
     """A model on a pretrained BERT, and its configuration."""
-    config = SimpleNamespace(
-        **{field.name: getattr(args, field.name) for field in fields(ModelFlags)},
-        tasks=args.tasks,
-        option=args.option,
-        hidden_dropout_prob=args.hidden_dropout_prob,
-        hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
-        data_dir=".",
-        model=args.model,
-        labels=class_names(args.sst_dev or "", our.CLASSES["sst"]),
-    )
-    return TechniquesBERT(config), config
+    kept = {field.name: getattr(args, field.name) for field in fields(ModelFlags)}
+    return part2.new_model(args, TechniquesBERT, **kept)
 
 
 def load_model(

@@ -64,7 +64,4 @@ def predict_rows(model: nn.Module, name: str, loader: Iterable[dict], device) ->
     """A task's predictions for all rows, in the order of the batches; see evaluation.py."""
     if name in COURSE:
         return evaluation.predict_rows(model, name, loader, device)
-    predictions = evaluation.score_pairs(
-        loader, lambda *pair: model.predict_relation(*pair).argmax(dim=-1), device
-    )
-    return predictions | {"y_pred": list(map(int, predictions["y_pred"]))}
+    return evaluation.classify(loader, model.predict_relation, device, PAIR)

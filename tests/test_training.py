@@ -173,7 +173,7 @@ def test_every_steps_loss_and_learning_rate_are_in_a_file(flags):
     assert [*steps["epoch"]] == [1] * 4 + [2] * 4
     rates = [0.01 * linear_factor(step, 8, 0.5, True) for step in range(8)]
     assert [*steps["lr"]] == pytest.approx(rates)
-    batches = LengthBatches(classifier.read_data(flags).train.lengths(), 8, flags.seed)
+    batches = LengthBatches(classifier.read_data(flags, "train")["train"].lengths(), 8, flags.seed)
     for row in last_epochs():
         batches.set_epoch(row["epoch"])
         losses = steps["loss"][steps["epoch"] == row["epoch"]]
