@@ -241,7 +241,11 @@ class Record:
                 pair[0], pair[1] = pair[0] + total, pair[1] + count
         losses = [total / count for total, count in (self.losses.pop(s) for s, *_ in self.steps)]
         finite = [*takewhile(math.isfinite, losses)]
-        self.write(finite)
+        if is_main_process() and finite:
+            with trouble_in_one_line("free space", f"cannot write {self.path}: "):
+                with open(self.path, "a", encoding="utf-8") as file:
+                    for (step, epoch, _, rate), loss in zip(self.steps, finite, strict=False):
+                        file.write(f"{step},{epoch},{loss:.6g},{rate:.6g}\n")
         if len(finite) < len(losses):
             _, epoch, batch, _ = self.steps[len(finite)]
             place = f"the loss is {losses[len(finite)]} in epoch {epoch}, batch {batch}"
@@ -249,20 +253,11 @@ class Record:
             raise InputError(f"{place}; {remedy}. No model of this epoch is saved")
         self.unread, self.steps = [], []
         self.recent = [*self.recent, *losses][-STUCK:]
-        self.hint_at_guess()
-
-    def write(self, losses: list[float]) -> None:
-        """Append these losses, of the first steps that were not read before, to the file."""
-        if is_main_process() and losses:
-            with trouble_in_one_line("free space", f"cannot write {self.path}: "):
-                with open(self.path, "a", encoding="utf-8") as file:
-                    for (step, epoch, _, rate), loss in zip(self.steps, losses, strict=False):
-                        file.write(f"{step},{epoch},{loss:.6g},{rate:.6g}\n")
+        if len(self.recent) == STUCK:
+            self.hint_at_guess()
 
     def hint_at_guess(self) -> None:
         """Say once if STUCK steps, and the later half of them, are no better than a guess."""
-        if len(self.recent) < STUCK:
-            return
         mean, late = fmean(self.recent), fmean(self.recent[STUCK // 2 :])
         if min(mean, late) > self.guess:
             what = f"hint: the mean loss of the last {STUCK} steps is {mean:.3f}; the same answer"
