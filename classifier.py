@@ -16,12 +16,9 @@ from torch.nn import functional as F
 
 import training.loop as loop
 from bert import BertModel
-from datasets import (
-    SentenceClassificationDataset,
-    SentenceClassificationTestDataset,
-    TextDataset,
-    load_data,
-)
+from datasets import SentenceClassificationDataset as SentimentDataset  # the course's names
+from datasets import SentenceClassificationTestDataset as SentimentTestDataset
+from datasets import TextDataset, load_data
 from evaluation import classify, metrics_of, say_classes, write_in_order
 from optimizer import AdamW
 from training.cli.flags import given_lines, hint_at_rate, with_defaults
@@ -30,10 +27,6 @@ from training.cli.sentiment_flags import ClassifierFlags, get_args, plan
 from training.files.course_files import class_names
 from utils import seed_everything
 
-SentimentDataset, SentimentTestDataset = (  # the course's names
-    SentenceClassificationDataset,
-    SentenceClassificationTestDataset,
-)
 save_model = loop.save_model
 
 

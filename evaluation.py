@@ -67,37 +67,19 @@ def classify(
     return rows | {"y_pred": logits.argmax(dim=-1).tolist(), "probabilities": probabilities}
 
 
-def score_pairs(
-    batches: Iterable[dict], score_of: Callable[..., Tensor], device: torch.device
-) -> dict[str, list]:
-    """Predict one number for each sentence pair: lists y_pred, y_true and sent_ids.
-
-    Args:
-        score_of: ids_1, mask_1, ids_2, mask_2, (B, L1) or (B, L2) each → (B,) or (B, 1).
-    """
-    scores, rows = outputs_of(score_of, batches, PAIR, device)
-    return rows | {"y_pred": scores.flatten().tolist()}
-
-
-def detect_pairs(
-    batches: Iterable[dict], logit_of: Callable[..., Tensor], device: torch.device
-) -> dict[str, list]:
-    """Predict 1 (yes) or 0 for each sentence pair, from the logit of "yes".
-
-    The arguments are those of score_pairs; the result also holds the probabilities of "yes".
-    """
-    logits, rows = outputs_of(logit_of, batches, PAIR, device)
-    probabilities = logits.flatten().double().sigmoid().tolist()
-    return rows | {"y_pred": [int(p > 0.5) for p in probabilities], "probabilities": probabilities}
-
-
 def predict_rows(model: nn.Module, task: str, loader: Iterable[dict], device) -> dict[str, list]:
-    """The predictions of a model with part 2's three functions, in the order of the batches."""
+    """The predictions of a model with part 2's three functions, in the order of the batches.
+
+    Lists y_pred, y_true and sent_ids, of classes also probabilities, of paraphrases those of "yes".
+    """
     if task == "sst":
         return classify(loader, model.predict_sentiment, device)
-    if task == "para":
-        return detect_pairs(loader, model.predict_paraphrase, device)
-    return score_pairs(loader, model.predict_similarity, device)
+    head = model.predict_paraphrase if task == "para" else model.predict_similarity
+    outputs, rows = outputs_of(head, loader, PAIR, device)  # (N,) or (N, 1)
+    if task == "sts":
+        return rows | {"y_pred": outputs.flatten().tolist()}
+    probabilities = outputs.flatten().double().sigmoid().tolist()
+    return rows | {"y_pred": [int(p > 0.5) for p in probabilities], "probabilities": probabilities}
 
 
 def say_classes(logits: Tensor, config: Any = None) -> str:

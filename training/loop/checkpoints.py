@@ -97,7 +97,7 @@ class ResumePoint:
     Args:
         args: the flags; the file is next to ``args.filepath``.
         parts: by name, what has state_dict and load_state_dict.
-        seconds: how often ``due`` says that it is time to write.
+        seconds: how often it is written.
     """
 
     def __init__(self, args: Any, parts: dict[str, Any], seconds: float = 60.0):

@@ -239,7 +239,8 @@ class Record:
                 pairs.append(self.losses.setdefault(step, [0.0, 0]))
             for pair in pairs:
                 pair[0], pair[1] = pair[0] + total, pair[1] + count
-        losses = [total / count for total, count in (self.losses.pop(s) for s, *_ in self.steps)]
+        logged = [self.losses.pop(step, (0.0, 1)) for step, *_ in self.steps]
+        losses = [total / count for total, count in logged]
         finite = [*takewhile(math.isfinite, losses)]
         if is_main_process() and finite:
             with trouble_in_one_line("free space", f"cannot write {self.path}: "):
