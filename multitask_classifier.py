@@ -154,9 +154,9 @@ def get_args(arguments: Sequence[str] | None = None) -> MultitaskFlags:
 
 
 def new_model(
-    args: MultitaskFlags, kind: type[nn.Module] = MultitaskBERT, **entries: object
+    args: MultitaskFlags, kind: type[nn.Module] | None = None, **entries: object
 ) -> tuple[nn.Module, SimpleNamespace]:
-    """A model on a pretrained BERT, and its configuration, which may have further entries."""
+    """A MultitaskBERT, or another kind, and its configuration, with further entries."""
     config = SimpleNamespace(
         option=args.option,
         hidden_dropout_prob=args.hidden_dropout_prob,
@@ -167,7 +167,7 @@ def new_model(
         labels=class_names(args.sst_dev or "", CLASSES["sst"]),
         **entries,
     )
-    return kind(config), config
+    return (kind or MultitaskBERT)(config), config
 
 
 def train_multitask(args, held_out: HeldOut | None = None) -> None:
