@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
+from torch.utils.data import DataLoader
 
 import multitask_classifier as part2
 from datasets import TextDataset
@@ -27,7 +28,7 @@ from extensions.gradients.task_gradients import TaskGradients, plain_sum
 from extensions.model import TechniquesBERT
 from extensions.objective import Objective
 from extensions.text.no_duplicates import NoDuplicates, compared_texts
-from extensions.text.sampling import Turns, plan_run
+from extensions.text.sampling import Turns
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training import loop
@@ -85,17 +86,17 @@ def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[
 
 def new_turns(args: TechniqueFlags, sets: Mapping[str, TextDataset]) -> Turns:
     """The tasks' training batches, in the order of the steps."""
-    samplers = {}
+    loaders = {}
     for name, rows in sets.items():
-        samplers[name] = LengthBatches(rows.lengths(), args.batch_size, args.seed)
+        sampler = LengthBatches(rows.lengths(), args.batch_size, args.seed)
         if getattr(args, f"{name}_extra") in RANKING:
             keys = [compared_texts(a, b, our.relation(name, label)) for a, b, label, _ in rows]
-            samplers[name] = NoDuplicates(samplers[name], keys)
-    steps = args.steps_per_epoch or sum(map(len, samplers.values()))
+            sampler = NoDuplicates(sampler, keys)
+        loaders[name] = DataLoader(rows, batch_sampler=sampler)
+    steps = args.steps_per_epoch or sum(map(len, loaders.values()))
     kind = "together" if args.gradients else args.sampling
-    sizes = {name: len(rows) for name, rows in sets.items()}
-    plan = plan_run(kind, sizes, steps, args.epochs, args.seed, args.first_task)
-    return Turns(plan, sets, samplers)
+    options = {"epochs": args.epochs, "seed": args.seed, "first_task": args.first_task}
+    return Turns(loaders, steps, kind, **options)
 
 
 def train(args: TechniqueFlags, held_out: HeldOut) -> None:
@@ -118,7 +119,8 @@ def train(args: TechniqueFlags, held_out: HeldOut) -> None:
     with loop.Run(args, model, optimizer, turns, part2.report_of(args, args.tasks)) as run:
         for _ in run.epochs():
             for step in run.batches():
-                for name, batch in step["turns"]:  # of one task, or with --gradients of all
+                for batch in step["turns"]:  # of one task, or with --gradients of all
+                    name = batch["task"]
                     keys = our.KEYS[name]
                     for *inputs, labels in loop.parts(batch, args.accumulate, device, keys):
                         loss = objective(name, inputs, labels)
