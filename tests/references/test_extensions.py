@@ -129,7 +129,7 @@ class Rows(list):
         return {"labels": rows}
 
 
-@pytest.mark.parametrize(("kind", "tasks"), [("annealed", 1), ("together", 2)])
+@pytest.mark.parametrize(("kind", "tasks"), [("round_robin", 1), ("together", 2)])
 def test_turns_continue_where_the_epoch_before_has_come_to(kind, tasks):
     """Every row of a task once before any comes again, also after a stop."""
     sets = {"a": Rows(range(10)), "b": Rows(range(100, 103))}
@@ -139,15 +139,15 @@ def test_turns_continue_where_the_epoch_before_has_come_to(kind, tasks):
         for name, rows in sets.items()
     }
     whole = []
-    for epoch in (1, 2):
-        turns = Turns(loaders, 10, kind, epochs=2)
+    for epoch in (1, 2, 3):
+        turns = Turns(loaders, 4, kind)
         turns.set_epoch(epoch)
         steps = [step["turns"] for step in turns]
-        assert len(steps) == len(turns) == 10 // tasks
+        assert len(steps) == len(turns) == 4 // tasks
         assert {len(step) for step in steps} == {tasks}
         whole += [(batch["task"], batch["labels"]) for step in steps for batch in step]
-        turns.set_epoch(epoch, skip=2)
-        assert [step["turns"] for step in turns] == steps[2:]
+        turns.set_epoch(epoch, skip=1)
+        assert [step["turns"] for step in turns] == steps[1:]
     for name, own in sets.items():
         rows = [row for task, labels in whole if task == name for row in labels]
         assert sorted(rows[: len(own)]) == own
