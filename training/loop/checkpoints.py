@@ -96,11 +96,11 @@ class ResumePoint:
 
     Args:
         args: the flags; the file is next to ``args.filepath``.
-        parts: by name, what has state_dict and load_state_dict.
         seconds: how often it is written.
+        parts: by name, what has state_dict and load_state_dict.
     """
 
-    def __init__(self, args: Any, parts: dict[str, Any], seconds: float = 60.0):
+    def __init__(self, args: Any, seconds: float = 60.0, **parts: Any):
         self.path, self.parts = resume_path(args.filepath), parts
         self.seconds, self.written = seconds, time.monotonic()
         lasting = [flag.name for flag in fields(args) if not flag.metadata.get("may_change")]

@@ -50,13 +50,7 @@ class Run:
     """
 
     def __init__(
-        self,
-        args: Any,
-        model: nn.Module,
-        optimizer: Optimizer,
-        loader: Any,
-        report: Any,
-        guess: float = math.inf,
+        self, args, model: nn.Module, optimizer: Optimizer, loader, report, guess: float = math.inf
     ):
         self.args, self.model, self.optimizer = args, model, optimizer
         self.loader, self.report, self.guess = loader, report, guess
@@ -69,8 +63,7 @@ class Run:
         device = next(model.parameters()).device
         is_fp16 = half_type(device, args.precision) is torch.float16
         self.scaler = torch.amp.GradScaler(device.type, enabled=is_fp16)
-        parts = {"model": model, "optimizer": optimizer, "scaler": self.scaler}
-        self.point = ResumePoint(args, parts)
+        self.point = ResumePoint(args, model=model, optimizer=optimizer, scaler=self.scaler)
         if not is_main_process():
             torch.manual_seed(torch.initial_seed() + rank())  # each process has its own dropout
 
