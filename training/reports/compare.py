@@ -69,7 +69,8 @@ def setting_rows(runs: Sequence[dict]) -> dict[str, list[str]]:
     """The settings that differ between the runs; a path is cut to its name."""
     rows = {}
     for key in dict.fromkeys(key for run in runs for key in run["args"] if not OUTPUT.search(key)):
-        texts = [str(run["args"].get(key)) for run in runs]
+        values = [run["args"].get(key) for run in runs]
+        texts = [" ".join(map(str, v)) if isinstance(v, list) else str(v) for v in values]
         cells = [Path(text).name if "/" in text else text for text in texts]
         if len(set(cells)) > 1:
             rows[key] = cells
