@@ -6,21 +6,26 @@ The correspondence between the two sets of parameter names is the literal table 
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from config import BertConfig
+from training.files.course_files import WEIGHT_FILES
 from training.files.errors import values_of
 from training.files.folder import CORE, check_surplus, require
 from training.files.hub import find_model
 from training.files.weights import read_weights
+from training.files.writing import write_json, write_whole
 from utils import get_parameter_dtype
+
+# Entries of a configuration that do not describe the model; torch_dtype is an older name of dtype
+FIELDS_OF_A_RUN = ("name_or_path", "option", "num_labels", "data_dir", "model", "torch_dtype")
 
 # Hugging Face's name → ours, once for the embeddings and the pooler …
 MODEL_NAMES = {
@@ -161,6 +166,18 @@ class BertPreTrainedModel(nn.Module):
     def save_pretrained(
         self, folder: str | Path, head: Mapping[str, Tensor] | None = None, **entries: Any
     ) -> None:
-        """Write a folder that ``transformers`` loads; see training/files/saved_model.py."""
-        write = importlib.import_module("training.files.saved_model").write_model
-        write(folder, self, head or {}, entries)
+        """Write config.json and model.safetensors, which ``transformers`` loads.
+
+        Args:
+            head: tensors of a task's model around BERT, under Hugging Face's names.
+            entries: further ones of config.json, or others in place of the model's own.
+        """
+        tensors = self.to_hf_weights()
+        if head:
+            tensors = {f"bert.{name}": tensor for name, tensor in tensors.items()}
+            tensors |= {name: tensor.detach().cpu().contiguous() for name, tensor in head.items()}
+        values = {k: v for k, v in vars(self.config).items() if k not in FIELDS_OF_A_RUN}
+        values |= {"model_type": "bert", "architectures": ["BertModel"]}
+        values["dtype"] = str(self.dtype).removeprefix("torch.")
+        write_json(Path(folder) / "config.json", values | entries)
+        write_whole(Path(folder) / WEIGHT_FILES[0], save(tensors, metadata={"format": "pt"}))

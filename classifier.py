@@ -8,7 +8,6 @@ torchrun --nproc_per_node 2 classifier.py --option finetune
 """
 
 import math
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import torch
@@ -17,7 +16,9 @@ from torch.nn import functional as F
 
 import training.loop as loop
 from bert import BertModel
-from datasets import SentenceClassificationDataset, SentenceClassificationTestDataset, load_data
+from datasets import SentenceClassificationDataset as SentimentDataset  # the course's names
+from datasets import SentenceClassificationTestDataset as SentimentTestDataset
+from datasets import TextDataset, load_data
 from evaluation import classify, metrics_of, say_classes, write_in_order
 from optimizer import AdamW
 from training.cli.flags import given_lines, hint_at_rate, with_defaults
@@ -26,10 +27,6 @@ from training.cli.sentiment_flags import ClassifierFlags, get_args, plan
 from training.files.course_files import class_names
 from utils import seed_everything
 
-SentimentDataset, SentimentTestDataset = (  # the course's names
-    SentenceClassificationDataset,
-    SentenceClassificationTestDataset,
-)
 save_model = loop.save_model
 
 
@@ -83,43 +80,35 @@ def load_model(filepath: str, device: torch.device) -> tuple[nn.Module, SimpleNa
     return loop.restore_model(filepath, device, BertSentimentClassifier)
 
 
-@dataclass
-class Data:
-    """The data sets of a run, and how many classes they have."""
-
-    train: SentimentDataset | None
-    dev: SentimentDataset
-    test: SentimentTestDataset | None
-    num_labels: int
-
-
-def read_data(args: ClassifierFlags, splits: tuple[str, ...] = ("train", "dev", "test")) -> Data:
-    """Read those files of a run that are asked for and named; dev is always read."""
-    train_set, test_set, num_labels = None, None, args.num_labels
-    if "train" in splits:
-        rows, num_labels = load_data(args.train, "train", num_labels)
-        train_set = SentimentDataset(rows, args)
-    dev_set = SentimentDataset(load_data(args.dev, "dev", num_labels), args)
-    if "test" in splits and args.test:
-        test_set = SentimentTestDataset(load_data(args.test, "test"), args)
-    return Data(train_set, dev_set, test_set, num_labels)
+def read_data(args: ClassifierFlags, *splits: str) -> dict[str, TextDataset]:
+    """The data sets of those splits that have a file; "train" sets args.num_labels."""
+    data: dict[str, TextDataset] = {}
+    for split in splits:
+        if split == "train":
+            rows, args.num_labels = load_data(args.train, "train", args.num_labels)
+            data[split] = SentimentDataset(rows, args)
+        elif split == "dev":
+            data[split] = SentimentDataset(load_data(args.dev, "dev", args.num_labels), args)
+        elif args.test:
+            data[split] = SentimentTestDataset(load_data(args.test, "test"), args)
+    return data
 
 
-def new_model(args: ClassifierFlags, num_labels: int) -> tuple[nn.Module, SimpleNamespace]:
+def new_model(args: ClassifierFlags) -> tuple[nn.Module, SimpleNamespace]:
     """A classifier on a pretrained BERT, and its configuration."""
     config = SimpleNamespace(
         hidden_dropout_prob=args.hidden_dropout_prob,
-        num_labels=num_labels,
+        num_labels=args.num_labels,
         hidden_size=BertModel.config_class.from_pretrained(args.model).hidden_size,
         data_dir=".",
         option=args.option,
         model=args.model,
-        labels=class_names(args.dev, num_labels),
+        labels=class_names(args.dev, args.num_labels),
     )
     return BertSentimentClassifier(config), config
 
 
-def train(args, data: Data | None = None) -> None:
+def train(args, data: dict[str, TextDataset] | None = None) -> None:
     """Train on args.train; the epoch with the best accuracy on args.dev is kept in args.filepath.
 
     Also writes the learning curves and a metrics.json next to the predictions, after every epoch,
@@ -132,17 +121,17 @@ def train(args, data: Data | None = None) -> None:
     args = with_defaults(args, ClassifierFlags)
     device = loop.pick_device(args.use_gpu)
     autocast = loop.autocast_for(device, args.precision)
-    data = data or read_data(args, ("train", "dev"))
-    train_loader = loop.TrainingLoader(data.train, args.batch_size, args.seed)
-    dev_loader = loop.evaluation_loader(data.dev, args.batch_size)
-    model, config = new_model(args, data.num_labels)
+    data = data or read_data(args, "train", "dev")
+    train_loader = loop.TrainingLoader(data["train"], args.batch_size, args.seed)
+    dev_loader = loop.evaluation_loader(data["dev"], args.batch_size)
+    model, config = new_model(args)
     model.to(device)
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.fast:
         loop.speed_up(model, optimizer)
-    loop.check_device(args, model, {"forward": data.train})
+    loop.check_device(args, model, {"forward": data["train"]})
 
-    guess = math.log(data.num_labels)  # the loss of equal probabilities
+    guess = math.log(args.num_labels)  # the loss of equal probabilities
     with loop.Run(args, model, optimizer, train_loader, args.report, guess=guess) as run:
         for _ in run.epochs():
             for batch in run.batches():
@@ -165,7 +154,7 @@ def train(args, data: Data | None = None) -> None:
             run.end_epoch(run.means() | {"dev_acc": accuracy, "dev_f1": f1})
 
 
-def test(args, data: Data | None = None) -> None:
+def test(args, data: dict[str, TextDataset] | None = None) -> None:
     """Write predictions for args.dev and args.test with the model kept in args.filepath."""
     args = with_defaults(args, ClassifierFlags)
     device = loop.pick_device(args.use_gpu)
@@ -174,17 +163,16 @@ def test(args, data: Data | None = None) -> None:
     if args.fast:
         loop.speed_up(model)
     args.model, args.num_labels = config.model, config.num_labels
-    data = data or read_data(args, ("dev", "test"))
-    for rows, path in ((data.dev, args.dev_out), (data.test, args.test_out)):
-        if rows is None:
-            continue
+    data = data or read_data(args, "dev", "test")
+    for split in ("dev", "test") if "test" in data else ("dev",):
         with autocast():
-            loader = loop.evaluation_loader(rows, args.batch_size)
+            loader = loop.evaluation_loader(data[split], args.batch_size)
             predictions = classify(loader, model, device)
-        if rows is data.dev:
+        if split == "dev":
             accuracy, f1 = metrics_of(predictions)[:2]
             print(f"dev accuracy {accuracy:.3f}, macro F1 {f1:.3f} ({args.dev})")
-        write_in_order(path, rows, predictions, "Predicted_Sentiment")
+        path = getattr(args, f"{split}_out")
+        write_in_order(path, data[split], predictions, "Predicted_Sentiment")
 
 
 def predict(texts, checkpoint: str, use_gpu: bool) -> None:
@@ -212,7 +200,7 @@ def main() -> None:
     hint_at_rate(args)
     with loop.sole_run(runs, [run.stem for run in runs]):
         # all files are read first: a fault in the last one must not show after an hour of training
-        data = [read_data(run) for run in runs]
+        data = [read_data(run, "train", "dev", "test") for run in runs]
         for run, its_data in zip(runs, data, strict=True):
             seed_everything(run.seed)
             train(run, its_data)

@@ -229,3 +229,16 @@ class SentencePairTestDataset(TextDataset):
 
     texts_per_row = 2
     labelled = False
+
+
+def read_set(task: str, args: Any, split: str) -> TextDataset:
+    """A task's rows of args.sst_train, for instance; split is 'train', 'dev' or 'test'."""
+    path = getattr(args, f"{task}_{split}")
+    if task == "sst" and split == "test":
+        return SentenceClassificationTestDataset(load_data(path, "test"), args)
+    if task == "sst":
+        return SentenceClassificationDataset(load_data(path, "dev", num_labels=5), args)
+    rows = load_pairs(path, split, "is_duplicate" if task == "para" else "similarity")
+    if split == "test":
+        return SentencePairTestDataset(rows, args)
+    return SentencePairDataset(rows, args, isRegression=task == "sts")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import importlib
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,23 +11,22 @@ from typing import Any
 import numpy as np
 import scipy  # scipy.stats loads when it is first used
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from datasets import TextDataset, read_set
 from training.files.course_files import trained_names
 from training.files.errors import InputError
 from training.files.writing import atomic_write
-from training.loop.batches import SINGLE, to_device
+from training.loop.batches import PAIR, SINGLE, evaluation_loader, to_device
 from training.loop.progress import progress_bar
 
-# The three headers of prediction files
 COLUMNS = ("Predicted_Sentiment", "Predicted_Is_Paraphrase", "Predicted_Similarity")
+TASKS = ("sst", "para", "sts")  # of part 2
+FILE_COLUMNS = dict(zip(TASKS, COLUMNS, strict=True))  # in the header of each one's predictions
+HeldOut = Mapping[tuple[str, str], TextDataset]  # by task and split: ("sst", "dev")
 
-
-def __getattr__(name: str) -> Any:
-    """What older scripts of part 2 import from this file."""
-    if name.startswith(("model_eval_", "test_")):
-        return getattr(importlib.import_module("multitask_evaluation"), name)
-    raise AttributeError(f"module 'evaluation' has no attribute {name!r}")
+# ---------------------------------------------------------------------------------------------
+# Predictions
 
 
 @torch.no_grad()
@@ -49,20 +48,38 @@ def outputs_of(
 
 
 def classify(
-    batches: Iterable[dict], logits_of: Callable[[Tensor, Tensor], Tensor], device: torch.device
+    batches: Iterable[dict],
+    logits_of: Callable[..., Tensor],
+    device: torch.device,
+    keys: Sequence[str] = SINGLE,
 ) -> dict[str, list]:
-    """Predict the classes of all single sentences.
+    """Predict the classes of all single sentences, or with the keys PAIR of pairs.
 
     Args:
-        logits_of: ids and mask, (B, L) each → (B, number of classes).
+        logits_of: ids and mask, (B, L) each, of a pair four of them → (B, number of classes).
 
     Returns:
         Lists in the order of the batches: y_pred, y_true (empty without labels), probabilities
         (one list per sentence), sents, sent_ids.
     """
-    logits, rows = outputs_of(logits_of, batches, SINGLE, device)  # (N, number of classes)
+    logits, rows = outputs_of(logits_of, batches, keys, device)  # (N, number of classes)
     probabilities = logits.softmax(dim=-1).tolist()
     return rows | {"y_pred": logits.argmax(dim=-1).tolist(), "probabilities": probabilities}
+
+
+def predict_rows(model: nn.Module, task: str, loader: Iterable[dict], device) -> dict[str, list]:
+    """The predictions of a model with part 2's three functions, in the order of the batches.
+
+    Lists y_pred, y_true and sent_ids, of classes also probabilities, of paraphrases those of "yes".
+    """
+    if task == "sst":
+        return classify(loader, model.predict_sentiment, device)
+    head = model.predict_paraphrase if task == "para" else model.predict_similarity
+    outputs, rows = outputs_of(head, loader, PAIR, device)  # (N,) or (N, 1)
+    if task == "sts":
+        return rows | {"y_pred": outputs.flatten().tolist()}
+    probabilities = outputs.flatten().double().sigmoid().tolist()
+    return rows | {"y_pred": [int(p > 0.5) for p in probabilities], "probabilities": probabilities}
 
 
 def say_classes(logits: Tensor, config: Any = None) -> str:
@@ -71,6 +88,10 @@ def say_classes(logits: Tensor, config: Any = None) -> str:
     best, names = int(logits.argmax()), trained_names(config, len(probabilities))
     listed = "  ".join(f"{name}: {p:.3f}" for name, p in zip(names, probabilities, strict=True))
     return f"class {best}{'' if names[best] == str(best) else f', {names[best]}'}   [{listed}]"
+
+
+# ---------------------------------------------------------------------------------------------
+# Metrics
 
 
 def metrics_of(predictions: Mapping[str, list]) -> tuple:
@@ -102,6 +123,26 @@ def pearson(y_true: Sequence[float], y_pred: Sequence[float]) -> float:
     return float(scipy.stats.pearsonr(y_true, y_pred).statistic)
 
 
+def score(task: str, predictions: Mapping[str, list]) -> float:
+    """Accuracy, or for STS Pearson's correlation."""
+    metric = pearson if task == "sts" else accuracy
+    return metric(predictions["y_true"], predictions["y_pred"])
+
+
+def overall(scores: Mapping[str, float]) -> float:
+    """The leaderboard's mean of accuracies and, for the correlation r of STS, (r + 1) / 2.
+
+    A further task than the course's three does not count next to these.
+    """
+    counted = [task for task in TASKS if task in scores] or list(scores)
+    terms = [(scores[task] + 1) / 2 if task == "sts" else scores[task] for task in counted]
+    return sum(terms) / len(terms)
+
+
+# ---------------------------------------------------------------------------------------------
+# Files
+
+
 def write_predictions(
     path: str | Path, ids: Sequence[str], values: Sequence[float], column: str
 ) -> None:
@@ -120,3 +161,86 @@ def write_in_order(
     ids = [row[-1] for row in dataset]
     write_predictions(path, ids, [predicted[key] for key in ids], column)
     print(f"wrote {path}")
+
+
+def read_held_out(
+    args: Any, tasks: Iterable[str] = TASKS, read_set: Callable[..., TextDataset] = read_set
+) -> HeldOut:
+    """The dev sets, and the test sets of those tasks that have a file of them."""
+    keys = itertools.product(tasks, ("dev", "test"))
+    return {(t, s): read_set(t, args, s) for t, s in keys if getattr(args, f"{t}_{s}")}
+
+
+def predict_held_out(
+    args: Any,
+    model: nn.Module,
+    device: torch.device,
+    held_out: HeldOut,
+    *,
+    predict_rows: Callable[..., dict[str, list]] = predict_rows,
+    columns: Mapping[str, str] = FILE_COLUMNS,
+    trained: Iterable[str] = TASKS,
+) -> None:
+    """Write a file of predictions for each set, args.sst_dev_out …, and print the scores on dev.
+
+    Args:
+        predict_rows, columns: others, of further tasks.
+        trained: the tasks that count for the overall score.
+    """
+    model.eval()
+    scores = {}
+    for (task, split), rows in held_out.items():
+        loader = evaluation_loader(rows, args.batch_size)
+        predictions = predict_rows(model, task, loader, device)
+        write_in_order(getattr(args, f"{task}_{split}_out"), rows, predictions, columns[task])
+        if split == "dev":
+            scores[task] = score(task, predictions)
+    shown = "".join(f"  {task} {value:.3f}" for task, value in scores.items())
+    counted = {task: scores[task] for task in trained if task in scores}
+    print(f"dev{shown}  overall {overall(counted):.3f}")
+
+
+def test_model_multitask(args: Any, model: nn.Module, device: torch.device) -> None:
+    """Write the six prediction files of any model that has the three predict functions.
+
+    Args:
+        args: batch_size, the data files sst_dev, sst_test, para_dev, … sts_test, and where to
+            write: sst_dev_out, … sts_test_out.
+    """
+    predict_held_out(args, model, device, read_held_out(args))
+
+
+test_multitask = test_model_multitask  # an older name
+
+# ---------------------------------------------------------------------------------------------
+# The three tasks as older scripts call them
+
+
+def model_eval_sst(dataloader, model: nn.Module, device: torch.device) -> tuple:
+    """→ (accuracy, macro F1, y_pred, y_true, sents, sent_ids) of model.predict_sentiment."""
+    model.eval()
+    return metrics_of(classify(dataloader, model.predict_sentiment, device))
+
+
+def predict_three(sst_loader, para_loader, sts_loader, model: nn.Module, device) -> dict[str, dict]:
+    """The predictions of the three tasks, in the order of the results below."""
+    model.eval()
+    loaders = {"para": para_loader, "sst": sst_loader, "sts": sts_loader}
+    return {task: predict_rows(model, task, rows, device) for task, rows in loaders.items()}
+
+
+def model_eval_multitask(sst_loader, para_loader, sts_loader, model: nn.Module, device) -> tuple:
+    """→ (paraphrase accuracy, predictions, ids, the same of sentiment, Pearson's r, …)."""
+    tasks = predict_three(sst_loader, para_loader, sts_loader, model, device)
+    scores = {task: score(task, predictions) for task, predictions in tasks.items()}
+    shown = "accuracy {para:.3f} of paraphrases, {sst:.3f} of sentiment; correlation {sts:.3f}"
+    print(shown.format(**scores))
+    return tuple(x for t, p in tasks.items() for x in (scores[t], p["y_pred"], p["sent_ids"]))
+
+
+def model_eval_test_multitask(
+    sst_loader, para_loader, sts_loader, model: nn.Module, device
+) -> tuple:
+    """→ (paraphrase predictions, ids, sentiment predictions, ids, similarities, ids)."""
+    tasks = predict_three(sst_loader, para_loader, sts_loader, model, device)
+    return tuple(x for p in tasks.values() for x in (p["y_pred"], p["sent_ids"]))

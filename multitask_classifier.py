@@ -5,7 +5,6 @@ python multitask_classifier.py --predict 'How old are you?' 'What is your age?' 
 torchrun --nproc_per_node 2 multitask_classifier.py --option finetune
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -16,25 +15,17 @@ from torch.nn import functional as F
 
 import training.loop as loop
 from bert import BertModel
-from datasets import (
-    SentenceClassificationDataset,
-    SentenceClassificationTestDataset,
-    SentencePairDataset,
-    SentencePairTestDataset,
-    TextDataset,
-    load_data,
-    load_pairs,
-    preprocess_string,
-)
+from datasets import SentenceClassificationTestDataset, TextDataset, preprocess_string, read_set
 from evaluation import (
-    COLUMNS,
-    accuracy,
-    classify,
-    pearson,
+    TASKS,
+    HeldOut,
+    overall,
+    predict_held_out,
+    predict_rows,
+    read_held_out,
     say_classes,
-    write_in_order,
+    score,
 )
-from multitask_evaluation import detect_pairs, overall, score_pairs
 from optimizer import AdamW
 from training.cli.flags import given_lines, hint_at_rate, read_flags, with_defaults
 from training.cli.scripts import run_script
@@ -48,9 +39,7 @@ from utils import seed_everything
 
 save_model = loop.save_model  # the course's name
 
-TASKS = ("sst", "para", "sts")
 CLASSES = {"sst": 5, "para": 2, "sts": 0}  # how many; a similarity has none
-FILE_COLUMNS = dict(zip(TASKS, COLUMNS, strict=True))  # of the files of predictions
 HEADS = {"sst": "predict_sentiment", "para": "predict_paraphrase", "sts": "predict_similarity"}
 
 # ---------------------------------------------------------------------------------------------
@@ -149,8 +138,6 @@ LOSSES = {"sst": F.cross_entropy, "para": paraphrase_loss, "sts": similarity_los
 # ---------------------------------------------------------------------------------------------
 # Flags and data
 
-HeldOut = Mapping[tuple[str, str], TextDataset]  # by task and split: ("sst", "dev")
-
 
 @dataclass
 class MultitaskFlags(TaskFlags):
@@ -162,31 +149,14 @@ def get_args(arguments: Sequence[str] | None = None) -> MultitaskFlags:
     return name_outputs(read_flags(MultitaskFlags(), arguments, ABOUT), TASKS)
 
 
-def read_set(task: str, args: MultitaskFlags, split: str) -> TextDataset:
-    """The rows of args.sst_train, for instance, tokenized; split is 'train', 'dev' or 'test'."""
-    path = getattr(args, f"{task}_{split}")
-    if task == "sst" and split == "test":
-        return SentenceClassificationTestDataset(load_data(path, "test"), args)
-    if task == "sst":
-        return SentenceClassificationDataset(load_data(path, "dev", num_labels=5), args)
-    rows = load_pairs(path, split, "is_duplicate" if task == "para" else "similarity")
-    if split == "test":
-        return SentencePairTestDataset(rows, args)
-    return SentencePairDataset(rows, args, isRegression=task == "sts")
-
-
-def read_held_out(args: MultitaskFlags, read_set: Callable = read_set) -> HeldOut:
-    """The dev sets, and the test sets of those tasks that have a file of them."""
-    keys = itertools.product(args.tasks, ("dev", "test"))
-    return {(t, s): read_set(t, args, s) for t, s in keys if getattr(args, f"{t}_{s}")}
-
-
 # ---------------------------------------------------------------------------------------------
 # Training
 
 
-def new_model(args: MultitaskFlags) -> tuple[MultitaskBERT, SimpleNamespace]:
-    """A model on a pretrained BERT, and its configuration."""
+def new_model(
+    args: MultitaskFlags, kind: type[nn.Module] | None = None, **entries: object
+) -> tuple[nn.Module, SimpleNamespace]:
+    """A MultitaskBERT, or another kind, and its configuration, with further entries."""
     config = SimpleNamespace(
         option=args.option,
         hidden_dropout_prob=args.hidden_dropout_prob,
@@ -195,8 +165,9 @@ def new_model(args: MultitaskFlags) -> tuple[MultitaskBERT, SimpleNamespace]:
         data_dir=".",
         model=args.model,
         labels=class_names(args.sst_dev or "", CLASSES["sst"]),
+        **entries,
     )
-    return MultitaskBERT(config), config
+    return (kind or MultitaskBERT)(config), config
 
 
 def train_multitask(args, held_out: HeldOut | None = None) -> None:
@@ -268,21 +239,6 @@ def report_of(args: MultitaskFlags, tasks: Sequence[str]) -> Report:
 # Evaluation
 
 
-def predict_rows(model: nn.Module, task: str, loader: Iterable[dict], device) -> dict[str, list]:
-    """A task's predictions for all rows, in the order of the batches; see evaluation.py."""
-    if task == "sst":
-        return classify(loader, model.predict_sentiment, device)
-    if task == "para":
-        return detect_pairs(loader, model.predict_paraphrase, device)
-    return score_pairs(loader, model.predict_similarity, device)
-
-
-def score(task: str, predictions: Mapping[str, list]) -> float:
-    """Accuracy, or for STS Pearson's correlation."""
-    metric = pearson if task == "sts" else accuracy
-    return metric(predictions["y_true"], predictions["y_pred"])
-
-
 def evaluate(
     model: nn.Module, loaders: Mapping[str, Iterable], device, predict_rows: Callable = predict_rows
 ) -> dict[str, float]:
@@ -308,17 +264,9 @@ def test_model(args, held_out: HeldOut | None = None) -> None:
     if args.fast:
         loop.speed_up(model)
     vars(args).update(vars(config))
-    scores = {}
-    for (task, split), rows in (held_out or read_held_out(args)).items():
-        loader = loop.evaluation_loader(rows, args.batch_size)
-        with loop.autocast_for(device, args.precision)():
-            predictions = predict_rows(model, task, loader, device)
-        write_in_order(getattr(args, f"{task}_{split}_out"), rows, predictions, FILE_COLUMNS[task])
-        if split == "dev":
-            scores[task] = score(task, predictions)
-    shown = "".join(f"  {task} {value:.3f}" for task, value in scores.items())
-    trained = {task: value for task, value in scores.items() if task in LOSSES}
-    print(f"dev{shown}  overall {overall(trained):.3f}")
+    held_out = held_out or read_held_out(args, args.tasks)
+    with loop.autocast_for(device, args.precision)():
+        predict_held_out(args, model, device, held_out, trained=LOSSES)
 
 
 test_multitask = test_model  # an older name
@@ -365,7 +313,7 @@ def main() -> None:
     args = find_files(with_defaults(args, MultitaskFlags), TASKS)
     hint_at_rate(args)
     with loop.sole_run([args], [f"{args.out_dir}/multitask"]):
-        held_out = read_held_out(args)  # a fault must show before the training
+        held_out = read_held_out(args, args.tasks)  # a fault must show before the training
         seed_everything(args.seed)
         train_multitask(args, held_out)
         if loop.is_main_process():

@@ -56,7 +56,7 @@ part_2: Any = importlib.import_module("checks.part2.submission") if HAS_PART_2 e
 PARTS = [1] + [2] * HAS_PART_2 + [3] * bool(PART_3_CODE)
 # Files and folders of the handout that are not handed in
 GIVEN = {"base_bert.py", "config.py", "datasets.py", "evaluation.py", "tokenizer.py", "utils.py"}
-GIVEN |= {"multitask_evaluation.py", "sanity_check.py", "optimizer_test.py", "prepare_submit.py"}
+GIVEN |= {"sanity_check.py", "optimizer_test.py", "prepare_submit.py"}
 GIVEN |= {"checks", "lessons", "pretraining", "training"}
 COMMENT = b"a submission of part %d"  # a zip's, so that no part replaces another one's
 

@@ -20,18 +20,16 @@ import numpy as np
 from torch import nn
 
 from datasets import TextDataset
-from evaluation import write_in_order
+from evaluation import HeldOut, overall, score, write_in_order
 from extensions.flags import TechniqueFlags
-from extensions.multitask import load_model, loader_of
+from extensions.multitask import load_model
 from extensions.tasks import CLASSES, COURSE, FILE_COLUMNS, predict_rows, read_held_out
-from multitask_classifier import HeldOut, score
-from multitask_evaluation import overall
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.cli.task_flags import find_files
 from training.files.errors import InputError
 from training.files.writing import check_writable, write_json
-from training.loop import autocast_for, pick_device
+from training.loop import autocast_for, evaluation_loader, pick_device
 
 Outputs = Mapping[tuple[str, str], np.ndarray]  # by task and split, as HeldOut
 
@@ -53,7 +51,8 @@ def outputs_of(model: nn.Module, sets: HeldOut, args: EnsembleFlags) -> Outputs:
     outputs = {}
     for (name, split), rows in sets.items():
         with autocast_for(device, args.precision)():
-            predictions = predict_rows(model, name, loader_of(rows, args, model), device)
+            loader = evaluation_loader(rows, args.batch_size)
+            predictions = predict_rows(model, name, loader, device)
         values = predictions["probabilities" if CLASSES[name] else "y_pred"]
         by_id = dict(zip(predictions["sent_ids"], values, strict=True))
         outputs[name, split] = np.array([by_id[row[-1]] for row in rows])

@@ -13,7 +13,7 @@ from extensions.features import pooling
 from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
 from training.cli.flags import flag, positive_float, positive_int, probability, read_flags
-from training.cli.task_flags import ABOUT, OUT_HELP, TaskFlags, data_file, name_outputs, task_names
+from training.cli.task_flags import ABOUT, DATA, OUT, TaskFlags, name_outputs, task_names
 
 EXTRA_HELP = "further loss on vectors"
 RANKING = ("ranking", "ranking_symmetric")
@@ -46,11 +46,11 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     tasks: list[str] = flag(
         list(COURSE), type=partial(task_names, known=TASKS), help="of sst, para, sts, nli"
     )
-    nli_train: str = data_file("data/nli-train.csv", "train")
-    nli_dev: str = data_file("data/nli-dev.csv", "dev")
-    nli_test: str = data_file("data/nli-test-student.csv", "test")
-    nli_dev_out: str | None = flag(None, may_change=True, help=OUT_HELP)
-    nli_test_out: str | None = flag(None, may_change=True, help=OUT_HELP)
+    nli_train: str = flag("data/nli-train.csv", **DATA)
+    nli_dev: str = flag("data/nli-dev.csv", **DATA)
+    nli_test: str = flag("data/nli-test-student.csv", may_change=True, **DATA)
+    nli_dev_out: str | None = flag(None, **OUT)
+    nli_test_out: str | None = flag(None, **OUT)
     sst_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     para_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     sts_weight: float = flag(1.0, type=positive_float, help="weight of its loss")

@@ -64,10 +64,7 @@ class TechniquesBERT(nn.Module):
         """One vector for each sentence, or joined pair: (B, L), (B, L) → (B, D)."""
         layers = self.task_layers[task] if self.task_layers else ()
         with self.pals.use(task) if self.pals else nullcontext():
-            if layers or segments is not None:
-                output = encode(self.bert, input_ids, attention_mask, segments, layers)
-            else:
-                output = self.bert(input_ids, attention_mask)
+            output = encode(self.bert, input_ids, attention_mask, segments, layers)
         return pool(output, attention_mask, self.pooling)  # (B, D)
 
     def apply_head(self, head: nn.Module, vectors: Tensor) -> Tensor:

@@ -16,11 +16,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
+from torch.utils.data import DataLoader
 
 import multitask_classifier as part2
-from config import BertConfig
 from datasets import TextDataset
-from evaluation import write_in_order
+from evaluation import HeldOut, predict_held_out
 from extensions import tasks as our
 from extensions.flags import RANKING, ModelFlags, TechniqueFlags, get_args
 from extensions.gradients.pcgrad import pcgrad
@@ -28,18 +28,15 @@ from extensions.gradients.task_gradients import TaskGradients, plain_sum
 from extensions.model import TechniquesBERT
 from extensions.objective import Objective
 from extensions.text.no_duplicates import NoDuplicates, compared_texts
-from extensions.text.sampling import Turns, plan_run
-from multitask_evaluation import overall
+from extensions.text.sampling import Turns
 from optimizer import AdamW
 from tokenizer import BertTokenizer
 from training import loop
-from training.cli.flags import given_lines, hint_at_rate, with_defaults
+from training.cli.flags import given_lines, hint_at_rate
 from training.cli.scripts import run_script
 from training.cli.task_flags import find_files
-from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
-from training.files.writing import sha256_of
 from training.loop.batches import LengthBatches
 from utils import seed_everything
 
@@ -51,17 +48,8 @@ RULES = {"sum": plain_sum, "pcgrad": pcgrad}  # how the gradients of all tasks b
 
 def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
     """A model on a pretrained BERT, and its configuration."""
-    config = SimpleNamespace(
-        **{field.name: getattr(args, field.name) for field in fields(ModelFlags)},
-        tasks=args.tasks,
-        option=args.option,
-        hidden_dropout_prob=args.hidden_dropout_prob,
-        hidden_size=BertConfig.from_pretrained(args.model).hidden_size,
-        data_dir=".",
-        model=args.model,
-        labels=class_names(args.sst_dev or "", our.CLASSES["sst"]),
-    )
-    return TechniquesBERT(config), config
+    kept = {field.name: getattr(args, field.name) for field in fields(ModelFlags)}
+    return part2.new_model(args, TechniquesBERT, **kept)
 
 
 def load_model(
@@ -96,32 +84,31 @@ def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[
 # Training
 
 
-def new_turns(args: TechniqueFlags, joins_pairs: bool, sets: Mapping[str, TextDataset]) -> Turns:
+def new_turns(args: TechniqueFlags, sets: Mapping[str, TextDataset]) -> Turns:
     """The tasks' training batches, in the order of the steps."""
-    samplers = {}
+    loaders = {}
     for name, rows in sets.items():
-        lengths = our.input_lengths(rows, joins_pairs)
-        samplers[name] = LengthBatches(lengths, args.batch_size, args.seed)
+        sampler = LengthBatches(rows.lengths(), args.batch_size, args.seed)
         if getattr(args, f"{name}_extra") in RANKING:
             keys = [compared_texts(a, b, our.relation(name, label)) for a, b, label, _ in rows]
-            samplers[name] = NoDuplicates(samplers[name], keys)
-    steps = args.steps_per_epoch or sum(map(len, samplers.values()))
+            sampler = NoDuplicates(sampler, keys)
+        loaders[name] = DataLoader(rows, batch_sampler=sampler)
+    steps = args.steps_per_epoch or sum(map(len, loaders.values()))
     kind = "together" if args.gradients else args.sampling
-    sizes = {name: len(rows) for name, rows in sets.items()}
-    plan = plan_run(kind, sizes, steps, args.epochs, args.seed, args.first_task)
-    return Turns(plan, sets, samplers)
+    options = {"epochs": args.epochs, "seed": args.seed, "first_task": args.first_task}
+    return Turns(loaders, steps, kind, **options)
 
 
-def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
+def train(args: TechniqueFlags, held_out: HeldOut) -> None:
     """Train with the techniques of the flags; the best epoch on dev is kept in args.filepath."""
     device = loop.pick_device(args.use_gpu)
     autocast = loop.autocast_for(device, args.precision)
     train_sets = {name: our.read_set(name, args, "train") for name in args.tasks}
-    dev_sets = {name: held_out[name, "dev"] for name in args.tasks}
     model, config = new_model(args)
     model.to(device)
-    turns = new_turns(args, model.joins_pairs, train_sets)
-    dev_loaders = {name: loader_of(rows, args, model) for name, rows in dev_sets.items()}
+    turns = new_turns(args, train_sets)
+    dev_sets = {name: held_out[name, "dev"] for name in args.tasks}
+    dev_loaders = {t: loop.evaluation_loader(rows, args.batch_size) for t, rows in dev_sets.items()}
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.fast:  # first: copies of the model have to draw the same dropout
         loop.speed_up(model, optimizer)
@@ -129,13 +116,11 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
     objective = Objective(args, model, autocast, load_teachers(args, device))
     gradients = TaskGradients(model) if args.gradients else None
 
-    teachers = {"teachers": [sha256_of(path) for path in args.teachers or ()]}
-    report = part2.report_of(args, list(train_sets))
-
-    with loop.Run(args, model, optimizer, turns, report, settings=teachers) as run:
+    with loop.Run(args, model, optimizer, turns, part2.report_of(args, args.tasks)) as run:
         for _ in run.epochs():
             for step in run.batches():
-                for name, batch in step["turns"]:  # of one task, or with --gradients of all
+                for batch in step["turns"]:  # of one task, or with --gradients of all
+                    name = batch["task"]
                     keys = our.KEYS[name]
                     for *inputs, labels in loop.parts(batch, args.accumulate, device, keys):
                         loss = objective(name, inputs, labels)
@@ -154,7 +139,7 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
                 optimizer.zero_grad()
                 run.end_step()
             with autocast():
-                scores = our.evaluate(model, dev_loaders, device)
+                scores = part2.evaluate(model, dev_loaders, device, our.predict_rows)
             if run.is_best(scores["overall"]):
                 loop.save_model(model, optimizer, args, config, args.filepath)
             run.end_epoch(run.means() | scores)
@@ -164,28 +149,15 @@ def train(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
 # Testing, predicting, the command line
 
 
-def loader_of(rows: TextDataset, args: TechniqueFlags, model: TechniquesBERT):
-    """All rows once, in batches by the length of what the model reads."""
-    return loop.evaluation_loader(rows, args.batch_size, our.input_lengths(rows, model.joins_pairs))
-
-
-def test(args: TechniqueFlags, held_out: part2.HeldOut) -> None:
+def test(args: TechniqueFlags, held_out: HeldOut) -> None:
     """Write each task's predictions for dev and test, and print its score on dev."""
     device = loop.pick_device(args.use_gpu)
     model, config = load_model(args.filepath, device)
     if args.fast:
         loop.speed_up(model)
-    args = with_defaults(SimpleNamespace(**vars(args) | vars(config)), TechniqueFlags)
-    scores = {}
-    for (name, split), rows in held_out.items():
-        with loop.autocast_for(device, args.precision)():
-            predictions = our.predict_rows(model, name, loader_of(rows, args, model), device)
-        out = getattr(args, f"{name}_{split}_out")
-        write_in_order(out, rows, predictions, our.FILE_COLUMNS[name])
-        if split == "dev":
-            scores[name] = part2.score(name, predictions)
-    shown = "".join(f"  {name} {score:.3f}" for name, score in scores.items())
-    print(f"dev{shown}  overall {overall(scores):.3f}")
+    options = {"predict_rows": our.predict_rows, "columns": our.FILE_COLUMNS}
+    with loop.autocast_for(device, args.precision)():
+        predict_held_out(args, model, device, held_out, trained=config.tasks, **options)
 
 
 def main() -> None:

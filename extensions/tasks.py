@@ -12,18 +12,19 @@ from typing import Any
 from torch import nn
 from torch.nn import functional as F
 
+import datasets
+import evaluation
 import multitask_classifier as part2
 from datasets import SentencePairDataset, SentencePairTestDataset, TextDataset, load_pairs
-from multitask_evaluation import score_pairs
 from training.files.course_files import COURSE_STEMS
 from training.loop.batches import PAIR, SINGLE
 
-COURSE = part2.TASKS  # those of the leaderboard
+COURSE = evaluation.TASKS  # those of the leaderboard
 STEMS = COURSE_STEMS | {"nli": "nli"}  # of the data files
 TASKS = tuple(STEMS)
 CLASSES = part2.CLASSES | {"nli": 3}
 HEADS = part2.HEADS | {"nli": "predict_relation"}
-FILE_COLUMNS = part2.FILE_COLUMNS | {"nli": "Predicted_Relation"}
+FILE_COLUMNS = evaluation.FILE_COLUMNS | {"nli": "Predicted_Relation"}
 LOSSES = part2.LOSSES | {"nli": F.cross_entropy}
 KEYS = {name: SINGLE if name == "sst" else PAIR for name in TASKS}
 SAME = {"para": 1, "sts": 4.0, "nli": 2}  # from which label on a pair says the same
@@ -40,29 +41,27 @@ def relation(name: str, label: float) -> str:
 def read_set(name: str, args: Any, split: str) -> TextDataset:
     """The rows of args.sst_train, for instance, tokenized; split is 'train', 'dev' or 'test'."""
     if name in COURSE:
-        return part2.read_set(name, args, split)
-    rows = load_pairs(getattr(args, f"{name}_{split}"), split, "relation", CLASSES[name])
-    return (SentencePairTestDataset if split == "test" else SentencePairDataset)(rows, args)
+        rows = datasets.read_set(name, args, split)
+    else:
+        table = load_pairs(getattr(args, f"{name}_{split}"), split, "relation", CLASSES[name])
+        rows = (SentencePairTestDataset if split == "test" else SentencePairDataset)(table, args)
+    if args.pair_encoding == "cross" and name != "sst":
+        rows.lengths = partial(joined_lengths, rows)
+    return rows
 
 
-read_held_out = partial(part2.read_held_out, read_set=read_set)
+def read_held_out(args: Any) -> evaluation.HeldOut:
+    """The dev sets, and the test sets of those tasks that have a file of them."""
+    return evaluation.read_held_out(args, args.tasks, read_set)
 
 
-def input_lengths(rows: TextDataset, joins_pairs: bool) -> list[int]:
-    """Tokens of each row's input: of a pair the longer text, or both, which share a [CLS]."""
-    if joins_pairs and rows.texts_per_row == 2:
-        return [min(first + second - 1, rows.max_length) for first, second in rows.tokens()]
-    return rows.lengths()
+def joined_lengths(rows: TextDataset) -> list[int]:
+    """Tokens of each row's two texts in one input, where they share a [CLS]."""
+    return [min(first + second - 1, rows.max_length) for first, second in rows.tokens()]
 
 
 def predict_rows(model: nn.Module, name: str, loader: Iterable[dict], device) -> dict[str, list]:
     """A task's predictions for all rows, in the order of the batches; see evaluation.py."""
     if name in COURSE:
-        return part2.predict_rows(model, name, loader, device)
-    predictions = score_pairs(
-        loader, lambda *pair: model.predict_relation(*pair).argmax(dim=-1), device
-    )
-    return predictions | {"y_pred": list(map(int, predictions["y_pred"]))}
-
-
-evaluate = partial(part2.evaluate, predict_rows=predict_rows)
+        return evaluation.predict_rows(model, name, loader, device)
+    return evaluation.classify(loader, model.predict_relation, device, PAIR)

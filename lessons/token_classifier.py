@@ -126,7 +126,7 @@ def train(args: TokenFlags) -> None:
                     run.scale(loss / words).backward()
                     count = count_words(cpu_copy(targets))
                     right = (logits.argmax(dim=-1) == targets) & (targets != NO_LABEL)  # (B, L)
-                    run.log(count, of=words, loss=loss / count, right=right)
+                    run.log(count, loss=loss / count, right=right)
                 run.gather_gradients()
                 clip(model, args.clip)
                 set_lr(optimizer, args, run.step, run.total_steps)

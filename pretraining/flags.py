@@ -11,7 +11,6 @@ from pretraining.masking import MASKED
 from pretraining.model import OBJECTIVES
 from pretraining.steps import architecture
 from training.cli.flags import (
-    DECAY_HELP,
     TrainingFlags,
     flag,
     positive_float,
@@ -65,7 +64,7 @@ class PretrainingFlags(TrainingFlags):
     weight_decay: float = flag(0.01, type=probability, help="not on biases and LayerNorm")
     clip: float | None = flag(1.0, type=positive_float, help="largest gradient norm")
     warmup: float = flag(0.1, type=probability, help="fraction of steps in which lr rises")
-    decay: bool = flag(True, action=argparse.BooleanOptionalAction, help=DECAY_HELP)
+    decay: bool = flag(True, action=argparse.BooleanOptionalAction, help="let lr fall to 0")
     patience: int | None = flag(None, type=positive_int, help="evaluations without a better loss")
     held_out: float = flag(0.02, type=probability, help="fraction to evaluate on, a text at least")
     eval_rows: int = flag(1024, type=positive_int, help="rows per evaluation")
@@ -77,6 +76,7 @@ class PretrainingFlags(TrainingFlags):
     )
     vocab: str | None = flag(None, help="model or folder whose vocabulary is used")
     train_vocab: int | None = flag(None, type=positive_int, help="or one of that size is learned")
+    checksum_of_text: int | None = None  # which ``train`` fills in
 
     @property
     def filepath(self) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from itertools import islice
 from typing import Any
 
@@ -41,7 +40,7 @@ class HeldOut:
     def measure(self, model: PretrainingModel, precision: str) -> dict[str, float]:
         """Losses and accuracies, and the perplexity exp(loss) of masked words."""
         device = model.decoder_bias.device
-        totals = defaultdict(list)
+        totals: dict[str, list[Sums]] = {}
         model.eval()
         for rows in self.batches:
             batch = self.examples.batch(rows)
@@ -49,10 +48,8 @@ class HeldOut:
             with autocast_for(device, precision)():
                 heads = pretraining_losses(model, *inputs)
             for head, sums in heads.items():
-                totals[head].append(sums)
+                totals.setdefault(head, []).append(sums)
         model.train()
-        means: dict[str, float] = {}
-        for head, parts in totals.items():
-            together = Sums(*map(sum, zip(*parts, strict=True)))
-            means |= {name: value.item() for name, value in together.means(head).items()}
+        sums = {head: Sums(*map(sum, zip(*parts, strict=True))) for head, parts in totals.items()}
+        means = {k: v.item() for head, total in sums.items() for k, v in total.means(head).items()}
         return means | {"perplexity": math.exp(min(means["mlm_loss"], 700.0))}

@@ -117,20 +117,13 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     args.steps = None if args.minutes else planned
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))
     loop.check_device(args, model, {"forward": examples})
+    args.checksum_of_text = corpus.checksum()
     report = Report(args, tokenizer, held_out)
 
-    with loop.Run(
-        args,
-        model,
-        optimizer,
-        loader,
-        report,
-        settings={"text": corpus.checksum()},
-        steps=args.steps or sys.maxsize,
-        extra_state={"report": report},
-    ) as run:
+    with loop.Run(args, model, optimizer, loader, report) as run:
+        run.total_steps = args.steps or sys.maxsize
         if run.step == 0:
-            report.keep(model)
+            report.keep(run)
         for _ in run.epochs():
             for batch in run.batches():
                 for inputs in loop.parts(batch, args.accumulate, device, KEYS):
@@ -142,7 +135,8 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                         for head, predicted in heads.items()
                     )
                     run.scale(loss).backward()
-                    run.log(1, of=1, loss=loss)
+                    fraction = len(inputs[0]) / len(batch["labels"])  # of the batch's rows
+                    run.log(fraction, loss=loss / fraction)
                     for head, predicted in heads.items():
                         run.log(predicted.count, **predicted.means(head))
                 run.gather_gradients()
@@ -150,7 +144,7 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
                 loop.set_lr(optimizer, args, *done_and_total(args, run))
                 optimizer.step()
                 optimizer.zero_grad()
-                report.after_update(run, model, int(batch["attention_mask"].sum()))
+                report.after_update(run, int(batch["attention_mask"].sum()))
                 run.end_step()  # last, so that a resume point has the report's results
             run.end_epoch()
     report.save(model, args.filepath)

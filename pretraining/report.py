@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from pretraining.flags import PretrainingFlags
 from pretraining.held_out import HeldOut
@@ -18,26 +17,18 @@ from training.loop.progress import minutes, say
 
 
 class Report:
-    """The evaluations of a run, which a resume point keeps, and what is made of them."""
+    """What a run evaluates, prints and writes; run.history has a row for each evaluation."""
 
     def __init__(self, args: PretrainingFlags, tokenizer: BertTokenizer, held_out: HeldOut):
         self.args, self.tokenizer, self.held_out = args, tokenizer, held_out
         self.prefix = f"{args.out}/"
         heads = ["mlm"] if args.objective == "none" else ["mlm", args.objective]
         self.columns = [f"{head}_{value}" for head in heads for value in ("loss", "acc")]
-        self.tables: dict[str, Any] = {"held_out": [], "tokens": 0}  # evaluations; tokens read
-
-    def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs."""
-        return self.tables
-
-    def load_state_dict(self, tables: dict[str, Any]) -> None:
-        """Continue from a saved state."""
-        self.tables.update(tables)
 
     def print_table(self, run: Run) -> None:
         """Print how long the run is, and the header of the table."""
         args = self.args
+        run.notes.setdefault("tokens", 0)  # that were read
         length = f"{args.steps:,} steps" if args.steps else minutes(60 * args.minutes)
         print(
             f"plan: {length} of {args.batch_size} rows of up to {args.length} tokens, lr "
@@ -48,24 +39,24 @@ class Report:
     def draw_page(self, run: Run) -> None:
         """Nothing: only runs of labelled data have a page."""
 
-    def after_update(self, run: Run, model: PretrainingModel, tokens: int) -> None:
+    def after_update(self, run: Run, tokens: int) -> None:
         """Keep the model, print a row, evaluate, each if it is time; the batch had ``tokens``."""
-        step, before = run.step + 1, self.tables["tokens"]
+        step, before = run.step + 1, run.notes["tokens"]
         is_last = step == run.total_steps
-        self.tables["tokens"] += tokens
-        self.keep(model, before)
+        run.notes["tokens"] += tokens
+        self.keep(run, before)
         if is_last or step % self.args.log_every == 0:
             self.print_row(run, step)
         if is_last or step % self.args.eval_every == 0:
-            if run.is_best(-self.measure(run, model, step)):
-                self.save(model, self.args.out)
-            self.write(run.progress.seconds())
+            if run.is_best(-self.measure(run, step)):
+                self.save(run.model, self.args.out)
+            self.write(run)
 
-    def keep(self, model: PretrainingModel, before: int = -1) -> None:
+    def keep(self, run: Run, before: int = -1) -> None:
         """Write OUT/pieces-N for each N of --keep_at that was reached after ``before`` tokens."""
         for count in self.args.keep_at:
-            if before < count <= self.tables["tokens"]:
-                self.save(model, self.args.out / f"pieces-{count}")
+            if before < count <= run.notes["tokens"]:
+                self.save(run.model, self.args.out / f"pieces-{count}")
 
     def save(self, model: PretrainingModel, folder: Path) -> None:
         """Weights, configuration and vocabulary."""
@@ -77,26 +68,24 @@ class Report:
         means = run.means()
         run.record.sums = {}
         shown = "  ".join(f"{means[name]:8.3f}" for name in self.columns)
-        speed, left = self.tables["tokens"] / run.progress.seconds(), minutes(run.progress.left())
+        speed, left = run.notes["tokens"] / run.progress.seconds(), minutes(run.progress.left())
         say(f"{step:8d}  {shown}  {speed:8,.0f}  {left:>9}")
 
-    def measure(self, run: Run, model: PretrainingModel, step: int) -> float:
+    def measure(self, run: Run, step: int) -> float:
         """The loss of masked words on held-out text, which is printed and kept."""
-        measured = gather(self.held_out.measure(model, self.args.precision))[0]
-        row = {"step": step, "pieces": self.tables["tokens"]} | measured
-        self.tables["held_out"].append(row)
+        measured = gather(self.held_out.measure(run.model, self.args.precision))[0]
+        run.history.append({"step": step, "pieces": run.notes["tokens"]} | measured)
         shown = ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
         say(f"held-out text: {shown} (unigram entropy {self.held_out.entropy:.3f})")
-        return row["mlm_loss"]
+        return measured["mlm_loss"]
 
-    def write(self, seconds: float) -> None:
+    def write(self, run: Run) -> None:
         """Write metrics.json of the run so far."""
-        held_out = self.tables["held_out"]
         metrics = {
-            "best": min(held_out, key=lambda row: row["mlm_loss"]),
+            "best": min(run.history, key=lambda row: row["mlm_loss"]),
             "unigram_entropy": self.held_out.entropy,
-            "held_out": held_out,
-            "seconds": round(seconds, 1),
+            "held_out": run.history,
+            "seconds": round(run.progress.seconds(), 1),
             "args": json.loads(json.dumps(kept(self.args), default=str)),  # paths as text
         }
         write_json(self.args.out / "metrics.json", metrics)

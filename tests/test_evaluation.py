@@ -1,6 +1,7 @@
 """Metrics and prediction files (evaluation.py)."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,20 +12,20 @@ from torch.nn import functional as F
 
 import classifier
 import evaluation
-from evaluation import COLUMNS, pearson, write_predictions
-from multitask_evaluation import detect_pairs
+from evaluation import COLUMNS, pearson, predict_rows, write_predictions
 from training.files.predictions import read_predictions
 
 SENTIMENT = COLUMNS[0]
 CPU = torch.device("cpu")
 
 
-def test_detect_pairs_and_a_tie():
+def test_paraphrases_and_a_tie():
     """A logit of exactly 0 is no more yes than no: it counts as no."""
     ids = [0, 1, 2, 3]
     logits = torch.tensor([0.0, 1e-3, -2.0, 2.0])
     batches = [batch(ids, ids, labels=[1, 1, 1, 0], name="x")]
-    predictions = detect_pairs(batches, lambda ids_1, *_: logits[ids_1[:, 1]], CPU)
+    model = SimpleNamespace(predict_paraphrase=lambda ids_1, *_: logits[ids_1[:, 1]])
+    predictions = predict_rows(model, "para", batches, CPU)
     assert predictions["y_pred"] == [0, 1, 0, 1]
     assert predictions["y_true"] == [1, 1, 1, 0]
     probabilities = [1 / (1 + math.exp(-logit)) for logit in logits]

@@ -58,7 +58,7 @@ def trained(model, loader, weights: list[dict], last: int = 0, resume: bool = Fa
     args = TrainingFlags(epochs=1, precision="fp16", resume=resume)
     args.filepath = "run.pt"
     optimizer = AdamW(model.parameters(), lr=0.01)
-    with Run(args, model, optimizer, loader, Report("", "", {}), steps=STEPS) as run:
+    with Run(args, model, optimizer, loader, Report("", "", {})) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 loss = loss_of(model, **batch)

@@ -16,7 +16,8 @@ from torch import nn
 
 import evaluation
 import multitask_classifier as multitask
-from multitask_classifier import FILE_COLUMNS, TASKS, MultitaskBERT
+from evaluation import FILE_COLUMNS, TASKS
+from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
 from training.cli.task_flags import task_names
 from training.files.predictions import parse_predictions, read_predictions

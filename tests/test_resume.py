@@ -79,6 +79,7 @@ def test_a_damaged_resume_point_or_another_training_file_is_refused(
 def test_a_run_next_to_another_with_the_same_files_is_refused(interruptible, tmp_path, stem):
     """Until the other one ends, in any way; what it leaves behind is no obstacle."""
     path, (ours, theirs) = tmp_path / f"{stem}.lock", multiprocessing.Pipe()
+    path.parent.mkdir(exist_ok=True)
 
     def hold() -> None:
         with locked(tmp_path / stem):

@@ -14,7 +14,6 @@ LAYERS = {  # of the files at the root
     "bert": 2,
     "datasets": 2,
     "evaluation": 3,
-    "multitask_evaluation": 3,
     "classifier": 4,
     "multitask_classifier": 4,
     "prepare_submit": 5,

@@ -158,7 +158,7 @@ def test_every_steps_loss_and_learning_rate_are_in_a_file(flags):
     assert [*steps["epoch"]] == [1] * 4 + [2] * 4
     rates = [0.01 * linear_factor(step, 8, 0.5, True) for step in range(8)]
     assert [*steps["lr"]] == pytest.approx(rates)
-    batches = LengthBatches(classifier.read_data(flags).train.lengths(), 8, flags.seed)
+    batches = LengthBatches(classifier.read_data(flags, "train")["train"].lengths(), 8, flags.seed)
     for row in last_epochs():
         batches.set_epoch(row["epoch"])
         losses = steps["loss"][steps["epoch"] == row["epoch"]]
@@ -199,8 +199,8 @@ def test_what_is_left_is_estimated(monkeypatch, capsys):
 def test_a_loss_that_stays_above_that_of_a_guess_gets_one_line(losses, lines, tmp_path, capsys):
     record = loop.Record(tmp_path / "steps.csv", 0, guess=math.log(5))
     for step, loss in enumerate(losses, start=1):
-        record.add(1, 1, {"loss": torch.tensor(loss)})
-        record.end_step(step, 1, step, 1e-3)
+        record.add(step, 1, {"loss": torch.tensor(loss)})
+        record.steps.append((step, 1, step, 1e-3))
         if step % loop.READ_EVERY == 0:
             record.read()
     said = capsys.readouterr().out

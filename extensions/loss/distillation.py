@@ -2,8 +2,6 @@
 
     soft        T² · KL(p ‖ q), p = softmax(z_teacher / T), q = softmax(z_student / T)
                 Hinton et al. 2015, section 2 and equation 2; its gradient by z_student is T (q − p)
-    DistilBERT  5 · soft at T = 2 + 2 · CE of the masked words + 1 · (1 − cos of the last vectors)
-                Sanh et al. 2019, section 2; the weights are those of its code
 
 Of an ensemble p is the mean of its members' probabilities. Losses are sums over what is given, so
 the parts of a batch add up to the batch. Teachers run in evaluation mode. To try: T = 1, 2, 5.
@@ -50,12 +48,6 @@ def score_loss(student: Tensor, teachers: Tensor) -> Tensor:
     student, teachers = wide(student), wide(teachers)
     wanted = teachers.mean(dim=0) if teachers.dim() > student.dim() else teachers  # (B,)
     return ((student - wanted) / HIGHEST_SIMILARITY).square().sum()
-
-
-def direction_loss(student: Tensor, teacher: Tensor, mask: Tensor) -> Tensor:
-    """1 − cosine of each token's two vectors, summed over tokens: (B, L, D) twice, (B, L) → ()."""
-    cosine = F.cosine_similarity(wide(student), wide(teacher), dim=-1)  # (B, L)
-    return ((1 - cosine) * mask).sum()
 
 
 def _two_classes(logits: Tensor) -> Tensor:

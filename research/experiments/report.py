@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student_t
 
-from multitask_evaluation import overall
+from evaluation import overall
 from research.experiments import results
 from research.experiments.results import TASKS
 from training.cli.flags import OneLineParser

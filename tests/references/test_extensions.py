@@ -14,7 +14,7 @@ from datasets import SentencePairDataset, preprocess_string
 from extensions.features import pooling
 from extensions.features.cross_encoding import concat
 from extensions.parameters.task_layers import encode, split_top_layers
-from extensions.text.sampling import Turns, plan_run
+from extensions.text.sampling import Turns
 from training.loop.batches import LengthBatches
 from training.loop.segments import check_segments
 
@@ -97,7 +97,8 @@ REAL_SIZES = {"sst": 8544, "para": 141498, "sts": 6040}
 
 
 def order(kind: str, epoch: int = 1, steps: int = 20_000, seed: int = 0) -> list[str]:
-    return [name for (name,) in plan_run(kind, REAL_SIZES, steps, 25, seed, "sts")[epoch - 1]]
+    sets = {name: SimpleNamespace(dataset=range(size)) for name, size in REAL_SIZES.items()}
+    return Turns(sets, steps, kind, epochs=25, seed=seed, first_task="sts").order(epoch)
 
 
 @pytest.mark.parametrize(
@@ -128,21 +129,24 @@ class Rows(list):
         return {"labels": rows}
 
 
-def test_turns_continue_where_the_plan_before_has_come_to():
+@pytest.mark.parametrize(("kind", "tasks"), [("round_robin", 1), ("together", 2)])
+def test_turns_continue_where_the_epoch_before_has_come_to(kind, tasks):
     """Every row of a task once before any comes again, also after a stop."""
     sets = {"a": Rows(range(10)), "b": Rows(range(100, 103))}
-    samplers = {name: LengthBatches([1] * len(rows), 2, seed=0) for name, rows in sets.items()}
-    plan = [[("a",), ("a", "b"), ("b",)], [("a",), ("b",), ("a", "a")]]
+    loaders = {
+        name: SimpleNamespace(dataset=rows, batch_sampler=LengthBatches([1] * len(rows), 2, seed=0))
+        for name, rows in sets.items()
+    }
     whole = []
-    for epoch in (1, 2):
-        turns = Turns(plan, sets, samplers)
+    for epoch in (1, 2, 3):
+        turns = Turns(loaders, 4, kind)
         turns.set_epoch(epoch)
         steps = [step["turns"] for step in turns]
-        assert [tuple(name for name, _ in step) for step in steps] == plan[epoch - 1]
-        whole += [(name, batch["labels"]) for step in steps for name, batch in step]
-        turns.set_epoch(epoch, skip=2)
-        assert [step["turns"] for step in turns] == steps[2:]
-    rows = [row for name, labels in whole if name == "a" for row in labels]
-    assert sorted(rows) == list(range(10))
-    rows = [row for name, labels in whole if name == "b" for row in labels]
-    assert sorted(rows[:3]) == [100, 101, 102]
+        assert [len(step) for step in steps] == [tasks] * len(turns)
+        assert len(turns) == 4 // tasks
+        whole += [(batch["task"], batch["labels"]) for step in steps for batch in step]
+        turns.set_epoch(epoch, skip=1)
+        assert [step["turns"] for step in turns] == steps[1:]
+    for name, own in sets.items():
+        rows = [row for task, labels in whole if task == name for row in labels]
+        assert sorted(rows[: len(own)]) == own

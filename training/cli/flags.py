@@ -1,11 +1,5 @@
 """Options as fields of a dataclass: those of every training script, and how a script adds its own.
 
-    @dataclass
-    class ClassifierFlags(TrainingFlags):
-        option: str = flag("pretrain", choices=("pretrain", "finetune"))
-
-    args = read_flags(ClassifierFlags(), arguments, "Sentiment of sentences.")
-
 That one object goes through the run, into checkpoints and into metrics.
 """
 
@@ -114,12 +108,6 @@ def hint_at_rate(args: Any) -> None:
         print(f"hint: only the head learns, and at --lr {args.lr:g} it hardly moves; try --lr 1e-3")
 
 
-FAST_HELP = "PyTorch's kernels for attention and AdamW"
-DECAY_HELP = "let lr fall linearly to 0 after the warm-up"
-PRECISION_HELP = "of matrix products; auto: bf16, or fp16 on a GPU without it"
-PATIENCE_HELP = "stop after that many epochs without a better dev score"
-OPTION_HELP = "pretrain: BERT is frozen; finetune: everything learns"
-PREDICT_HELP = "predict for a text (or two, of a pair), or for lines of standard input"
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 YES = {"action": "store_true"}
 
@@ -134,14 +122,14 @@ class TrainingFlags:
     lr: float = flag(1e-5, type=positive_float, help="learning rate")
     use_gpu: bool = flag(False, may_change=True, help="CUDA or Apple's MPS", **YES)
     trust_device: bool = flag(False, may_change=True, help="train without the device check", **YES)
-    fast: bool = flag(False, help=FAST_HELP, **YES) if HAS_KERNELS else False
+    fast: bool = flag(False, help="PyTorch's kernels", **YES) if HAS_KERNELS else False
     model: str | None = flag(None, help="name or folder of the pretrained BERT ($MINBERT_MODEL)")
-    precision: str = flag("auto", choices=PRECISIONS, help=PRECISION_HELP)
+    precision: str = flag("auto", choices=PRECISIONS, help="of matrix products")
     accumulate: int = flag(1, type=positive_int, help="compute a batch in that many parts")
     clip: float | None = flag(None, type=positive_float, help="largest gradient norm")
     warmup: float = flag(0.0, type=probability, help="fraction of steps in which lr rises")
-    decay: bool = flag(False, action=argparse.BooleanOptionalAction, help=DECAY_HELP)
-    patience: int | None = flag(None, type=positive_int, help=PATIENCE_HELP)
+    decay: bool = flag(False, action=argparse.BooleanOptionalAction, help="let lr fall to 0")
+    patience: int | None = flag(None, type=positive_int, help="epochs without a better dev score")
     resume: bool = flag(False, may_change=True, help="continue an interrupted run", **YES)
 
     def faults(self) -> Iterator[str]:
@@ -153,11 +141,11 @@ class TrainingFlags:
 class FineTuningFlags(TrainingFlags):
     """What the two classifiers read besides."""
 
-    option: str = flag("pretrain", choices=("pretrain", "finetune"), help=OPTION_HELP)
+    option: str = flag("pretrain", choices=("pretrain", "finetune"), help="pretrain freezes BERT")
     hidden_dropout_prob: float = flag(0.3, type=probability, help="dropout before the head")
     data_dir: str | None = flag(None, may_change=True, help="folder of the course files")
     predict: list[str] | None = flag(
-        None, may_change=True, nargs="*", metavar="TEXT", help=PREDICT_HELP
+        None, may_change=True, nargs="*", metavar="TEXT", help="for it, or for standard input"
     )
     checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
 

@@ -15,8 +15,7 @@ DATA_SETS = {"sst": (5, None), "cfimdb": (2, 8)}
 # The table that grows by the epoch: headings and keys
 COLUMNS = {"loss": "loss", "train acc": "train_acc", "dev acc": "dev_acc", "dev macro F1": "dev_f1"}
 
-OUT_HELP = "file for predictions; one data set only"
-TRAIN_HELP = "your training file: tab-separated id, sentence, label"
+OUT = {"may_change": True, "help": "file for predictions; one data set only"}
 
 
 @dataclass
@@ -24,10 +23,10 @@ class ClassifierFlags(FineTuningFlags):
     """The options of the command line, and what ``plan`` fills in for each data set."""
 
     batch_size: int = flag(8, type=positive_int, help="of SST; CFIMDB always takes 8")
-    dev_out: str | None = flag(None, may_change=True, help=OUT_HELP)
-    test_out: str | None = flag(None, may_change=True, help=OUT_HELP)
+    dev_out: str | None = flag(None, **OUT)
+    test_out: str | None = flag(None, **OUT)
     only: str | None = flag(None, may_change=True, choices=[*DATA_SETS], help="run one data set")
-    train: str | None = flag(None, help=TRAIN_HELP)
+    train: str | None = flag(None, help="your file: tab-separated id, sentence, label")
     dev: str | None = flag(None, help="its dev file")
     test: str | None = flag(None, may_change=True, help="its test file (optional)")
     num_labels: int | None = None  # None: as many as the training set has

@@ -4,21 +4,13 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
-from training.cli.flags import FineTuningFlags, flag, positive_int
+from training.cli.flags import FineTuningFlags, Flags, flag, positive_int
 from training.files.course_files import COURSE_STEMS, SPLITS, data_folder
 
-OUT_HELP = "file for predictions (in --out_dir)"
-FILEPATH_HELP = "checkpoint ({option}-{epochs}-{lr}-multitask.pt)"
+DATA = {"help": "tab-separated (%(default)s)"}
+OUT = {"may_change": True, "help": "file for predictions (in --out_dir)"}
 ABOUT = "One BERT for sentiment, paraphrases and similarity."
-STEPS_HELP = "default: one for each batch of each task"
-
-
-def data_file(default: str, split: str) -> Any:
-    """A flag that names a data file; another test file does not change a training."""
-    what = {"train": "training data", "dev": "dev data", "test": "test data, unlabelled"}[split]
-    return flag(default, may_change=split == "test", help=f"{what} (%(default)s)")
 
 
 def task_names(text: str, known: Sequence[str] = tuple(COURSE_STEMS)) -> list[str]:
@@ -35,33 +27,30 @@ class TaskFlags(FineTuningFlags):
     """All that a run of the three tasks needs to know."""
 
     tasks: list[str] = flag(list(COURSE_STEMS), type=task_names, help="which tasks")
-    sst_train: str = data_file("data/ids-sst-train.csv", "train")
-    sst_dev: str = data_file("data/ids-sst-dev.csv", "dev")
-    sst_test: str = data_file("data/ids-sst-test-student.csv", "test")
-    para_train: str = data_file("data/quora-train.csv", "train")
-    para_dev: str = data_file("data/quora-dev.csv", "dev")
-    para_test: str = data_file("data/quora-test-student.csv", "test")
-    sts_train: str = data_file("data/sts-train.csv", "train")
-    sts_dev: str = data_file("data/sts-dev.csv", "dev")
-    sts_test: str = data_file("data/sts-test-student.csv", "test")
-    sst_dev_out: str | None = flag(None, may_change=True, help=OUT_HELP)
-    sst_test_out: str | None = flag(None, may_change=True, help=OUT_HELP)
-    para_dev_out: str | None = flag(None, may_change=True, help=OUT_HELP)
-    para_test_out: str | None = flag(None, may_change=True, help=OUT_HELP)
-    sts_dev_out: str | None = flag(None, may_change=True, help=OUT_HELP)
-    sts_test_out: str | None = flag(None, may_change=True, help=OUT_HELP)
+    sst_train: str = flag("data/ids-sst-train.csv", **DATA)
+    sst_dev: str = flag("data/ids-sst-dev.csv", **DATA)
+    sst_test: str = flag("data/ids-sst-test-student.csv", may_change=True, **DATA)
+    para_train: str = flag("data/quora-train.csv", **DATA)
+    para_dev: str = flag("data/quora-dev.csv", **DATA)
+    para_test: str = flag("data/quora-test-student.csv", may_change=True, **DATA)
+    sts_train: str = flag("data/sts-train.csv", **DATA)
+    sts_dev: str = flag("data/sts-dev.csv", **DATA)
+    sts_test: str = flag("data/sts-test-student.csv", may_change=True, **DATA)
+    sst_dev_out: str | None = flag(None, **OUT)
+    sst_test_out: str | None = flag(None, **OUT)
+    para_dev_out: str | None = flag(None, **OUT)
+    para_test_out: str | None = flag(None, **OUT)
+    sts_dev_out: str | None = flag(None, **OUT)
+    sts_test_out: str | None = flag(None, **OUT)
     out_dir: str = flag("predictions", may_change=True, help="folder for everything written")
-    filepath: str | None = flag(None, may_change=True, help=FILEPATH_HELP)
-    steps_per_epoch: int | None = flag(None, type=positive_int, help=STEPS_HELP)
+    filepath: str | None = flag(None, may_change=True, help="for the best model")
+    steps_per_epoch: int | None = flag(None, type=positive_int, help="one for each batch")
 
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""
         yield from super().faults()
         if self.predict and len(self.predict) > 2:
             yield "--predict takes one text or the two of a pair; give more on standard input"
-
-
-Flags = TypeVar("Flags", bound=TaskFlags)
 
 
 def name_outputs(args: Flags, tasks: Sequence[str]) -> Flags:

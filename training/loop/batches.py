@@ -70,15 +70,9 @@ class TrainingLoader(DataLoader):
         self.generator = torch.Generator() if skip else None
 
 
-def evaluation_loader(
-    dataset: Any, batch_size: int, lengths: Sequence[int] | None = None
-) -> DataLoader:
-    """All rows once, the longest first (so that too large a batch fails at once).
-
-    Args:
-        lengths: of every row, if not ``dataset.lengths()``.
-    """
-    lengths = lengths or dataset.lengths()
+def evaluation_loader(dataset: Any, batch_size: int) -> DataLoader:
+    """All rows once, the longest first (so that too large a batch fails at once)."""
+    lengths = dataset.lengths()
     order = sorted(range(len(dataset)), key=lambda i: (-lengths[i], i))
     batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     return DataLoader(dataset, batch_sampler=batches, collate_fn=dataset.collate_fn)

@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim import Optimizer
 
-from training.files.errors import InputError, first_line, trouble_in_one_line
+from training.files.errors import InputError, first_line
 from training.files.weights import check_numbers
 from training.files.writing import atomic_write, check_writable, sha256_of
 from training.loop.processes import gather, is_main_process, on_main_process, rank, world_size
@@ -71,21 +70,9 @@ def restore_model(
         check_numbers(f"{filepath}:", saved["model"])
         model.load_state_dict(saved["model"])
     except (RuntimeError, KeyError, AttributeError, TypeError) as error:
-        name = getattr(config, "model", None) or "the default model"
-        what = f"{filepath} does not hold the tensors of a {kind.__name__} on {name}"
-        raise InputError(f"{what}; train again") from error
+        what = f"the tensors of a {kind.__name__} on {getattr(config, 'model', None)}"
+        raise InputError(f"{filepath} does not hold {what}; train again") from error
     return model.to(device).eval(), config
-
-
-def run_settings(args: Any) -> dict[str, Any]:
-    """What a resumed run may not change: flags (unless ``may_change``), and contents of files."""
-    values = {}
-    for flag in fields(args):
-        value = getattr(args, flag.name)
-        is_file = isinstance(value, (str, Path)) and Path(value).is_file()
-        if not flag.metadata.get("may_change"):
-            values[flag.name] = sha256_of(value) if is_file else value
-    return values
 
 
 def resume_path(filepath: str | Path) -> Path:
@@ -93,36 +80,49 @@ def resume_path(filepath: str | Path) -> Path:
     return Path(filepath).with_suffix(".resume")
 
 
+def contents_of(value: Any) -> Any:
+    """A flag's value, with the hash of a file's contents in place of its name, also in a list."""
+    if isinstance(value, list):
+        return [contents_of(item) for item in value]
+    is_file = isinstance(value, (str, Path)) and Path(value).is_file()
+    return sha256_of(value) if is_file else value
+
+
 class ResumePoint:
     """A file from which an interrupted run goes on as if it had never stopped.
 
-    It holds model, optimizer, random states, the position in the epoch and the run's settings.
+    It holds the states of the run's parts and of random numbers, where the run is, and what has to
+    be the same for it to go on: flags (unless ``may_change``), and contents of files.
 
     Args:
-        settings: what has to be the same for a run to go on: flags, sizes, hashes.
-        seconds: how often ``due`` says that it is time to write.
+        args: the flags; the file is next to ``args.filepath``.
+        seconds: how often it is written.
+        parts: by name, what has state_dict and load_state_dict.
     """
 
-    def __init__(self, path: str | Path, settings: dict[str, Any], seconds: float = 60.0):
-        self.path, self.seconds, self.written = Path(path), seconds, time.monotonic()
-        self.settings = settings | {"processes": world_size()}
+    def __init__(self, args: Any, seconds: float = 60.0, **parts: Any):
+        self.path, self.parts = resume_path(args.filepath), parts
+        self.seconds, self.written = seconds, time.monotonic()
+        lasting = [flag.name for flag in fields(args) if not flag.metadata.get("may_change")]
+        self.settings = {name: contents_of(getattr(args, name)) for name in lasting}
+        self.settings["processes"] = world_size()
 
     def due(self) -> bool:
         """Whether the last write was long enough ago."""
         return time.monotonic() - self.written >= self.seconds
 
-    def write(self, model: nn.Module, optimizer: Optimizer, position: dict[str, Any]) -> None:
+    def write(self, position: dict[str, Any]) -> None:
         """Write everything; ``position`` is plain values of the caller's."""
         random = {"cpu": torch.get_rng_state()}
         if torch.cuda.is_available():
             random["cuda"] = torch.cuda.get_rng_state()
-        states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        states |= {"random": gather(random), "position": position}
-        save_checkpoint(self.path, states | {"settings": self.settings})
+        states = {name: part.state_dict() for name, part in self.parts.items()}
+        states |= {"random": gather(random), "position": position, "settings": self.settings}
+        save_checkpoint(self.path, states)
         self.written = time.monotonic()
 
-    def read(self, model: nn.Module, optimizer: Optimizer) -> dict[str, Any] | None:
-        """Put a run back where it was and return its position; None if there is no file.
+    def read(self) -> dict[str, Any] | None:
+        """Put a run's parts back where they were; → its position, None if there is no file.
 
         Raises InputError if the file is damaged or belongs to a run with other settings.
         """
@@ -133,10 +133,11 @@ class ResumePoint:
             saved = load_checkpoint(self.path)
             for key, new in self.settings.items():
                 if (old := saved["settings"].get(key)) != new:
-                    values = f"{key}={old!r}, this one has {new!r}"
-                    raise InputError(f"it belongs to a run with {values}")
-            model.load_state_dict(saved["model"])
-            optimizer.load_state_dict(saved["optimizer"])
+                    raise ValueError(
+                        f"it belongs to a run with {key}={old!r}, this one has {new!r}"
+                    )
+            for name, part in self.parts.items():
+                part.load_state_dict(saved[name])
             random, position = saved["random"][rank()], saved["position"]
         except (RuntimeError, ValueError, KeyError, TypeError) as error:
             what = f"cannot resume from {self.path}: {first_line(error)}"
@@ -200,10 +201,7 @@ def sole_run(runs: Sequence[Any], stems: Sequence[str] = ()) -> Iterator[None]:
 def locked(stem: str | Path) -> Iterator[None]:
     """Hold the lock on files whose names begin like that, until this process ends in any way."""
     path = Path(f"{stem}.lock")
-    with trouble_in_one_line("choose another place, or free space"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "w", encoding="utf-8")
-    with file:
+    with open(path, "w", encoding="utf-8") as file:
         try:
             if fcntl:  # this kind of lock is not passed on to the processes that a loader starts
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

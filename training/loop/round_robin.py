@@ -1,6 +1,7 @@
 """Several training sets in one run, one batch of each after the other."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,27 +17,31 @@ class RoundRobin:
     """
 
     def __init__(self, loaders: Mapping[str, TrainingLoader], steps: int):
-        names = list(loaders)
-        if steps < len(names):
-            why = f"{names[-1]} would never have a step; give at least {len(names)}"
+        if steps < len(loaders):
+            why = f"{list(loaders)[-1]} would never have a step; give at least {len(loaders)}"
             raise InputError(f"--steps_per_epoch {steps} is too few: {why}")
-        self.loaders, self.epoch, self.skip = loaders, 1, 0
-        self.order = [names[step % len(names)] for step in range(steps)]
+        self.loaders, self.steps, self.epoch, self.skip = loaders, steps, 1, 0
 
     def set_epoch(self, epoch: int, skip: int = 0) -> None:
         """Set the epoch whose batches come next, and how many of them to leave out."""
         self.epoch, self.skip = epoch, skip
 
     def __len__(self) -> int:
-        return len(self.order)
+        return self.steps
+
+    def order(self, epoch: int) -> list[str]:
+        """The set of each batch of an epoch."""
+        return [*itertools.islice(itertools.cycle(self.loaders), self.steps)]
 
     def __iter__(self) -> Iterator[dict]:
-        before = (self.epoch - 1) * self.order + self.order[: self.skip]
+        order = self.order(self.epoch)
+        earlier = itertools.chain.from_iterable(map(self.order, range(1, self.epoch)))
+        before = Counter([*earlier, *order[: self.skip]])
         streams = {
-            name: endless(loader.dataset, loader.batch_sampler, before.count(name))
+            name: endless(loader.dataset, loader.batch_sampler, before[name])
             for name, loader in self.loaders.items()
         }
-        for name in self.order[self.skip :]:
+        for name in order[self.skip :]:
             yield next(streams[name]) | {"task": name}
 
 

@@ -5,6 +5,7 @@ The command is ``python -m training.reports.compare RUN RUN``; ``--help`` says w
 
 import re
 from collections.abc import Iterator, Sequence
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,6 @@ from training.reports.page import WINDOW, template
 METRICS = "metrics.json"
 OUTPUT = re.compile(r"(^|_)out(_|$)|^filepath$")  # settings that only say where results go
 
-Runs = Sequence[dict[str, Any]]  # what read_run returns
-Table = dict[str, list[str]]  # rows by name, each with a cell for each run
-
 
 def read_run(place: str) -> dict[str, Any]:
     """A run's metrics.json, with "prefix" and "steps"; InputError where it is not a run's.
@@ -41,20 +39,15 @@ def read_run(place: str) -> dict[str, Any]:
     prefix = str(paths[0]).removesuffix(METRICS)
     with values_of(f"{paths[0]} was not written by a run of this version", "train again"):
         metrics = read_json(paths[0])
-        run = {
-            "prefix": prefix.rstrip("-") or paths[0].stem,
-            "best": {key: float(value) for key, value in metrics["best"].items()},
-            "epochs": [
-                {key: float(row[key]) for key in ("epoch", *row)} for row in metrics["epochs"]
-            ],
-            "args": dict(metrics["args"]),
-            "seconds": float(metrics["seconds"]),
-        }
+        rows = {row["epoch"]: row for row in metrics["epochs"]}
+        epochs = pd.DataFrame.from_dict(rows, "index", dtype=float).rename_axis("epoch")
+        best = {key: float(value) for key, value in metrics["best"].items()}
+        run = {"prefix": prefix.rstrip("-") or paths[0].stem, "epochs": epochs, "best": best}
+        run |= {"args": dict(metrics["args"]), "seconds": float(metrics["seconds"])}
     steps = Path(f"{prefix}steps.csv")
-    run["steps"] = pd.DataFrame({"step": [], "loss": []})
     with values_of(f"{steps} is not a table of steps", "train again, or delete it"):
-        if steps.is_file():
-            run["steps"] = pd.read_csv(steps)[["step", "loss"]].astype(float)
+        table = pd.read_csv(steps) if steps.is_file() else pd.DataFrame({"step": [], "loss": []})
+        run["steps"] = table.set_index("step")["loss"].astype(float)
     return run
 
 
@@ -63,48 +56,46 @@ def is_score(key: str) -> bool:
     return key != "epoch" and not key.startswith("train") and key[-4:] != "loss"
 
 
-def score_rows(runs: Runs) -> Table:
+def score_rows(runs: Sequence[dict]) -> dict[str, list[str]]:
     """Scores of the best epochs, with a star at the best on dev; then the time."""
-    rows = {"best epoch": [f"{run['best'].get('epoch', 0):g}" for run in runs]}
-    for key in dict.fromkeys(key for run in runs for key in run["best"] if key != "epoch"):
-        values = [run["best"].get(key) for run in runs]
-        best = max(value for value in values if value is not None) if is_score(key) else None
-        rows[key] = ["" if v is None else f"{v:.3f}{'*' * (v == best)}" for v in values]
-    rows["time"] = [minutes(run["seconds"]) for run in runs]
+    rows = {"best epoch": [f"{run['best'].pop('epoch', 0):g}" for run in runs]}
+    for key, values in pd.DataFrame([run["best"] for run in runs]).items():
+        star = {values.max(): "*"} if is_score(key) else {}
+        rows[key] = ["" if isnan(v) else f"{v:.3f}{star.get(v, '')}" for v in values]
+    return rows | {"time": [minutes(run["seconds"]) for run in runs]}
+
+
+def setting_rows(runs: Sequence[dict]) -> dict[str, list[str]]:
+    """The settings that differ between the runs; a path is cut to its name."""
+    rows = {}
+    for key in dict.fromkeys(key for run in runs for key in run["args"] if not OUTPUT.search(key)):
+        values = [run["args"].get(key) for run in runs]
+        texts = [" ".join(map(str, v)) if isinstance(v, list) else str(v) for v in values]
+        cells = [Path(text).name if "/" in text else text for text in texts]
+        if len(set(cells)) > 1:
+            rows[key] = cells
     return rows
 
 
-def setting_rows(runs: Runs) -> Table:
-    """The settings that differ between the runs; a path is cut to its name."""
-    keys = dict.fromkeys(key for run in runs for key in run["args"] if not OUTPUT.search(key))
-    rows = {}
-    for key in keys:
-        values = [run["args"].get(key) for run in runs]
-        texts = [" ".join(map(str, v)) if isinstance(v, list) else str(v) for v in values]
-        rows[key] = [Path(text).name if "/" in text else text for text in texts]
-    return {key: cells for key, cells in rows.items() if len(set(cells)) > 1}
+def curves(runs: Sequence[dict], ylabel: str, of_runs: Sequence[pd.Series]) -> Markup:
+    """A line for each run that has one, over what its series is indexed by."""
+    lines = [
+        (y.index, y, style(i, label=f"{i + 1} · {runs[i]['prefix']}", markevery=len(y) // 8 or 1))
+        for i, y in enumerate(of_runs)
+        if len(y)
+    ]
+    return picture(lines[0][0].name, ylabel, lines)
 
 
-def pictures_of(runs: Runs) -> Iterator[tuple[str, Markup]]:
+def pictures_of(runs: Sequence[dict]) -> Iterator[tuple[str, Markup]]:
     """The losses by step, and each score on dev by epoch, where a run has more than one."""
-
-    def curves(xlabel: str, ylabel: str, points: Sequence[Any]) -> Markup:
-        lines = [
-            (x, y, style(i, label=f"{i + 1} · {runs[i]['prefix']}", markevery=len(x) // 8 or 1))
-            for i, (x, y) in enumerate(points)
-            if len(x)
-        ]
-        return picture(xlabel, ylabel, lines)
-
-    tables = [run["steps"] for run in runs]
-    if any(len(steps) for steps in tables):
-        means = [(t["step"], t["loss"].rolling(WINDOW, min_periods=1).mean()) for t in tables]
-        yield f"Training loss, mean of {WINDOW} steps", curves("step", "loss", means)
-    several = [key for run in runs if len(run["epochs"]) > 1 for key in run["best"]]
+    if any(len(run["steps"]) for run in runs):
+        means = [run["steps"].rolling(WINDOW, min_periods=1).mean() for run in runs]
+        yield f"Training loss, mean of {WINDOW} steps", curves(runs, "loss", means)
+    several = [key for run in runs if len(run["epochs"]) > 1 for key in run["epochs"]]
     for key in filter(is_score, dict.fromkeys(several)):
-        rows = [[row for row in run["epochs"] if key in row] for run in runs]
-        points = [([row["epoch"] for row in of], [row[key] for row in of]) for of in rows]
-        yield f"{key} by epoch", curves("epoch", key, points)
+        scores = [run["epochs"].get(key, pd.Series()) for run in runs]
+        yield f"{key} by epoch", curves(runs, key, scores)
 
 
 def main() -> None:

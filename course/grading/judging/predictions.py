@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-import multitask_evaluation
+import evaluation
 from checks.part2 import submission as part_2
 from course.grading.types import Score, Submission
 from datasets import load_data, load_pairs
@@ -128,4 +128,4 @@ def overall(scores: Iterable[Score], split: str) -> float | None:
     values = {s.data: s.value for s in scores if s.split == split and not s.option}
     if None in (values.get(data) for data in ("sst", "para", "sts")):
         return None
-    return multitask_evaluation.overall(values)
+    return evaluation.overall(values)
