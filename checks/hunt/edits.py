@@ -78,7 +78,7 @@ class Function:
     Attributes:
         lines, bare: the lines of the file, and the same without comments.
         own: the nodes of the student's own lines.
-        names: of each variable the last line of these that sets it.
+        names: of the arguments, and of the variables that these lines set.
     """
 
     def __init__(self, task: GradedTask, source: str):
@@ -98,13 +98,13 @@ class Function:
         self.parents = {child: p for p in ast.walk(node) for child in ast.iter_child_nodes(p)}
         lines = self.own_lines()
         self.own = [part for part in ast.walk(node) if getattr(part, "lineno", 0) in lines]
-        self.names = {argument.arg: node.lineno for argument in node.args.args[1:]}
-        for part in self.own:
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-                self.names[part.id] = max(part.lineno, self.names.get(part.id, 0))
+        stored = [
+            n.id for n in self.own if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        ]
+        self.names = [*dict.fromkeys([*(each.arg for each in node.args.args[1:]), *stored])]
         codes = dict.fromkeys(code(part) for part in self.own if isinstance(part, ast.Attribute))
         attributes = [text for text in codes if re.fullmatch(r"self\.(?!training)\w+", text)]
-        self.families = [*self.names], attributes  # what is taken for each other
+        self.families = self.names, attributes  # what is taken for each other
 
     def own_lines(self) -> set[int]:
         """The numbers of the student's own lines: those below the mark, and as far to the right."""

@@ -30,11 +30,9 @@ from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
 from checks.hunt.edits import Edit, Function, in_turns, installed_source
 from checks.inputs import in_words, make_inputs
-from checks.known import find, load_table
-from checks.part1.adamw_cases import CASES, run_case
-from checks.part1.adamw_checks import KEPT, after_a_step
+from checks.part1.adamw_checks import CASES, KEPT, after_a_step, run_case
 from checks.references import TINY, load_references
-from checks.task import Outputs, outputs_of, task_of
+from checks.task import Outputs, task_of
 
 PLACE = " (after attention)"  # of add_norm, which is also run after the feed-forward network
 RESULTS = {  # what the outputs of a task's run call the result
@@ -59,7 +57,6 @@ ZEROS = {  # (task, input that is 0 in one more run) → in words
 }
 WHOLE_LAYER = {"bert.layer": "bert.layer, whole"}  # with the student's own attention and add_norm
 MOST_EDITS = 25  # of a function
-MISTAKE = "a mistake"  # what a question may be about
 GIVEN = "The batch has padding. Weights are random, unless a question says otherwise."
 OF_ADAMW = "A run makes ten steps with lr=0.05, and without weight decay unless it is named."
 SIZES = {  # of the tiny BERT → what has so many
@@ -71,7 +68,7 @@ SIZES = {  # of the tiny BERT → what has so many
 TOLERANCE = TOLERANCES[torch.float64]
 # What an edit that is asked about has to do with → what decides the answer
 WHY = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8"))
-Runs = Mapping[str, Outputs]  # of the function as it is ("0"), of each edit ("1", …), "stored"
+Runs = Mapping[str, Outputs]  # of the function as it is ("0"), of each edit ("1", …)
 Claims = Mapping[str, bool]  # option → whether it is true
 Asked = Iterator[tuple[str, str, str, Claims]]  # what it is about, why, the question, options
 
@@ -130,22 +127,11 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
     }
 
 
-# ---------------------------------------------------------------------------------------------
-# Runs
-
-
 def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
-    """What ``run`` gives of a function as it is (0|…), and with each edit (1|…, 2|…).
-
-    And stored|…: outputs on the stored inputs, which tell known mistakes.
-    """
-    task, edits = graded_task(subject["task"]), [Edit(**edit) for edit in subject["edits"]]
-    runs = versions(task, subject["source"], edits, subject["seed"])
-    made = {f"{n}|{name}": x for n, run in enumerate(runs) for name, x in run.items()}
-    if any(name.startswith("0|") for name in made):  # it does not raise
-        with installed_source(task.file, subject["source"]):
-            made |= {f"stored|{name}": output for name, output in outputs_of(task.id).items()}
-    return made
+    """What ``run`` gives of a function as it is (0|…), and with each edit (1|…, 2|…)."""
+    edits = [Edit(**edit) for edit in subject["edits"]]
+    runs = versions(graded_task(subject["task"]), subject["source"], edits, subject["seed"])
+    return {f"{n}|{name}": x for n, run in enumerate(runs) for name, x in run.items()}
 
 
 def versions(
@@ -198,10 +184,6 @@ def steps_of(task_id: str, seed: int) -> Iterator[tuple[str, Outputs]]:
         yield from ((zero, outputs) for outputs in task.steps(inputs | changed))
 
 
-# ---------------------------------------------------------------------------------------------
-# Questions
-
-
 def questions_of(
     subject: Mapping[str, Any], numbers: Mapping[str, Tensor], rng: random.Random
 ) -> Iterator[Question]:
@@ -210,7 +192,7 @@ def questions_of(
     for key, number in numbers.items():
         head, _, name = key.partition("|")
         runs[head][name] = number
-    kinds, asked = [mistakes, *rng.sample([changes, shapes, gradients], 3)], set()
+    kinds, asked = rng.sample([changes, shapes, gradients], 3), set()
     made = [
         [q for x in kind(subject, runs) if (q := question(subject["task"], *x, rng))]
         for kind in kinds
@@ -237,30 +219,17 @@ def question(
 def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
     """So many questions, as even as can be over functions, lines and what they are about.
 
-    One about a mistake is among them, if there is one.
-
     Args:
         groups: of each function its questions.
     """
     every = [question for group in groups for question in group]
-    order: dict[Question, tuple[int, bool]] = {}
+    repeats: dict[Question, int] = {}  # how many come before that are alike
     so_far: Counter[str] = Counter()
     for question in (q for turn in itertools.zip_longest(*groups) for q in turn if q):
         alike = question.about, question.place
-        order[question] = sum(so_far[key] for key in alike), question.about != MISTAKE
+        repeats[question] = sum(so_far[key] for key in alike)
         so_far.update(alike)
-    return sorted(sorted(order, key=order.get)[:count], key=every.index)
-
-
-def mistakes(subject: Mapping[str, Any], runs: Runs) -> Asked:
-    """Which of the known mistakes the function makes."""
-    stored = runs["stored"]
-    made, left = find(subject["task"], stored) if stored else ([], [])
-    found = set() if left else {mistake.name for mistake in made}  # what explains all is true
-    known = load_table(subject["task"]).mistakes.values() if found else ()
-    text = "This function does not compute what the task asks for. Which of these is its mistake?"
-    why = " ".join(mistake.hint for mistake in made)
-    yield MISTAKE, why, text, {mistake.says: mistake.name in found for mistake in known}
+    return sorted(sorted(repeats, key=repeats.get)[:count], key=every.index)
 
 
 def changes(subject: Mapping[str, Any], runs: Runs) -> Asked:
