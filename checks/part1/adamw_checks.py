@@ -76,7 +76,8 @@ class Case:
     def position(self, column: int) -> str:
         """A column of a trajectory in words: which parameter, which of its numbers."""
         places = [(i, index) for i, shape in enumerate(self.shapes) for index in np.ndindex(shape)]
-        return "parameter {}, index {}".format(*places[column])
+        parameter, index = places[column]
+        return f"parameter {parameter} of shape {self.shapes[parameter]}, index {index}"
 
 
 def group(*shapes: tuple[int, ...], **settings) -> Group:
@@ -89,7 +90,7 @@ PAIR = (group(MATRIX, MATRIX, lr=0.05),)
 # Weight decay has cases of its own: the others tell what Adam does in either order of decay.
 CASES = (
     Case("plain", "Adam, no weight decay", (group(MATRIX, lr=0.05),)),
-    Case("large_eps", "eps 0.01", (group(MATRIX, MATRIX, lr=0.05, eps=1e-2),)),
+    Case("large_eps", "eps 0.01, two parameters", (group(MATRIX, MATRIX, lr=0.05, eps=1e-2),)),
     Case("tiny_gradients", "gradients as small as eps", PAIR, scale=1e-6),
     Case("uncorrected", "correct_bias=False", (group(MATRIX, lr=0.01, correct_bias=False),)),
     Case(
@@ -261,7 +262,7 @@ def check_gradient_kept(opt_class: type) -> str:
 
 
 def check_case(opt_class: type, case: Case) -> str:
-    """Where a trajectory is first wrong, in both orders of decay."""
+    """Where a trajectory is first wrong, in both orders of decay, and what all updates share."""
     got, first = run_case(opt_class, case), {}
     for order in ORDERS:
         wrong = differing(got, right_path(case, order), TOLERANCE)
@@ -270,10 +271,18 @@ def check_case(opt_class: type, case: Case) -> str:
         first[order] = wrong.nonzero()[0].tolist()
     order = max(first, key=first.get)  # the order that agrees for longer
     step, column = first[order]
-    value, right = (path[step, column].item() for path in (got, right_path(case, order)))
-    text = f"first differs at step {step + 1}, {case.position(column)}: got {value:.9g}"
-    compared = f", compared with {ORDERS[order]}" if case.decays else ""
-    return f"{text}, wanted {right:.9g}{compared}"
+    right = right_path(case, order)
+    text = f"first differs at step {step + 1}, {case.position(column)}: got {got[step, column]:.9g}"
+    text += f", wanted {right[step, column]:.9g}"
+    if case.decays:
+        return f"{text}, compared with {ORDERS[order]}"
+    start = [torch.as_tensor(start_value(*each)).flatten() for each in enumerate(case.shapes)]
+    updates = [torch.cat((torch.cat(start)[None], path)).diff(dim=0) for path in (got, right)]
+    if not updates[0][:, column].any():
+        return f"{text}; no step changes this number"
+    factor = factor_of(*updates)
+    is_multiple = factor and abs(factor - 1) > 1e-4
+    return f"{text}; every update is {factor:.4g} times what it should be" if is_multiple else text
 
 
 CHECKS = {
@@ -328,35 +337,3 @@ def steps(inputs: Inputs) -> Iterator[Outputs]:
 
 TASK = Task("optimizer.step", steps)
 ABOUT = {case.output: case.about for case in CASES} | {KEPT: "the changed p.grad"}
-
-
-def fact(outputs: Outputs) -> str:
-    """What all updates have in common where no mistake is known: a factor, or there are none."""
-    for case in CASES:
-        if not (updates := updates_of(case, outputs[case.output])):
-            continue
-        right = updates_of(case, right_path(case, "after"))
-        factor = factor_of(torch.cat(updates, 1), torch.cat(right, 1))
-        if factor and abs(factor - 1) > 1e-4:
-            count = f", {len(case.shapes)} parameters (not with one)" * (len(case.shapes) > 1)
-            return f"{case.about}{count}: every update is {factor:.4g} times what it should be"
-        if case.name == "decay":
-            lr, decay = (case.groups[0].settings[key] for key in ("lr", "weight_decay"))
-            adam = updates_of(case, right_path(case, "before"), lr * decay)
-            pairs = zip(case.shapes, updates, adam, strict=True)
-            if still := [str(shape) for shape, got, own in pairs if torch.allclose(got, own)]:
-                return f"{case.about}: those of shape {', '.join(still)} are as without decay"
-        if still := [str(i) for i, moved in enumerate(updates) if not moved.any()]:
-            which = f"parameter {', '.join(still)} (of {len(updates)}, counted from 0)"
-            return f"{case.about}: no step changes {which}"
-    return ""
-
-
-def updates_of(case: Case, path: Tensor | None, decay: float = 0.0) -> list[Tensor]:
-    """Each parameter's changes, (steps, numbers), without decay · θ; nothing where NaN came in."""
-    sizes = [int(np.prod(shape, dtype=int)) for shape in case.shapes]
-    if path is None or path.shape != (case.steps, sum(sizes)) or (path == NO_NUMBER).any():
-        return []
-    start = [start_value(i, shape).ravel() for i, shape in enumerate(case.shapes)]
-    every = torch.cat((torch.as_tensor(np.concatenate(start))[None], path))
-    return list((every.diff(dim=0) + decay * every[:-1]).split(sizes, dim=1))

@@ -83,8 +83,6 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
         facts = [] if task_of(run).judge else unexplained(runs[run], left)
         return named(mistakes) + [Finding("fact", text) for text in facts]
     text = random_numbers(task_id, outputs)
-    if not text and task_id == OPTIMIZER:
-        text = adamw_checks.fact(outputs)
     if not text and not is_wrong and findings[0].kind != "error":
         text = LOST_DIGITS
     return [Finding("fact", text)] if text else []
