@@ -21,8 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from checks.graded_tasks import graded_task
+from checks.hunt.terminal import QUIZZED
 from checks.quiz.questions import choose, questions_of
-from checks.quiz.terminal import QUIZZED
 from course.grading import batch
 from course.grading.intake import submissions as intake
 from course.grading.pages import sheets

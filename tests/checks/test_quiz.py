@@ -13,9 +13,9 @@ import pytest
 from factories import ROOT
 
 from checks.graded_tasks import graded_task
-from checks.hunt import jobs
+from checks.hunt import jobs, terminal
 from checks.hunt.edits import Edit, Function
-from checks.quiz import questions, terminal
+from checks.quiz import questions
 from checks.quiz.questions import choose, numbers, questions_of, subject_of
 
 ATTENTION, SOURCE = graded_task("1.1"), (ROOT / "bert.py").read_text(encoding="utf-8")
