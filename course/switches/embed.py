@@ -31,8 +31,6 @@ POSITIONS = {  # of all ids (1, longest), and the ids: (1, L) or (B, L)
         ((ids != 0).cumsum(1) - 1).clamp(min=0) * (ids != 0)
     ),
 }
-POSITION_FACTORS = {"positions_subtracted": -1, "positions_twice": 2}  # of their embeddings
-SEGMENT_FACTORS = {"segments_subtracted": -1, "segments_twice": 2}
 SEGMENTS = {  # of the ids, and the segments as they were given, or None
     "segments_ignored": lambda ids, given: torch.zeros_like(ids),
     "segments_of_one": lambda ids, given: torch.ones_like(ids) if given is None else given,
@@ -79,6 +77,10 @@ def embed(wrong: Switches, self, input_ids, token_type_ids=None) -> Tensor:
         words = self.embed_dropout(words)
     positions = positions_of(wrong, self, input_ids)
     segments = segments_of(wrong, self, input_ids, token_type_ids)
+    if "positions_subtracted" in wrong:
+        positions = -positions
+    if "segments_subtracted" in wrong:
+        segments = -segments
     total = chosen(SUMS, wrong, lambda w, p, s: w + p + s)(words, positions, segments)
     if "padding_zeroed" in wrong:
         total = total * real
@@ -105,7 +107,7 @@ def positions_of(wrong: Switches, self, ids: Tensor) -> Tensor:
     embeddings = self.pos_embedding(chosen(POSITIONS, wrong, usual)(self.position_ids, ids))
     if "no_positions" in wrong:
         return torch.zeros_like(embeddings)
-    return chosen(POSITION_FACTORS, wrong, 1) * embeddings
+    return 2 * embeddings if "positions_twice" in wrong else embeddings
 
 
 def segments_of(wrong: Switches, self, ids: Tensor, given: Tensor | None) -> Tensor:
@@ -119,4 +121,4 @@ def segments_of(wrong: Switches, self, ids: Tensor, given: Tensor | None) -> Ten
     embeddings = self.tk_type_embedding(kinds)
     if "no_segments" in wrong or ("no_segments_unless_given" in wrong and given is None):
         return torch.zeros_like(embeddings)
-    return chosen(SEGMENT_FACTORS, wrong, 1) * embeddings
+    return 2 * embeddings if "segments_twice" in wrong else embeddings
