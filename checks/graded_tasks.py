@@ -23,6 +23,8 @@ class GradedTask:
     points: int
     minutes: int
     check: str
+    aspects: str  # that the check looks at
+    test: str = ""  # the function of my_tests.py that tests it
 
     @property
     def title(self) -> str:

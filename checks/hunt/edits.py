@@ -15,9 +15,11 @@ import random
 import re
 import sys
 import tokenize
+import tomllib
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from tokenize import TokenError
 
 from checks.findings import ROOT
@@ -29,23 +31,8 @@ GIVEN = re.compile(  # in AdamW.step
     r"\b(closure|loss|enable_grad|raise|param_groups)\b|\[.params.\]|sparse|\.grad is None"
 )
 OTHERS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
-ABOUT = {  # what code is about, by the words in it
-    "dropout": r"drop",
-    "mask": r"mask",
-    "softmax": r"softmax",
-    "scale": r"math\.sqrt\(\w+\.|head_size|\*\* ?-?0?\.5",
-    "layer norm": r"norm|ln_",
-    "weight decay": r"decay",
-    "bias correction": r"correct|bias",
-    "epsilon": r"eps",
-    "dense layer": r"dense|linear|classifier",
-    "activation": r"_af\b|gelu|relu",
-    "embeddings": r"embed|position|segment|type_ids|\bwords?\b",
-    "shape": r"transpose|flatten|reshape|view|permute",
-    "moments": r"beta|avg|moment|\b[mv]\b|lerp",
-    "step size": r"\blr\b|step_size|alpha|rate",
-    "scores": r"@|score|matmul|einsum",
-}
+# What code may be about → the words in it that say so, and what decides what an edit of it changes
+SUBJECTS = tomllib.loads(Path(__file__).with_name("subjects.toml").read_text(encoding="utf-8"))
 BARE = ast.BinOp | ast.UnaryOp | ast.IfExp  # in brackets below one of the next
 OPERATORS = ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript
 
@@ -141,8 +128,8 @@ class Function:
             return "gradient"
         text = code(node).replace(new, "", 1)
         while node is not self.node:
-            for about, words in ABOUT.items():
-                if re.search(words, text, re.IGNORECASE):
+            for about, entry in SUBJECTS.items():
+                if "words" in entry and re.search(entry["words"], text, re.IGNORECASE):
                     return about
             text, node = code(node), self.parents[node]
         return "a value"

@@ -14,19 +14,13 @@ from typing import Any
 
 from checks.child import Child
 from checks.findings import ROOT
-from checks.graded_tasks import GradedTask, graded_task
+from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
 from checks.report import wrapped
 from training.files.errors import InputError
 from training.files.texts import read_text
 
 TESTS, JOBS = "my_tests.py", "checks.hunt.jobs"
-TEST_OF = {  # the function that tests each task's
-    "bert.attention": "test_attention",
-    "bert.add_norm": "test_add_norm",
-    "bert.layer": "test_layer",
-    "bert.embed": "test_embed",
-    "optimizer.step": "test_adamw",
-}
+TEST_OF = {task.id: task.test for task in GRADED_TASKS if task.test}
 LIMIT = 120.0  # seconds for the hunt in a function
 MOST = 24  # bugs of a function
 QUIZZED = (*TEST_OF, "classifier.forward")  # the tasks whose functions are asked about

@@ -290,7 +290,6 @@ CHECKS = {
     "published protocol": check_published,
     "gradient kept": check_gradient_kept,
 }
-CHECKED = f"all of its {len(CHECKS)} checks"
 
 
 def is_started(opt_class: type) -> bool:

@@ -191,15 +191,6 @@ PROPERTIES = {
 }
 
 
-CHECKED = {
-    "multitask.init": "BERT loaded, frozen or trainable as asked, layers of your own",
-    "multitask.forward": "shape, padding, other sentences, gradients",
-    "multitask.predict_sentiment": "logits, padding, other sentences, gradients",
-    "multitask.predict_paraphrase": "logits, both sentences, padding, other pairs, gradients",
-    "multitask.predict_similarity": "scores, both sentences, padding, other pairs, gradients",
-}
-
-
 def check(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task, then hints.
 

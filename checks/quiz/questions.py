@@ -28,33 +28,13 @@ from torch import Tensor
 from checks.compare import TOLERANCES, is_close
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.edits import Edit, Function, in_turns, installed_source
+from checks.hunt.edits import SUBJECTS, Edit, Function, in_turns, installed_source
 from checks.inputs import in_words, make_inputs
 from checks.part1.adamw_checks import CASES, KEPT, after_a_step, run_case
 from checks.references import TINY, load_references
 from checks.task import Outputs, task_of
 
 PLACE = " (after attention)"  # of add_norm, which is also run after the feed-forward network
-RESULTS = {  # what the outputs of a task's run call the result
-    "bert.attention": "context",
-    "bert.add_norm": f"result{PLACE}",
-    "bert.layer": "result",
-    "bert.embed": "embeddings",
-    "classifier.forward": "logits",
-}
-ZEROS = {  # (task, input that is 0 in one more run) → in words
-    ("bert.attention", "bert.attention/inputs/key"): "where all keys are 0",
-    ("bert.attention", "bert.attention/inputs/query"): "where all queries are 0",
-    ("bert.attention", "bert.attention/inputs/mask"): "without padding",
-    ("bert.add_norm", "bert.add_norm/inputs/input"): "where `input` is 0",
-    ("bert.add_norm", "bert.add_norm/inputs/attended"): "where `output` is 0",
-    ("bert.layer", "bert.layer/inputs/hidden"): "where `hidden_states` is 0",
-    ("bert.layer", "bert.layer/inputs/mask"): "without padding",
-    ("bert.embed", "weights/pos_embedding.weight"): "where all position embeddings are 0",
-    ("bert.embed", "weights/tk_type_embedding.weight"): "where all segment embeddings are 0",
-    ("classifier.forward", "classifier.forward/inputs/last_hidden_state"): "where BERT returns 0",
-    ("classifier.forward", "weights/head.bias"): "where the bias of the linear layer is 0",
-}
 WHOLE_LAYER = {"bert.layer": "bert.layer, whole"}  # with the student's own attention and add_norm
 MOST_EDITS = 25  # of a function
 GIVEN = "The batch has padding. Weights are random, unless a question says otherwise."
@@ -66,8 +46,7 @@ SIZES = {  # of the tiny BERT → what has so many
     TINY["intermediate_size"]: "numbers for a token in the feed-forward network",
 }
 TOLERANCE = TOLERANCES[torch.float64]
-# What an edit that is asked about has to do with → what decides the answer
-WHY = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8"))
+OPTIONS = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
 Runs = Mapping[str, Outputs]  # of the function as it is ("0"), of each edit ("1", …)
 Claims = Mapping[str, bool]  # option → whether it is true
 Asked = Iterator[tuple[str, str, str, Claims]]  # what it is about, why, the question, options
@@ -94,12 +73,14 @@ def options_of(task_id: str) -> dict[str, str]:
     """What an edit may change: an output of ``run`` → in words."""
     if task_id == "optimizer.step":
         return {f"|{case.output}": f"the run: {case.about}" for case in CASES}
-    what = RESULTS[task_id]
-    zeros = {"": "", **{zero: f" {x}" for (task, zero), x in ZEROS.items() if task == task_id}}
-    options = {
-        f"{zero}|values/{what}": f"the result in evaluation mode{zeros[zero]}" for zero in zeros
+    what, evaluated = OPTIONS[task_id]["result"], "the result in evaluation mode"
+    zeros = {f"{zero}|values/{what}": words for zero, words in OPTIONS[task_id]["zeros"].items()}
+    options = {key: f"{evaluated} {words}" for key, words in zeros.items()}
+    return {
+        f"|values/{what}": evaluated,
+        **options,
+        f"|dropout/{what}": "the result in training mode",
     }
-    return options | {f"|dropout/{what}": "the result in training mode"}
 
 
 def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, Any]:
@@ -110,7 +91,7 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
     inputs, made = in_words(task.id, seed), make_inputs(seed)
     sentences, tokens = made["classifier.forward/inputs/input_ids"].shape
     classes = {"classes": len(made["weights/head.bias"])} if task.id == "classifier.forward" else {}
-    edits = [edit for edit in function.edits() if edit.about in WHY]
+    edits = [edit for edit in function.edits() if edit.about in SUBJECTS]
     lines = {*range(function.first, function.node.end_lineno + 1)}
     for node in ast.walk(function.node):  # texts alone, such as the docstring, may tell shapes
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -179,7 +160,7 @@ def steps_of(task_id: str, seed: int) -> Iterator[tuple[str, Outputs]]:
         yield "", {KEPT: after_a_step(adamw)[1]}
         return
     inputs, task = make_inputs(seed), task_of(WHOLE_LAYER.get(task_id, task_id))
-    for zero in ("", *(zero for about, zero in ZEROS if about == task_id)):
+    for zero in ("", *OPTIONS[task_id]["zeros"]):
         changed = {zero: torch.zeros_like(inputs[zero])} if zero else {}
         yield from ((zero, outputs) for outputs in task.steps(inputs | changed))
 
@@ -269,11 +250,11 @@ def shapes(subject: Mapping[str, Any], runs: Runs) -> Asked:
 def reason(about: str, claims: Claims) -> str:
     """Why options are true or not: by what exactly the true ones, or the others, have in common."""
     true = {option for option, is_true in claims.items() if is_true}
-    for entry in WHY.values():
+    for entry in SUBJECTS.values():
         for pattern in entry.get("separates", ()):
             if {o for o in claims if re.search(pattern, o)} in (true, claims.keys() - true):
                 return " ".join(entry["says"].split())
-    return " ".join(WHY[about]["says"].split())
+    return " ".join(SUBJECTS[about]["says"].split())
 
 
 def gradients(subject: Mapping[str, Any], runs: Runs) -> Asked:
