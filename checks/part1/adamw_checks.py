@@ -11,7 +11,8 @@ import contextlib
 import copy
 import functools
 import importlib
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -80,54 +81,17 @@ class Case:
         return f"parameter {parameter} of shape {self.shapes[parameter]}, index {index}"
 
 
-def group(*shapes: tuple[int, ...], **settings) -> Group:
-    """A group of parameters of these shapes."""
-    return Group(shapes, settings)
+def as_case(name: str, about: str, groups: list, missing: Sequence = (), **numbers) -> Case:
+    """A case of the table."""
+    made = []
+    for entry in groups:
+        settings = {k: tuple(v) if k == "betas" else v for k, v in entry.items() if k != "shapes"}
+        made.append(Group(tuple(map(tuple, entry["shapes"])), settings))
+    return Case(name, about, tuple(made), missing=tuple(map(tuple, missing)), **numbers)
 
 
-MATRIX = (2, 3)
-PAIR = (group(MATRIX, MATRIX, lr=0.05),)
-# Weight decay has cases of its own: the others tell what Adam does in either order of decay.
-CASES = (
-    Case("plain", "Adam, no weight decay", (group(MATRIX, lr=0.05),)),
-    Case("large_eps", "eps 0.01, two parameters", (group(MATRIX, MATRIX, lr=0.05, eps=1e-2),)),
-    Case("tiny_gradients", "gradients as small as eps", PAIR, scale=1e-6),
-    Case("uncorrected", "correct_bias=False", (group(MATRIX, lr=0.01, correct_bias=False),)),
-    Case(
-        "groups",
-        "two groups, each with its own lr, betas, eps",
-        (
-            group((3,), (2, 2), lr=0.05, betas=(0.5, 0.9), eps=1e-3),
-            group((3,), (2,), lr=0.02, betas=(0.8, 0.99), eps=1e-8),
-        ),
-    ),
-    Case(
-        "missing_gradients",
-        "steps at which a parameter has no gradient",
-        PAIR,
-        missing=((1, 1), (3, 0), (4, 0), (6, 1)),
-    ),
-    Case("resume", "state_dict loaded into a new optimizer before step 6", PAIR, resume_at=6),
-    Case("schedule", "lr halved before step 6", PAIR, halve_lr_at=6),
-    Case("long", "40 steps", (group(MATRIX, lr=0.05),), steps=40),
-    Case(
-        "decay",
-        "weight decay 0.5, parameters of four shapes",
-        (group(MATRIX, (4,), (), (1, 2, 2), lr=0.05, weight_decay=0.5),),
-    ),
-    Case(
-        "decay_of_groups",
-        "two groups, each with its own weight decay; a step without gradients",
-        (group(MATRIX, lr=0.05, weight_decay=0.5), group((3,), lr=0.02, weight_decay=0.3)),
-        missing=((4, 0), (4, 1)),
-        halve_lr_at=6,
-    ),
-    Case(
-        "decay_uncorrected",
-        "weight decay 0.5 with correct_bias=False",
-        (group(MATRIX, lr=0.01, weight_decay=0.5, correct_bias=False),),
-    ),
-)
+TABLE = tomllib.loads((ROOT / "checks" / "adamw_cases.toml").read_text(encoding="utf-8"))
+CASES = tuple(as_case(**entry) for entry in TABLE["case"])
 
 
 def make_cases(seed: int) -> list[Case]:
