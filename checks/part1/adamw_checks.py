@@ -250,9 +250,9 @@ def check_case(opt_class: type, case: Case) -> str:
 
 
 CHECKS = {
+    "gradient kept": check_gradient_kept,  # first: wrong numbers may follow from it
     **{f"trajectory ({case.about})": partial(check_case, case=case) for case in CASES},
     "published protocol": check_published,
-    "gradient kept": check_gradient_kept,
 }
 
 
@@ -272,9 +272,7 @@ def check() -> list[Finding]:
         if text := attempt(check_one, opt_class):
             text = text if isinstance(text, str) else describe(text).text
             titles.setdefault(text, title)
-    # a gradient that is changed comes first: wrong numbers may follow from it
-    said = sorted(titles.items(), key=lambda each: each[1] != "gradient kept")
-    return [Finding("values", f"{title}: {text}") for text, title in said]
+    return [Finding("values", f"{title}: {text}") for text, title in titles.items()]
 
 
 def as_output(path: Tensor | BaseException) -> Tensor | None:
