@@ -93,7 +93,7 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
     (STEP, "update = alpha", "update = 3 * alpha", "every update is 3 times what it should be",
      "probably"),
     (STEP, "p.sub_(update)", "for _ in group['params']: p.sub_(update)",
-     "(eps 0.01, two parameters): first differs", "no weight decay)"),
+     "(eps 0.01): first differs at step 1, parameter 0 of shape (2, 3)", "no weight decay)"),
     (STEP, "p.sub_(decay * p)", "p.sub_(decay * p * (p.dim() > 1))",
      "parameter 1 of shape (4,), index (0,)", "every update"),
     (STEP, "p.sub_(decay * p)", "p.sub_(decay * p); p.grad = None",
