@@ -157,14 +157,11 @@ class LayerStandIns:
         """In place of BertLayer.add_norm."""
         self.add_norms += 1
         number = min(self.add_norms, 2)
-        place = f"add_norm's call {number}"
         # A module of another kind is noted as it is: the comparison says what it is.
-        is_linear, is_norm = isinstance(dense_layer, nn.Linear), isinstance(ln_layer, nn.LayerNorm)
-        self.note(place, input=input, output=output)
-        self.note(place, dense_layer=dense_layer.weight if is_linear else dense_layer)
-        self.note(place, ln_layer=ln_layer.weight if is_norm else ln_layer)
-        is_dropout = isinstance(dropout, nn.Dropout)
-        self.note(place, dropout=torch.tensor(dropout.p) if is_dropout else dropout)
+        given = {"dense_layer": (dense_layer, nn.Linear), "ln_layer": (ln_layer, nn.LayerNorm)}
+        modules = {k: m.weight if isinstance(m, kind) else m for k, (m, kind) in given.items()}
+        modules["dropout"] = torch.tensor(dropout.p) if isinstance(dropout, nn.Dropout) else dropout
+        self.note(f"add_norm's call {number}", input=input, output=output, **modules)
         name = STAND_INS[number]
         result = self.replay(name, input=input, output=output)
         if self.add_norms == 1 and result.requires_grad:
