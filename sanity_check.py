@@ -25,8 +25,7 @@ from collections.abc import Sequence
 from checks.child import Child
 from checks.findings import ROOT, Outcome
 from checks.graded_tasks import GRADED_TASKS, PAGES, GradedTask, graded_task
-from checks.hunt.hunt import TEST_OF, hunt
-from checks.quiz.terminal import QUIZZED, quiz
+from checks.hunt.terminal import QUIZZED, TEST_OF, hunt, quiz
 from checks.report import Report
 from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.files.errors import InputError, output_fault

@@ -13,12 +13,12 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import warnings
 from dataclasses import asdict
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 from checks.findings import ROOT, Finding, Outcome, is_students
 from training.files.errors import InputError
@@ -36,7 +36,7 @@ class Child:
 
     def __init__(self, limit: float, jobs: str = "checks.jobs"):
         self.limit, self.jobs = limit, jobs
-        self.process: subprocess.Popen | None = None
+        self.process: Popen | None = None
         self.read = 0  # bytes of what was printed
 
     def __enter__(self) -> Child:
@@ -55,13 +55,8 @@ class Child:
         """A new process, ready for jobs; InputError if it cannot start."""
         command = [sys.executable, "-m", "checks.child", self.dump, str(self.limit), self.jobs]
         with open(self.output, "ab") as output:
-            self.process = subprocess.Popen(
-                command,
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                encoding="utf-8",
+            self.process = Popen(
+                command, cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=output, encoding="utf-8"
             )
         if not self.process.stdout.readline():
             lines = self.printed() or ["it says nothing"]

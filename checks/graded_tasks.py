@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TABLE = Path(__file__).with_suffix(".toml")
-PAGES = {
-    1: "docs/handout.md",
-    2: "docs/part2.md",
-    3: "docs/modern-bert.md",
-}  # which explain the tasks of a part
+# The pages that explain the tasks of a part
+PAGES = {1: "docs/handout.md", 2: "docs/part2.md", 3: "docs/modern-bert.md"}
 
 
 @dataclass(frozen=True)
@@ -26,6 +23,8 @@ class GradedTask:
     points: int
     minutes: int
     check: str
+    aspects: str  # that the check looks at
+    test: str = ""  # the function of my_tests.py that tests it
 
     @property
     def title(self) -> str:

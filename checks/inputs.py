@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from checks.part1.stand_ins import STAND_INS
+from checks.part1.runs import STAND_INS
 from checks.references import NUM_LABELS, TINY, inputs_of, load_references
 from utils import get_extended_attention_mask
 

@@ -41,7 +41,7 @@ def check_task(entry: GradedTask) -> Outcome:
     wrong = faulty(findings)
     if wrong and wrong[0].kind in ("not started", "waits"):
         return Outcome(entry.title, wrong[0].kind, wrong[0].text)
-    return judged(entry.title, checks_of(entry).CHECKED[entry.id], findings)
+    return judged(entry.title, entry.aspects, findings)
 
 
 def examine(entry: GradedTask) -> list[Finding]:

@@ -55,9 +55,8 @@ def read_data(prefix: str) -> dict[str, Tensor]:
                     if name.startswith(prefix) and (prefix or not name.startswith(TABLES)):
                         tensors[name] = file.get_tensor(name)
         except (OSError, SafetensorError) as error:
-            raise InputError(
-                f"{path.name} cannot be read ({error}); restore it from git"
-            ) from error
+            what = f"{path.name} cannot be read ({error}); restore it from git"
+            raise InputError(what) from error
     return tensors
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS
-from checks.hunt.hunt import TESTS
+from checks.hunt.terminal import TESTS
 from course import regions
 from course.handout_repository import commit, git
 from course.settings import course_tasks, read_settings, read_toml

@@ -213,21 +213,16 @@ def data_with(tables: dict[str, Table], path: Path) -> bytes:
 def main() -> None:
     """Make the tables and write them into the files of references."""
     parser = OneLineParser(description="Store what known mistakes compute.")
-    of_function = {name: graded_task(name.partition(",")[0]) for name in functions()}
-    numbers = sorted({task.number for task in of_function.values()})
+    entries = {name: graded_task(name.partition(",")[0]) for name in functions()}
+    numbers = sorted({entry.number for entry in entries.values()})
     parser.add_argument("--task", choices=numbers, help="one task; the other tables stay")
-    args = parser.parse_args()
+    chosen = parser.parse_args().task
     torch.set_num_threads(1)
-    part_1, part_3 = references.DATA_FILES
-    made: dict[Path, dict[str, Table]] = {part_1: {}, part_3: {}}
-    for task_id, function in functions().items():
-        entry = of_function[task_id]
-        if args.task in (None, entry.number):
-            path = part_1 if entry.part == 1 else part_3
-            made[path][task_id] = table_of(function, sentences()[entry.id])
-    for path, tables in made.items():
-        if tables:
-            write_whole(path, data_with(tables, path))
+    for part, path in zip((1, 3), references.DATA_FILES, strict=True):
+        mine = {k: e for k, e in entries.items() if e.part == part and chosen in (None, e.number)}
+        made = {key: table_of(functions()[key], sentences()[e.id]) for key, e in mine.items()}
+        if made:
+            write_whole(path, data_with(made, path))
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ import sys
 from pathlib import Path
 
 from checks.graded_tasks import graded_task
+from checks.hunt.terminal import QUIZZED
 from checks.quiz.questions import choose, questions_of
-from checks.quiz.terminal import QUIZZED
 from course.grading import batch
 from course.grading.intake import submissions as intake
 from course.grading.pages import sheets

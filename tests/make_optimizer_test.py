@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from checks.part1.adamw_cases import CASES, ORDERS, REFERENCE, Case, gradient, start_value
+from checks.part1.adamw_checks import CASES, ORDERS, REFERENCE, Case, gradient, start_value
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.writing import atomic_write

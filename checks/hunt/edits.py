@@ -15,9 +15,11 @@ import random
 import re
 import sys
 import tokenize
+import tomllib
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from tokenize import TokenError
 
 from checks.findings import ROOT
@@ -29,23 +31,8 @@ GIVEN = re.compile(  # in AdamW.step
     r"\b(closure|loss|enable_grad|raise|param_groups)\b|\[.params.\]|sparse|\.grad is None"
 )
 OTHERS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
-ABOUT = {  # what code is about, by the words in it
-    "dropout": r"drop",
-    "mask": r"mask",
-    "softmax": r"softmax",
-    "scale": r"math\.sqrt\(\w+\.|head_size|\*\* ?-?0?\.5",
-    "layer norm": r"norm|ln_",
-    "weight decay": r"decay",
-    "bias correction": r"correct|bias",
-    "epsilon": r"eps",
-    "dense layer": r"dense|linear|classifier",
-    "activation": r"_af\b|gelu|relu",
-    "embeddings": r"embed|position|segment|type_ids|\bwords?\b",
-    "shape": r"transpose|flatten|reshape|view|permute",
-    "moments": r"beta|avg|moment|\b[mv]\b|lerp",
-    "step size": r"\blr\b|step_size|alpha|rate",
-    "scores": r"@|score|matmul|einsum",
-}
+# What code may be about → the words in it that say so, and what decides what an edit of it changes
+SUBJECTS = tomllib.loads(Path(__file__).with_name("subjects.toml").read_text(encoding="utf-8"))
 BARE = ast.BinOp | ast.UnaryOp | ast.IfExp  # in brackets below one of the next
 OPERATORS = ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript
 
@@ -78,7 +65,7 @@ class Function:
     Attributes:
         lines, bare: the lines of the file, and the same without comments.
         own: the nodes of the student's own lines.
-        names: of each variable the last line of these that sets it.
+        names: of the arguments, and of the variables that these lines set.
     """
 
     def __init__(self, task: GradedTask, source: str):
@@ -98,13 +85,13 @@ class Function:
         self.parents = {child: p for p in ast.walk(node) for child in ast.iter_child_nodes(p)}
         lines = self.own_lines()
         self.own = [part for part in ast.walk(node) if getattr(part, "lineno", 0) in lines]
-        self.names = {argument.arg: node.lineno for argument in node.args.args[1:]}
-        for part in self.own:
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-                self.names[part.id] = max(part.lineno, self.names.get(part.id, 0))
+        stored = [
+            n.id for n in self.own if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        ]
+        self.names = [*dict.fromkeys([*(each.arg for each in node.args.args[1:]), *stored])]
         codes = dict.fromkeys(code(part) for part in self.own if isinstance(part, ast.Attribute))
         attributes = [text for text in codes if re.fullmatch(r"self\.(?!training)\w+", text)]
-        self.families = [*self.names], attributes  # what is taken for each other
+        self.families = self.names, attributes  # what is taken for each other
 
     def own_lines(self) -> set[int]:
         """The numbers of the student's own lines: those below the mark, and as far to the right."""
@@ -141,8 +128,8 @@ class Function:
             return "gradient"
         text = code(node).replace(new, "", 1)
         while node is not self.node:
-            for about, words in ABOUT.items():
-                if re.search(words, text, re.IGNORECASE):
+            for about, entry in SUBJECTS.items():
+                if "words" in entry and re.search(entry["words"], text, re.IGNORECASE):
                     return about
             text, node = code(node), self.parents[node]
         return "a value"

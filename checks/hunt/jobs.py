@@ -26,7 +26,7 @@ from checks.errors import attempt, describe
 from checks.findings import ROOT, Finding, Outcome
 from checks.graded_tasks import GradedTask, graded_task
 from checks.hunt.edits import Edit, Function, in_turns, installed_source
-from checks.hunt.hunt import TEST_OF, TESTS
+from checks.hunt.terminal import TEST_OF, TESTS
 from checks.quiz import questions
 from checks.task import Outputs
 from training.files.errors import InputError

@@ -27,19 +27,6 @@ WHOLE_RUNS = {  # without stand-ins, for those that reach the correct result in 
     LAYER: LAYER_WHOLE,
     "classifier.forward": "classifier.forward, whole",
 }
-VALUES = "values, gradients, padding, dropout"
-CHECKED = {
-    "bert.attention": VALUES,
-    "bert.add_norm": "values, gradients, dropout",
-    "bert.layer": "values, gradients, mask, dropout",
-    "bert.embed": VALUES,
-    OPTIMIZER: adamw_checks.CHECKED,
-    "classifier.init": "the Linear, dropout's probability, a frozen or trainable encoder",
-    "classifier.forward": "values, gradients, dropout",
-    "modern.rotary": "values, gradients, type",
-    "modern.local_mask": "four lengths and windows",
-    "modern.geglu": "values, gradients, dropout",
-}
 LOST_DIGITS = "all of this is right in float64, but not in float32, in which models are trained"
 RANDOM = (
     "the same inputs give other results in every run{}: random numbers are in it that are not "
@@ -83,8 +70,6 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
         facts = [] if task_of(run).judge else unexplained(runs[run], left)
         return named(mistakes) + [Finding("fact", text) for text in facts]
     text = random_numbers(task_id, outputs)
-    if not text and task_id == OPTIMIZER:
-        text = adamw_checks.fact(outputs)
     if not text and not is_wrong and findings[0].kind != "error":
         text = LOST_DIGITS
     return [Finding("fact", text)] if text else []
@@ -105,12 +90,9 @@ def unexplained(outputs: Outputs, left: Sequence[str]) -> list[str]:
 def random_numbers(task_id: str, outputs: Outputs) -> str:
     """What is said where a second run gives other results: the checks leave dropout no chance."""
     again = outputs_of(task_id)
-    changed = {
-        name.split("/")[0]
-        for name, output in outputs.items()
-        if isinstance(output, Tensor)
-        and isinstance(again.get(name), Tensor)
-        and not is_close(output.nan_to_num(), again[name].nan_to_num(), 1e-6)
-    }
+    tensors = [n for n, x in outputs.items() if isinstance(x, Tensor)]
+    pairs = {n: (outputs[n], again[n]) for n in tensors if isinstance(again.get(n), Tensor)}
+    numbers = {n: [x.nan_to_num() for x in pair] for n, pair in pairs.items()}
+    changed = {n.split("/")[0] for n, pair in numbers.items() if not is_close(*pair, 1e-6)}
     when = "" if "values" in changed else " in training mode"
     return RANDOM.format(when) if changed & {"values", "dropout"} else ""

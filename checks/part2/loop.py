@@ -27,7 +27,6 @@ from unittest import mock
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from checks.errors import describe
 from checks.findings import ROOT, Finding, faulty
@@ -79,9 +78,8 @@ def recorded(cls: type[nn.Module]) -> Iterator[SimpleNamespace]:
         models: all that are made; start: their parameters before anything is learnt.
         losses, modes, left: at each backward pass its loss, whether the model is in training mode,
             and, after the first step, whether there are gradients of before.
-        held: the parameters that the optimizer of the latest step has.
     """
-    run = SimpleNamespace(models=[], start=[], losses=[], modes=[], left=[], held=[])
+    run = SimpleNamespace(models=[], start=[], losses=[], modes=[], left=[])
     init, backward = cls.__init__, torch.autograd.backward
 
     def noting_init(model: nn.Module, *args: Any, **kwargs: Any) -> None:
@@ -93,21 +91,16 @@ def recorded(cls: type[nn.Module]) -> Iterator[SimpleNamespace]:
         tensors = [tensors] if isinstance(tensors, Tensor) else tensors
         run.losses += [tensor.detach().sum().item() for tensor in tensors]
         run.modes += [model.training for model in run.models[-1:]]
-        run.left += [any(p.grad is not None and p.grad.any() for p in run.held)] * bool(run.held)
+        if learns(run):  # after the first step
+            kept = [p.grad for model in run.models for p in model.parameters()]
+            run.left.append(any(grad is not None and grad.any() for grad in kept))
         backward(tensors, *args, **kwargs)
 
-    def noting_step(optimizer: Optimizer, *_: Any) -> None:
-        run.held = [p for group in optimizer.param_groups for p in group["params"]]
-
-    hook = register_optimizer_step_post_hook(noting_step)
-    try:
-        with (
-            mock.patch.object(cls, "__init__", noting_init),
-            mock.patch.object(torch.autograd, "backward", noting_backward),
-        ):
-            yield run
-    finally:
-        hook.remove()
+    with (
+        mock.patch.object(cls, "__init__", noting_init),
+        mock.patch.object(torch.autograd, "backward", noting_backward),
+    ):
+        yield run
 
 
 def parameters(run: SimpleNamespace) -> list[Tensor]:
@@ -193,8 +186,6 @@ class TaskOfLoop:
 
 
 IN_ITSELF = [
-    Property("backward_forgotten", "values", lambda run: learns(run) or run.modes),
-    Property("step_forgotten", "values", lambda run: learns(run) or run.held),
     Property("nothing_learnt", "values", lambda run: learns(run) or not is_finite(run)),
     Property("loss_not_finite", "values", is_finite),
     Property("zero_grad_forgotten", "gradients", lambda r: len(r.left) < 3 or not all(r.left)),

@@ -190,17 +190,16 @@ class Function:
         self.row = "sentence" if task_id in SINGLE else "pair"
         self.seen: list[tuple[Any, Any]] = []  # ids and mask of each pass through BERT
         self.attempt, self.error, self.result = 0, None, None
-        made: list[Tensor] = []
+        made: list[Any] = []
         try:
             for self.attempt in range(ATTEMPTS):
                 with watched(self.seen):
-                    self.result = self.call()
-                if not isinstance(self.result, Tensor) or not has_repeats(self.result):
+                    made.append(self.call())
+                if not isinstance(made[-1], Tensor) or not has_repeats(made[-1]):
                     break
-                made.append(self.result)
             else:
                 self.attempt = max(range(ATTEMPTS), key=lambda n: made[n].unique().numel())
-                self.result = made[self.attempt]
+            self.result = made[self.attempt]
         except (Exception, SystemExit) as error:
             self.error = error
         self.shape = tuple(getattr(self.result, "shape", ()))

@@ -62,10 +62,6 @@ def ask(properties: Iterable[Property], subject: Any, paper: str) -> list[Findin
     return hints
 
 
-# ---------------------------------------------------------------------------------------------
-# What comes to BERT
-
-
 def same(first: Any, second: Any) -> bool:
     """Whether both are tensors of the same numbers."""
     return isinstance(first, Tensor) and isinstance(second, Tensor) and torch.equal(first, second)
@@ -90,10 +86,6 @@ def hides_padding(f: Function) -> bool:
 def is_read_apart(f: Function) -> bool:
     """Whether BERT reads each sentence as it came, so that no position in it can shift."""
     return bool(f.seen) and all(any(same(i, ids) for ids, _ in f.batch) for i, _ in f.seen)
-
-
-# ---------------------------------------------------------------------------------------------
-# What a function returns
 
 
 def keeps_axis_of_one(f: Function) -> bool:
@@ -121,9 +113,6 @@ def trains(parameters: list[nn.Parameter]) -> bool:
     """Whether any of them is to be trained."""
     return any(parameter.requires_grad for parameter in parameters)
 
-
-# ---------------------------------------------------------------------------------------------
-# The lists
 
 ARGUMENTS = [  # that come to BERT; an exception follows from them
     Property("ids_and_mask_swapped", "sentences", ids_are_ids),
@@ -199,18 +188,6 @@ PROPERTIES = {
         *(*RESULT, *ROUNDED, *ROWS, *LEARNING, *HEADS, *PAIR),
         Property("small_scale", "hint", lambda f: not len(f.at_random) or f.highest > NEARLY_5),
     ],
-}
-
-
-# ---------------------------------------------------------------------------------------------
-# The verdict
-
-CHECKED = {
-    "multitask.init": "BERT loaded, frozen or trainable as asked, layers of your own",
-    "multitask.forward": "shape, padding, other sentences, gradients",
-    "multitask.predict_sentiment": "logits, padding, other sentences, gradients",
-    "multitask.predict_paraphrase": "logits, both sentences, padding, other pairs, gradients",
-    "multitask.predict_similarity": "scores, both sentences, padding, other pairs, gradients",
 }
 
 

@@ -28,38 +28,15 @@ from torch import Tensor
 from checks.compare import TOLERANCES, is_close
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.edits import Edit, Function, in_turns, installed_source
+from checks.hunt.edits import SUBJECTS, Edit, Function, in_turns, installed_source
 from checks.inputs import in_words, make_inputs
-from checks.known import find, load_table
-from checks.part1.adamw_cases import CASES, run_case
-from checks.part1.adamw_checks import KEPT, after_a_step
+from checks.part1.adamw_checks import CASES, KEPT, after_a_step, run_case
 from checks.references import TINY, load_references
-from checks.task import Outputs, outputs_of, task_of
+from checks.task import Outputs, task_of
 
 PLACE = " (after attention)"  # of add_norm, which is also run after the feed-forward network
-RESULTS = {  # what the outputs of a task's run call the result
-    "bert.attention": "context",
-    "bert.add_norm": f"result{PLACE}",
-    "bert.layer": "result",
-    "bert.embed": "embeddings",
-    "classifier.forward": "logits",
-}
-ZEROS = {  # (task, input that is 0 in one more run) → in words
-    ("bert.attention", "bert.attention/inputs/key"): "where all keys are 0",
-    ("bert.attention", "bert.attention/inputs/query"): "where all queries are 0",
-    ("bert.attention", "bert.attention/inputs/mask"): "without padding",
-    ("bert.add_norm", "bert.add_norm/inputs/input"): "where `input` is 0",
-    ("bert.add_norm", "bert.add_norm/inputs/attended"): "where `output` is 0",
-    ("bert.layer", "bert.layer/inputs/hidden"): "where `hidden_states` is 0",
-    ("bert.layer", "bert.layer/inputs/mask"): "without padding",
-    ("bert.embed", "weights/pos_embedding.weight"): "where all position embeddings are 0",
-    ("bert.embed", "weights/tk_type_embedding.weight"): "where all segment embeddings are 0",
-    ("classifier.forward", "classifier.forward/inputs/last_hidden_state"): "where BERT returns 0",
-    ("classifier.forward", "weights/head.bias"): "where the bias of the linear layer is 0",
-}
 WHOLE_LAYER = {"bert.layer": "bert.layer, whole"}  # with the student's own attention and add_norm
 MOST_EDITS = 25  # of a function
-MISTAKE = "a mistake"  # what a question may be about
 GIVEN = "The batch has padding. Weights are random, unless a question says otherwise."
 OF_ADAMW = "A run makes ten steps with lr=0.05, and without weight decay unless it is named."
 SIZES = {  # of the tiny BERT → what has so many
@@ -69,9 +46,8 @@ SIZES = {  # of the tiny BERT → what has so many
     TINY["intermediate_size"]: "numbers for a token in the feed-forward network",
 }
 TOLERANCE = TOLERANCES[torch.float64]
-# What an edit that is asked about has to do with → what decides the answer
-WHY = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8"))
-Runs = Mapping[str, Outputs]  # of the function as it is ("0"), of each edit ("1", …), "stored"
+OPTIONS = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
+Runs = Mapping[str, Outputs]  # of the function as it is ("0"), of each edit ("1", …)
 Claims = Mapping[str, bool]  # option → whether it is true
 Asked = Iterator[tuple[str, str, str, Claims]]  # what it is about, why, the question, options
 
@@ -97,12 +73,14 @@ def options_of(task_id: str) -> dict[str, str]:
     """What an edit may change: an output of ``run`` → in words."""
     if task_id == "optimizer.step":
         return {f"|{case.output}": f"the run: {case.about}" for case in CASES}
-    what = RESULTS[task_id]
-    zeros = {"": "", **{zero: f" {x}" for (task, zero), x in ZEROS.items() if task == task_id}}
-    options = {
-        f"{zero}|values/{what}": f"the result in evaluation mode{zeros[zero]}" for zero in zeros
+    what, evaluated = OPTIONS[task_id]["result"], "the result in evaluation mode"
+    zeros = {f"{zero}|values/{what}": words for zero, words in OPTIONS[task_id]["zeros"].items()}
+    options = {key: f"{evaluated} {words}" for key, words in zeros.items()}
+    return {
+        f"|values/{what}": evaluated,
+        **options,
+        f"|dropout/{what}": "the result in training mode",
     }
-    return options | {f"|dropout/{what}": "the result in training mode"}
 
 
 def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, Any]:
@@ -113,7 +91,7 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
     inputs, made = in_words(task.id, seed), make_inputs(seed)
     sentences, tokens = made["classifier.forward/inputs/input_ids"].shape
     classes = {"classes": len(made["weights/head.bias"])} if task.id == "classifier.forward" else {}
-    edits = [edit for edit in function.edits() if edit.about in WHY]
+    edits = [edit for edit in function.edits() if edit.about in SUBJECTS]
     lines = {*range(function.first, function.node.end_lineno + 1)}
     for node in ast.walk(function.node):  # texts alone, such as the docstring, may tell shapes
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -130,22 +108,11 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
     }
 
 
-# ---------------------------------------------------------------------------------------------
-# Runs
-
-
 def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
-    """What ``run`` gives of a function as it is (0|…), and with each edit (1|…, 2|…).
-
-    And stored|…: outputs on the stored inputs, which tell known mistakes.
-    """
-    task, edits = graded_task(subject["task"]), [Edit(**edit) for edit in subject["edits"]]
-    runs = versions(task, subject["source"], edits, subject["seed"])
-    made = {f"{n}|{name}": x for n, run in enumerate(runs) for name, x in run.items()}
-    if any(name.startswith("0|") for name in made):  # it does not raise
-        with installed_source(task.file, subject["source"]):
-            made |= {f"stored|{name}": output for name, output in outputs_of(task.id).items()}
-    return made
+    """What ``run`` gives of a function as it is (0|…), and with each edit (1|…, 2|…)."""
+    edits = [Edit(**edit) for edit in subject["edits"]]
+    runs = versions(graded_task(subject["task"]), subject["source"], edits, subject["seed"])
+    return {f"{n}|{name}": x for n, run in enumerate(runs) for name, x in run.items()}
 
 
 def versions(
@@ -193,13 +160,9 @@ def steps_of(task_id: str, seed: int) -> Iterator[tuple[str, Outputs]]:
         yield "", {KEPT: after_a_step(adamw)[1]}
         return
     inputs, task = make_inputs(seed), task_of(WHOLE_LAYER.get(task_id, task_id))
-    for zero in ("", *(zero for about, zero in ZEROS if about == task_id)):
+    for zero in ("", *OPTIONS[task_id]["zeros"]):
         changed = {zero: torch.zeros_like(inputs[zero])} if zero else {}
         yield from ((zero, outputs) for outputs in task.steps(inputs | changed))
-
-
-# ---------------------------------------------------------------------------------------------
-# Questions
 
 
 def questions_of(
@@ -210,7 +173,7 @@ def questions_of(
     for key, number in numbers.items():
         head, _, name = key.partition("|")
         runs[head][name] = number
-    kinds, asked = [mistakes, *rng.sample([changes, shapes, gradients], 3)], set()
+    kinds, asked = rng.sample([changes, shapes, gradients], 3), set()
     made = [
         [q for x in kind(subject, runs) if (q := question(subject["task"], *x, rng))]
         for kind in kinds
@@ -237,30 +200,17 @@ def question(
 def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
     """So many questions, as even as can be over functions, lines and what they are about.
 
-    One about a mistake is among them, if there is one.
-
     Args:
         groups: of each function its questions.
     """
     every = [question for group in groups for question in group]
-    order: dict[Question, tuple[int, bool]] = {}
+    repeats: dict[Question, int] = {}  # how many come before that are alike
     so_far: Counter[str] = Counter()
     for question in (q for turn in itertools.zip_longest(*groups) for q in turn if q):
         alike = question.about, question.place
-        order[question] = sum(so_far[key] for key in alike), question.about != MISTAKE
+        repeats[question] = sum(so_far[key] for key in alike)
         so_far.update(alike)
-    return sorted(sorted(order, key=order.get)[:count], key=every.index)
-
-
-def mistakes(subject: Mapping[str, Any], runs: Runs) -> Asked:
-    """Which of the known mistakes the function makes."""
-    stored = runs["stored"]
-    made, left = find(subject["task"], stored) if stored else ([], [])
-    found = set() if left else {mistake.name for mistake in made}  # what explains all is true
-    known = load_table(subject["task"]).mistakes.values() if found else ()
-    text = "This function does not compute what the task asks for. Which of these is its mistake?"
-    why = " ".join(mistake.hint for mistake in made)
-    yield MISTAKE, why, text, {mistake.says: mistake.name in found for mistake in known}
+    return sorted(sorted(repeats, key=repeats.get)[:count], key=every.index)
 
 
 def changes(subject: Mapping[str, Any], runs: Runs) -> Asked:
@@ -300,11 +250,11 @@ def shapes(subject: Mapping[str, Any], runs: Runs) -> Asked:
 def reason(about: str, claims: Claims) -> str:
     """Why options are true or not: by what exactly the true ones, or the others, have in common."""
     true = {option for option, is_true in claims.items() if is_true}
-    for entry in WHY.values():
+    for entry in SUBJECTS.values():
         for pattern in entry.get("separates", ()):
             if {o for o in claims if re.search(pattern, o)} in (true, claims.keys() - true):
                 return " ".join(entry["says"].split())
-    return " ".join(WHY[about]["says"].split())
+    return " ".join(SUBJECTS[about]["says"].split())
 
 
 def gradients(subject: Mapping[str, Any], runs: Runs) -> Asked:

@@ -106,10 +106,6 @@ def combinations() -> Iterator[Switches]:
                 yield frozenset([first, second, *others])
 
 
-# ---------------------------------------------------------------------------------------------
-# The loop over the parameters
-
-
 @torch.no_grad()
 def step(wrong: Switches, self: torch.optim.Optimizer, closure: Any = None) -> Any:
     """AdamW.step with the mistakes in ``wrong``."""
@@ -261,10 +257,6 @@ def gradient(wrong: Switches, x: SimpleNamespace, g: Tensor | None) -> Tensor:
         "coupled_and_decoupled_rate": lambda: g + x.lr * x.wd * x.p,
     }
     return chosen(changes, wrong, lambda: g)()
-
-
-# ---------------------------------------------------------------------------------------------
-# The state: m, v and t
 
 
 def begin(wrong: Switches, x: SimpleNamespace) -> None:

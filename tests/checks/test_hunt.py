@@ -7,7 +7,7 @@ from factories import ROOT, copy_part1
 
 from checks import child, findings
 from checks.graded_tasks import graded_task
-from checks.hunt import hunt, jobs
+from checks.hunt import jobs, terminal
 from checks.hunt.edits import Edit, Function
 from checks.quiz.questions import versions
 from training.files.errors import InputError
@@ -42,14 +42,14 @@ def test_adamw(AdamW):
 def say(tmp_path, monkeypatch, capsys):
     """What the hunt says to a my_tests.py, and its exit status, in a copy of what part 1 needs."""
     copy_part1(tmp_path)
-    for module in (hunt, child, findings):
+    for module in (terminal, child, findings):
         monkeypatch.setattr(module, "ROOT", tmp_path)
-    monkeypatch.setattr(hunt, "MOST", 4)
+    monkeypatch.setattr(terminal, "MOST", 4)
     monkeypatch.setenv("COLUMNS", "1000")  # no line is broken
 
     def run(tests, *tasks):
         (tmp_path / "my_tests.py").write_text(tests, encoding="utf-8")
-        status = hunt.hunt([graded_task(number) for number in tasks], seed=0)
+        status = terminal.hunt([graded_task(number) for number in tasks], seed=0)
         return status, capsys.readouterr().out
 
     return run
@@ -74,20 +74,20 @@ def test_what_is_worth_nothing_is_told(say, monkeypatch):
     assert embed.endswith("test_embed is not started")
     assert "test_adamw fails with your own file at a later run" in adamw
     assert "caught 0 of 4: test_embed never fails" in say("def test_embed(embed): pass", "1.4")[1]
-    monkeypatch.setattr(hunt, "LIMIT", 20.0)
+    monkeypatch.setattr(terminal, "LIMIT", 20.0)
     early = "ended early: not done after 20 seconds at my_tests.py:5, in test_attention"
     assert early in say(WORTHLESS, "1.1")[1]
 
 
 def test_the_hunt_begins_with_a_right_function_and_a_text(say, tmp_path):
     with pytest.raises(InputError, match=r"my_tests\.py is not here"):
-        hunt.hunt([graded_task("1.1")], 0)
+        terminal.hunt([graded_task("1.1")], 0)
     source = (tmp_path / "bert.py").read_text(encoding="utf-8")
     (tmp_path / "bert.py").write_text(source.replace("dim=-1)", "dim=-2)"), encoding="utf-8")
     assert "begins once BertSelfAttention.attention is ok" in say(SHAPE_ONLY, "1.1")[1]
     (tmp_path / "my_tests.py").write_bytes(b"\n# caf\xe9\n")
     with pytest.raises(InputError, match=r"my_tests\.py, line 2 is not UTF-8"):
-        hunt.hunt([graded_task("1.1")], 0)
+        terminal.hunt([graded_task("1.1")], 0)
 
 
 ATTENTION = "probabilities = self.dropout(F.softmax(scores, dim=-1))"

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import optimizer
 import optimizer_test
 from checks.findings import ROOT
-from checks.part1 import adamw_cases, adamw_checks
-from checks.part1.adamw_cases import CASES, Case, Group, run_case, start_value
+from checks.part1 import adamw_checks
+from checks.part1.adamw_checks import CASES, Case, Group, run_case, start_value
 from optimizer import AdamW
 from training.fast.adamw import fused_step
 from training.files.errors import InputError
@@ -135,14 +135,14 @@ def test_an_impossible_hyper_parameter_is_refused(name, value):
 
 
 def test_reference_needs_no_pickle_and_is_made_again_to_the_byte(tmp_path, monkeypatch):
-    assert not np.load(adamw_cases.REFERENCE, allow_pickle=False).dtype.hasobject
+    assert not np.load(adamw_checks.REFERENCE, allow_pickle=False).dtype.hasobject
     monkeypatch.setattr(sys, "argv", ["make_optimizer_test", "--out", str(tmp_path / "new.npy")])
     make_optimizer_test.main()
-    assert (tmp_path / "new.npy").read_bytes() == adamw_cases.REFERENCE.read_bytes()
+    assert (tmp_path / "new.npy").read_bytes() == adamw_checks.REFERENCE.read_bytes()
 
 
 def test_missing_reference_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(adamw_cases, "REFERENCE", tmp_path / "optimizer_test.npy")
-    adamw_cases.reference.cache_clear()
+    monkeypatch.setattr(adamw_checks, "REFERENCE", tmp_path / "optimizer_test.npy")
+    adamw_checks.reference.cache_clear()
     with pytest.raises(InputError, match=r"^optimizer_test\.npy cannot be read .* from git$"):
-        adamw_cases.reference()
+        adamw_checks.reference()

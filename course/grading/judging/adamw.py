@@ -14,8 +14,7 @@ from torch import Tensor
 from checks import known
 from checks.compare import is_close
 from checks.graded_tasks import GradedTask
-from checks.part1.adamw_cases import make_cases
-from checks.part1.adamw_checks import KEPT, TOLERANCE
+from checks.part1.adamw_checks import KEPT, TOLERANCE, make_cases
 from checks.references import under
 from course.grading.judging import judge
 from course.grading.judging.judge import DECAY, OPTIMIZER_ROWS, PUBLIC

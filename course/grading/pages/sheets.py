@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from checks.graded_tasks import graded_task
+from checks.hunt.terminal import LETTERS
 from checks.quiz.questions import Question
-from checks.quiz.terminal import LETTERS
 from course.grading.pages.output import clean, page
 from course.grading.types import Submission
 from training.files.writing import write_whole

@@ -1,6 +1,7 @@
-"""``python sanity_check.py --quiz``: questions about one's own code, answered on the terminal.
+"""``python sanity_check.py --hunt`` and ``--quiz``, on the terminal.
 
-It needs no torch: the code runs in a process of its own (checks/child.py).
+How many bugs in a student's own function do the student's tests catch? And questions about that
+code. It needs no torch: a process of its own runs all code (jobs.py).
 """
 
 from __future__ import annotations
@@ -12,11 +13,43 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checks.child import Child
-from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.hunt import JOBS, TEST_OF
+from checks.findings import ROOT
+from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.report import wrapped
+from training.files.errors import InputError
+from training.files.texts import read_text
 
+TESTS, JOBS = "my_tests.py", "checks.hunt.jobs"
+TEST_OF = {task.id: task.test for task in GRADED_TASKS if task.test}
+LIMIT = 120.0  # seconds for the hunt in a function
+MOST = 24  # bugs of a function
 QUIZZED = (*TEST_OF, "classifier.forward")  # the tasks whose functions are asked about
 COUNT, LETTERS = 5, "abcd"  # questions, options
+
+
+def hunt(tasks: Sequence[GradedTask], seed: int, limit: float | None = None) -> int:
+    """Hunt in some tasks' functions; the exit status is 0 if the test of each is worth something.
+
+    Args:
+        limit: seconds for the hunt in a function; without it, LIMIT.
+
+    Raises:
+        InputError: there is no my_tests.py, or it is not a text.
+    """
+    if not (ROOT / TESTS).is_file():
+        raise InputError(f"{TESTS} is not here: the handout of part 1 has one to begin with")
+    read_text(ROOT / TESTS)
+    trouble = False
+    with Child(limit or LIMIT, JOBS) as child:
+        for task in tasks:
+            job = {"do": "hunt", "name": task.id, "seed": seed, "most": MOST}
+            outcome = child.run(json.dumps(job), task.title)
+            trouble |= outcome.status != "ok"
+            about = outcome.about or f"the hunt ended early: {outcome.findings[0].text}"
+            first, *lines = about.split("\n")
+            details = [part for line in lines for part in wrapped(line)]
+            print(f"  {task.title}: {first}", *details, sep="\n", flush=True)
+    return int(trouble)
 
 
 def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
