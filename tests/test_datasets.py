@@ -223,12 +223,12 @@ def test_args_of_older_callers(tiny_model_folder, monkeypatch):
 
 def test_long_texts_are_cut_and_counted(args, capsys):
     """A word is as many tokens as it has letters, and two more are around the text."""
-    rows = [("a" * 60 + " " + "b " * 449, 0, "x"), ("b " * 450 + "a" * 61, 0, "y"), ("c", 0, "z")]
+    rows = [("a" * 60 + " " + "b " * 450, 0, "x"), ("b " * 450 + "a" * 61, 0, "y"), ("c", 0, "z")]
     SentenceClassificationDataset(rows[:1], args)
     assert "cut" not in capsys.readouterr().out
     data = SentenceClassificationDataset(rows, args)
     assert "data: 1 of 3 texts were cut at 512 tokens" in capsys.readouterr().out
-    assert data.lengths() == [511, 512, 3]
+    assert data.lengths() == [512, 512, 3]
     ids = data.collate_fn(rows)["token_ids"]
     assert ids.shape == (3, 512)
     assert ids[1, -1] == data.tokenizer.sep_token_id

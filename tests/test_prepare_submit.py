@@ -130,6 +130,18 @@ def test_code_alone_without_predictions(submission, run, part, names):
     assert "hint: with --name ID_GROUP" in result.out
 
 
+@pytest.mark.parametrize(("part", "checked"), [("1", "1"), ("2", "12"), ("3", "3")])
+def test_the_checks_of_its_parts_run_before(submission, run, part, checked):
+    """Part 3 is handed in alone; what is wrong is zipped, too."""
+    check = "import sys; open('asked', 'a').write(sys.argv[2]); sys.exit({})\n"
+    for fails in (0, 1):
+        (submission / "asked").unlink(missing_ok=True)
+        (submission / "sanity_check.py").write_text(check.format(fails))
+        result = succeeded(run("--part", part))
+        assert (submission / "asked").read_text() == checked
+        assert ("fail their checks" in result.out) == bool(fails)
+
+
 def test_predictions_that_are_no_better_than_one_answer_are_named(submission, run):
     """3 of the 11 dev rows have label 0; all but one of the rows here have label 1."""
     spoil(submission, SST[3], (row(200), row(200, "2")))
