@@ -201,7 +201,12 @@ FAULTS = {  # one change of a file, and what is then said of it
     "broken in two": (TEXT, TITLE, IN_TWO, "survives"),
     "half a passage": (TEXT, TITLE, f"{TITLE}<!-- staff -->\n", STRAY),
     "a file is missing": ("course/parts.toml", "docs/faq.md", "docs/none.md", "is missing"),
-    "no points": ("docs/handout.md", "### Task 1.1 ·", "### Task 1.1:", "no place for the points"),
+    "no points": (
+        "docs/handout.md",
+        "### Task 1.1 ·",
+        "### Task 1.1:",
+        "no place for the number 20",
+    ),
 }
 
 
@@ -216,11 +221,13 @@ def test_a_fault_is_told_with_its_file_and_nothing_is_written(name, staff):
 def test_settings_reach_the_students(staff):
     assert "| weight decay | 0.2 |" in built("1").text("README.md")
     change(staff, SETTINGS, "[points]", '[points]\n"1.1" = 33')
+    change(staff, SETTINGS, "first = 1", "first = 2")
     change(staff, SETTINGS, 'name = "minBERT"', 'name = "Our course"')
     made = handout.build(staff, "1")
     assert made.text("README.md").startswith("# Our course, part 1\n")
     assert "attention` | 33 | 60 |" in made.text("README.md")
     assert made.text("docs/handout.md").count("`bert.py` · 33 points ·") == 1
+    assert "\nfirst_hint = 2 " in made.text("checks/graded_tasks.toml")
 
 
 def run_git(folder: Path, *arguments: str) -> str:
