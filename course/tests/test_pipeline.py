@@ -129,6 +129,7 @@ def test_points_and_pages_of_a_batch(graded):
 @needs_sandbox
 def test_part_2_is_scored_and_marked(tmp_path):
     code = (ROOT / "multitask_classifier.py").read_text("utf-8")
+    code = code.replace(".squeeze(-1).sigmoid()", ".squeeze(-1).sigmoid().round()")
     whole = FILES | {"multitask_classifier.py": code, "README.md": "report"} | predictions_of(2)
     write_zip(tmp_path / "zips", "1_a", whole)
     words = command(tmp_path / "zips", tmp_path / "out", "--part", 2, "-j", 1)
@@ -137,7 +138,9 @@ def test_part_2_is_scored_and_marked(tmp_path):
     row, best = rows_in(tmp_path / "out" / "grades.csv")["1_a"], SETTINGS["predictions"]["points"]
     assert (row["2.1"], row["predictions"], row["points"]) == ("", str(best), str(best))
     page = (tmp_path / "out" / "feedback" / "1_a.html").read_text()
-    assert "Task 2.3" in page[page.index("What sanity_check.py prints") :]
+    said = page[page.index("What sanity_check.py prints") :]
+    assert "Task 2.3" in said
+    assert "explained: Every result is a whole number." in said  # all, whatever students see first
     assert "AI-usage card" in (tmp_path / "out" / "staff.html").read_text()
 
 
