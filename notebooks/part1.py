@@ -28,7 +28,7 @@
 # !python sanity_check.py
 
 # %% [markdown]
-# Take the first task that is not `ok`, write it, and check it on its own:
+# Take the first task that is not `ok`, write it, and check it on its own. If you are stuck, add `--hint`:
 
 # %%
 TASK = "1.1"
