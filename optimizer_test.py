@@ -3,7 +3,7 @@
 The same as ``python sanity_check.py --task 1.5``; the checks are in checks/part1/adamw_checks.py.
 
     checks                           minutes   expected
-    python optimizer_test.py         < 1       "ok", exit status 0
+    python optimizer_test.py         < 1       "ok", exit status 0; --hint and --hints all say more
     python optimizer_test.py --all   < 1       the same; of a wrong one, what each check found
 """
 

@@ -10,6 +10,8 @@ its training loop).
     python sanity_check.py                  < 1       "ok" for every task of part 1, exit status 0
     python sanity_check.py --part 2         < 1       the same for the tasks of another part
     python sanity_check.py --task 1.2       < 1       the same for one task, by number or id
+    python sanity_check.py --hint           < 1       also the property that does not hold
+    python sanity_check.py --hints all      < 1       also what the mistake probably is
     python sanity_check.py --all            < 1       all findings, not the first of each kind
     python sanity_check.py --hunt           1         how many bugs your my_tests.py catches
     python sanity_check.py --quiz           < 1       questions about your own code, with answers
@@ -23,8 +25,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from checks.child import Child
-from checks.findings import ROOT, Outcome
-from checks.graded_tasks import GRADED_TASKS, PAGES, GradedTask, graded_task
+from checks.findings import ALL, ROOT, Outcome
+from checks.graded_tasks import FIRST_HINT, GRADED_TASKS, PAGES, GradedTask, graded_task
 from checks.hunt.terminal import QUIZZED, TEST_OF, hunt, quiz
 from checks.report import Report
 from training.cli.flags import OneLineParser, positive_float, positive_int
@@ -126,6 +128,9 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--task", help="number or id of one task: 1.2 or bert.add_norm")
     choice.add_argument("--part", type=int, choices=PARTS, help="the tasks of this part (1)")
+    which = "say which property does not hold; given twice, also what it probably is"
+    parser.add_argument("--hint", action="count", default=0, help=which)
+    parser.add_argument("--hints", choices=["all"], help="the same as --hint twice")
     parser.add_argument("--all", action="store_true", help="show all findings")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--quiz", action="store_true", help="ask about your own code instead")
@@ -137,6 +142,7 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
         "--limit", type=positive_float, help="seconds that one check, or hunt, may take"
     )
     args = parser.parse_args(arguments)
+    args.level = ALL if args.hints else max(FIRST_HINT, 1 + args.hint)
     try:
         of_part = [entry for entry in GRADED_TASKS if entry.part == (args.part or 1)]
         args.tasks = of_part if args.task is None else [graded_task(args.task)]
@@ -159,7 +165,7 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
 def check(args: Namespace) -> int:
     """Check one task or more; the exit status is 0 only if all that were checked are right."""
     with Child(args.limit or LIMIT) as child:
-        session = Session(child, Report(args.all))
+        session = Session(child, Report(args.all, args.level))
         session.run_tasks(args.tasks)
         part = None if args.task else args.part or 1
         if part in LAST:

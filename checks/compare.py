@@ -7,6 +7,7 @@ inside may cost, which is no mistake; a result of that type is compared in float
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -85,8 +86,8 @@ def differences(
         other, text = OTHER_MODE.get(kind, ("", ""))
         alike = right.get(f"{other}/{what}")
         if alike is not None and is_close(outputs[name], alike, TOLERANCES[dtype]):
-            finding = Finding(kind, f"{kind} of {what}: {text}")
-        yield finding
+            finding = Finding(kind, f"{kind} of {what}: {text}", output=f"modes/{what}")
+        yield replace(finding, output=finding.output or name)
 
 
 def is_close(got: Any, expected: Any, tolerance: float) -> bool:

@@ -19,10 +19,11 @@ class Finding:
     """One thing that is wrong, or the reason why nothing could be checked."""
 
     kind: str  # what is wrong: "values", "gradients", …; or "error", "not started", "waits"; or of
-    # what explains: "named" (a known mistake), "fact" (measured), "hint"
+    # what explains, a key of EXPLAINING
     text: str
     slight: bool = False  # in float64 alone: an exception where types are mixed
     name: str = ""  # of the known mistake that this is, where the check can tell
+    output: str = ""  # the name of the output that is wrong
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,16 @@ CHANGED_IN_PLACE = (
     "`{}`, which was given, is changed in place: the caller goes on with another tensor than "
     "before; make a new one (x = x + y, not x += y, and no method whose name ends in _)"
 )
-EXPLAINING = {"named": "probably", "fact": "measured", "hint": "hint"}  # kind → how it is said
+EXPLAINING = {  # kind → how it is said, in this order
+    "property": "does not hold",
+    "fact": "measured",
+    "named": "probably",  # a known mistake
+    "explained": "explained",  # the same, where it is certain
+    "left": "measured",  # what known mistakes do not explain
+    "hint": "hint",  # about what is not wrong
+}
+LEVELS = {"property": 2, "fact": 2, "named": 3, "explained": 3, "left": 3}  # others are always said
+ALL = 3  # the level that says everything
 
 
 def faulty(findings: Iterable[Finding]) -> list[Finding]:

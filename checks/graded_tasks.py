@@ -52,9 +52,9 @@ def module_of(file: str) -> str:
     return ".".join(Path(file).with_suffix("").parts)
 
 
-GRADED_TASKS = tuple(
-    GradedTask(**entry) for entry in tomllib.loads(TABLE.read_text(encoding="utf-8"))["task"]
-)
+CONTENT = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+GRADED_TASKS = tuple(GradedTask(**entry) for entry in CONTENT["task"])
+FIRST_HINT: int = CONTENT["first_hint"]  # the level of hints that students see without asking
 
 
 def graded_task(key: str) -> GradedTask:

@@ -1,6 +1,7 @@
-"""The outcomes of checks on the screen: the verdict, what it probably is, the first wrong number.
+"""The outcomes of checks on the screen, in three levels.
 
-It needs no torch.
+First the verdict and the first wrong number, then the property that does not hold, then what it
+probably is. It needs no torch.
 """
 
 from __future__ import annotations
@@ -11,23 +12,28 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from checks.findings import EXPLAINING, Finding, Outcome
+from checks.findings import ALL, EXPLAINING, LEVELS, Finding, Outcome, faulty
 
 INDENT = " " * 8
 LABELS = {"ok": "  ok   ", "wrong": "  WRONG", "waits": "  waits", "skipped": "  --   "}
 COLOURS = {"ok": "\033[32m", "wrong": "\033[31m"}  # green, red
-MOST_FACTS, MOST_PRINTED = 6, 3  # that are shown without --all
+MOST_FACTS, MOST_PRINTED = 7, 3  # that are shown without --all
+MORE = {  # the level of what is not shown: how to see it
+    2: "--hint says which property does not hold",
+    3: "--hints all says what it probably is",
+}
 
 
 class Report:
     """Prints outcomes as they come.
 
     Args:
-        everything: show all findings and all that was printed.
+        everything: show all findings of the level and all that was printed.
+        level: how much is said, from 1.
     """
 
-    def __init__(self, everything: bool = False):
-        self.everything = everything
+    def __init__(self, everything: bool = False, level: int = ALL):
+        self.everything, self.level = everything, level
         self.causes: set[Finding] = set()  # that were said
 
     def end(self, outcome: Outcome, printed: Sequence[str] = ()) -> None:
@@ -55,17 +61,19 @@ class Report:
             yield f"{INDENT}… and {len(printed) - len(shown)} more lines (--all)"
 
     def details(self, findings: Sequence[Finding]) -> Iterator[str]:
-        """First what it probably is, then the first that is wrong, then facts and hints."""
-        wrong = [finding for finding in findings if finding.kind not in EXPLAINING]
-        probable = [f for f in findings if f.kind == "named"]
-        rest = [f for f in findings if f.kind in EXPLAINING and f not in probable]
+        """The first that is wrong, then what explains it as far as the level says."""
+        wrong = faulty(findings)
+        explaining = [f for kind in EXPLAINING for f in findings if f.kind == kind]
+        rest = [f for f in explaining if LEVELS.get(f.kind, 1) <= self.level]
         facts = rest if self.everything else rest[:MOST_FACTS]
         first = wrong if self.everything else wrong[:1]
-        for finding in (*probable, *first, *facts):
+        for finding in (*first, *facts):
             label = EXPLAINING.get(finding.kind)
             yield from wrapped(f"{label}: {finding.text}" if label else finding.text)
         if left := len(wrong) + len(rest) - len(first) - len(facts):
             yield f"{INDENT}… and {left} more (--all)"
+        if len(rest) < len(explaining):
+            yield INDENT + MORE[min(LEVELS[f.kind] for f in explaining if f not in rest)]
 
 
 def label_of(status: str) -> str:

@@ -111,20 +111,21 @@ def read_regions(root: Path) -> tuple[dict[str, str], list[regions.Region], list
 
 
 def adapt(handout: Handout, root: Path) -> None:
-    """The course's points, the students' README, and what lies elsewhere here."""
+    """The course's points and hints, the students' README, and what lies elsewhere here."""
     files, settings = handout.files, handout.settings
     tasks = course_tasks(settings)
-    for task in tasks:
-        number = re.escape(task.number)
-        for name, place in (
-            (TASKS_FILE, rf'(^number = "{number}"\n(?:.+\n)*?points = )\d+'),
-            (task.page, rf"(^### Task {number} · .*\n\n`[^`]*` · )\d+"),
-        ):
-            if task.file in files:
-                text, count = re.subn(place, rf"\g<1>{task.points}", handout.text(name), flags=re.M)
-                if count != 1:
-                    raise InputError(f"{name} has no place for the points of {task.title}: {place}")
-                files[name] = text.encode()
+    numbers = [(TASKS_FILE, r"(^first_hint = )\d", settings["hints"]["first"])]
+    for task in (task for task in tasks if task.file in files):
+        key, points = re.escape(task.number), task.points
+        numbers += [
+            (TASKS_FILE, rf'(^number = "{key}"\n(?:.+\n)*?points = )\d+', points),
+            (task.page, rf"(^### Task {key} · .*\n\n`[^`]*` · )\d+", points),
+        ]
+    for name, place, number in numbers:
+        text, count = re.subn(place, rf"\g<1>{number}", handout.text(name), flags=re.M)
+        if count != 1:
+            raise InputError(f"{name} has no place for the number {number}: {place}")
+        files[name] = text.encode()
     files[WORKFLOW] = (root / "course" / "check.yml").read_bytes()
     files[TESTS] = (root / "course" / "hunt" / TESTS).read_bytes()
     here = {

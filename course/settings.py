@@ -16,6 +16,7 @@ TABLES = {  # what each must hold; other keys are the course's own
     "course": ("name", "term", "contact", "folder", "committer", "email"),
     "dates": (),
     "points": (),
+    "hints": ("first",),
     "submission": ("name", "explained"),
     "limits": (),
     "rules": ("allowed", "forbidden"),
@@ -48,6 +49,8 @@ def read_settings(root: Path) -> dict[str, Any]:
                 raise InputError(f"{SETTINGS}: {name}.{key} is {value!r}, not a number from 0 up")
     if unknown := sorted(settings["points"].keys() - {task.number for task in GRADED_TASKS}):
         raise InputError(f"{SETTINGS} gives points to {unknown[0]}, which is not a task")
+    if str(first := settings["hints"]["first"]) not in ("1", "2", "3"):
+        raise InputError(f"{SETTINGS}: hints.first is {first!r}, not 1, 2 or 3")
     if settings["predictions"]["none"] >= settings["predictions"]["full"]:
         raise InputError(f"{SETTINGS}: predictions.none is not below predictions.full")
     return settings

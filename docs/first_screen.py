@@ -2,7 +2,8 @@
 
     python -m docs.first_screen
 
-Both runs are real: in a fresh handout, lines of a student take the place of a stub.
+All runs are real: in a fresh handout, lines of a student take the place of a stub. Of the run with
+--hint, what it adds is shown.
 """
 
 import os
@@ -23,29 +24,33 @@ WRITTEN = """change = dense_layer(output)
 change = dropout(change)
 change = ln_layer(change)
 return input + change"""
-CORRECTION = ("ln_layer(change)\nreturn input + change", "ln_layer(input + change)\nreturn change")
+CORRECTED = WRITTEN.replace("ln_layer(change)\nreturn input +", "ln_layer(input + change)\nreturn")
+RUNS = (  # the student's lines, flags, what the README says next to the command
+    (WRITTEN, (), ""),
+    (WRITTEN, ("--hint",), "   # adds"),
+    (CORRECTED, (), "   # with the norm in its place"),
+)
 
 
 def example() -> str:
     """The passage of README.md, in which the correction itself is not shown."""
-    environment = os.environ | {"COLUMNS": "88", "NO_COLOR": "1"}
+    environment, screen = os.environ | {"COLUMNS": "88", "NO_COLOR": "1"}, []
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder), handout.build(handout.ROOT, "1").files)
         bert = Path(folder, "bert.py")
-        stub, outputs = bert.read_text(encoding="utf-8"), []
-        for code in (WRITTEN, WRITTEN.replace(*CORRECTION)):
-            code = code.replace("\n", "\n" + 8 * " ")
-            bert.write_text(stub.replace(STUB, code), encoding="utf-8")
-            command = [sys.executable, *CHECK]
+        stub = bert.read_text(encoding="utf-8")
+        for code, flags, note in RUNS:
+            bert.write_text(
+                stub.replace(STUB, code.replace("\n", "\n" + 8 * " ")), encoding="utf-8"
+            )
+            command = [sys.executable, *CHECK, *flags]
             done = subprocess.run(
                 command, cwd=folder, env=environment, capture_output=True, encoding="utf-8"
             )
-            outputs.append(re.split(r"\n\d of", done.stdout)[0])  # without the count of tasks
-    command = " ".join(("$ python", *CHECK))
-    return (
-        f"```python\n{WRITTEN}\n```\n\n```console\n{command}\n{outputs[0]}\n"
-        f"$ # ln_layer gets the sum, and once more\n{command}\n{outputs[1]}\n```\n"
-    )
+            said = re.split(r"\n\d of", done.stdout)[0].split("\n")  # without the count of tasks
+            screen.append(" ".join(("$ python", *CHECK, *flags)) + note)
+            screen += [line for line in said if line not in screen]
+    return "\n".join((f"```python\n{WRITTEN}\n```\n\n```console", *screen, "```\n"))
 
 
 if __name__ == "__main__":

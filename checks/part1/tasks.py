@@ -13,7 +13,7 @@ from functools import partial
 
 from torch import Tensor
 
-from checks import known
+from checks import known, properties
 from checks.compare import check as check_outputs
 from checks.compare import compare, is_close
 from checks.errors import attempt, describe
@@ -54,7 +54,7 @@ def check(entry: GradedTask) -> list[Finding]:
 
 
 def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
-    """The known mistakes that a wrong function makes, and facts on what they leave unexplained.
+    """A property that fails, the known mistakes, and facts on what those leave unexplained.
 
     Args:
         findings: what is wrong with it.
@@ -65,14 +65,15 @@ def explain(task_id: str, findings: Sequence[Finding]) -> list[Finding]:
         runs[LAYER_WHOLE] = outputs_of(LAYER_WHOLE)
     run, mistakes, left = known.find_in_runs(runs)
     is_wrong = task_id == OPTIMIZER or compare(task_id, outputs)  # not in float32 alone
+    found = properties.failing(task_id, findings[0], outputs) if is_wrong else []
     if mistakes and is_wrong:
         # a judge says all that is wrong by itself
         facts = [] if task_of(run).judge else unexplained(runs[run], left)
-        return named(mistakes) + [Finding("fact", text) for text in facts]
+        return found + named(mistakes) + [Finding("left", text) for text in facts]
     text = random_numbers(task_id, outputs)
     if not text and not is_wrong and findings[0].kind != "error":
         text = LOST_DIGITS
-    return [Finding("fact", text)] if text else []
+    return found + [Finding("fact", text)] * bool(text)
 
 
 def unexplained(outputs: Outputs, left: Sequence[str]) -> list[str]:

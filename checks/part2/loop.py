@@ -186,17 +186,17 @@ class TaskOfLoop:
 
 
 IN_ITSELF = [
-    Property("nothing_learnt", "values", lambda run: learns(run) or not is_finite(run)),
-    Property("loss_not_finite", "values", is_finite),
-    Property("zero_grad_forgotten", "gradients", lambda r: len(r.left) < 3 or not all(r.left)),
-    Property("train_forgotten", "values", lambda run: run.modes[-1] or not run.modes[0]),
-    Property("labels_broadcast", "values", lambda run: not run.broadcasts),
+    Property("nothing_learnt", "still", lambda run: learns(run) or not is_finite(run)),
+    Property("loss_not_finite", "loss", is_finite),
+    Property("zero_grad_forgotten", "steps", lambda r: len(r.left) < 3 or not all(r.left)),
+    Property("train_forgotten", "mode", lambda run: run.modes[-1] or not run.modes[0]),
+    Property("labels_broadcast", "labels", lambda run: not run.broadcasts),
 ]
 OF_A_TASK = [
     Property("not_trained", "hint", lambda f: f.trained),
-    Property("side_unused", "values", lambda f: not f.trained or not f.unused),
+    Property("side_unused", "data", lambda f: not f.trained or not f.unused),
     Property("labels_unused", "hint", lambda f: not f.trained or not f.unlabelled),
-    Property("labels_cut_to_integers", "values", lambda f: not f.is_cut),
+    Property("labels_cut_to_integers", "data", lambda f: not f.is_cut),
 ]
 
 

@@ -204,6 +204,8 @@ class Function:
             self.error = error
         self.shape = tuple(getattr(self.result, "shape", ()))
         self.returned = getattr(self.result, "dtype", f"a {type(self.result).__name__}")
+        is_tensor = isinstance(self.result, Tensor)
+        self.got = f"{self.shape} of {self.returned}" if is_tensor else self.returned
 
     def call(self, batch: Batch | None = None, seed: int = 0, **how: bool) -> Any:
         """What the function returns, without a graph.

@@ -44,21 +44,29 @@ class Property:
 
 
 def ask(properties: Iterable[Property], subject: Any, paper: str) -> list[Finding]:
-    """The first property that does not hold, then the hints before it.
+    """The first property that does not hold, in three levels, then the hints before it.
 
     Args:
         subject: a Function, for instance.
         paper: what to read, where a sentence does not name something else.
     """
+
+    def said(kind: str, sentence: str, name: str = "") -> Finding:
+        return Finding(kind, " ".join(sentence.split()).format(f=subject), name=name)
+
     hints = []
     for asked in properties:
         if not asked.holds(subject):
             words = SENTENCES[asked.name]
-            text = " ".join(words["says"].split()).format(f=subject)
             if asked.kind != "hint":
-                text = f"{text} (read {words.get('read', paper)})"
-                return [Finding(asked.kind, text, name=asked.name), *hints]
-            hints.append(Finding("hint", text))
+                read = words.get("read", paper)
+                return [
+                    said(asked.kind, SENTENCES["first"][asked.kind], asked.name),
+                    said("property", words["holds"]),
+                    said("explained", f"{words['says']} (read {read})"),
+                    *hints,
+                ]
+            hints.append(said("hint", words["says"]))
     return hints
 
 
@@ -115,8 +123,8 @@ def trains(parameters: list[nn.Parameter]) -> bool:
 
 
 ARGUMENTS = [  # that come to BERT; an exception follows from them
-    Property("ids_and_mask_swapped", "sentences", ids_are_ids),
-    Property("masks_swapped", "sentences", masks_are_own),
+    Property("ids_and_mask_swapped", "arguments", ids_are_ids),
+    Property("masks_swapped", "arguments", masks_are_own),
 ]
 RESULT = [
     Property("dict_returned", "shape", lambda f: not isinstance(f.result, dict)),
@@ -130,9 +138,9 @@ RESULT = [
     Property("joined_along_batch", "shape", lambda f: f.shape[:1] != (2 * B,)),
     Property("wrong_axis", "shape", lambda f: f.shape[:1] not in ((L,), (D,))),
     Property("wrong_shape", "shape", lambda f: f.shape == f.wanted),
-    Property("not_finite", "values", lambda f: all_finite([f.result])),
-    Property("layer_made_at_call", "form", lambda f: same(f.call(seed=1), f.result)),
-    Property("dropout_always_on", "form", lambda f: same(f.call(chance=True), f.result)),
+    Property("not_finite", "finite", lambda f: all_finite([f.result])),
+    Property("layer_made_at_call", "chance", lambda f: same(f.call(seed=1), f.result)),
+    Property("dropout_always_on", "chance", lambda f: same(f.call(chance=True), f.result)),
 ]
 ROWS = [
     Property("words_unused", "sentences", lambda f: len(f.unused) < len(f.sides)),
@@ -146,35 +154,35 @@ ROWS = [
     Property("positions_shift", "hint", lambda f: not f.counts_columns),
 ]
 ROUNDED = [
-    Property("class_returned", "values", lambda f: not f.is_rounded or not f.is_probability),
-    Property("rounded", "values", lambda f: not f.is_rounded),
+    Property("class_returned", "integers", lambda f: not f.is_rounded or not f.is_probability),
+    Property("rounded", "integers", lambda f: not f.is_rounded),
 ]
 LIMITED = Property("limited", "hint", lambda f: not f.limit)
-LOGITS = [Property("probability_returned", "form", lambda f: not f.is_probability), LIMITED]
-ANSWERS = [Property("answer_always_yes", "form", lambda f: not f.is_probability), LIMITED]
+LOGITS = [Property("probability_returned", "logits", lambda f: not f.is_probability), LIMITED]
+ANSWERS = [Property("answer_always_yes", "logits", lambda f: not f.is_probability), LIMITED]
 LEARNING = [
     Property("cut_off", "learning", lambda f: f.learning.flows),
     Property("bert_detached", "learning", bert_learns),
     Property("gradient_not_finite", "learning", lambda f: all_finite(f.learning.all)),
 ]
 HEADS = [
-    Property("dropout_on_score", "form", lambda f: f.result.numel() not in f.dropouts),
+    Property("dropout_on_score", "dropout", lambda f: f.result.numel() not in f.dropouts),
     Property("no_dropout", "hint", lambda f: f.is_random),
 ]
-SQUEEZED = Property("squeezed", "form", keeps_axis_of_one)
+SQUEEZED = Property("squeezed", "single", keeps_axis_of_one)
 PAIR = [
     Property("side_detached", "hint", lambda f: not f.detached),
     Property("layers_unused", "hint", own_layers_learn),  # a cosine needs no layer
     Property("squeezed", "hint", keeps_axis_of_one),
-    Property("not_finite_if_equal", "form", lambda f: all_finite([f.call(f.equal)])),
+    Property("not_finite_if_equal", "identical", lambda f: all_finite([f.call(f.equal)])),
     Property("slope_if_equal", "hint", lambda f: all_finite(f.gradients(f.equal).all)),
 ]
 LAYERS = Property("layers_unused", "learning", own_layers_learn)
 PROPERTIES = {
     INIT: [
-        Property("bert_not_loaded", "values", lambda made: bool(made.bert)),
-        Property("bert_not_registered", "values", lambda m: m.keeps_weights or m.registered),
-        Property("bert_not_loaded", "values", lambda made: made.keeps_weights),
+        Property("bert_not_loaded", "bert", lambda made: bool(made.bert)),
+        Property("bert_not_registered", "bert", lambda m: m.keeps_weights or m.registered),
+        Property("bert_not_loaded", "bert", lambda made: made.keeps_weights),
         Property("bert_not_frozen", "options", lambda made: not trains(made.frozen_bert)),
         Property("bert_always_frozen", "options", lambda made: trains(made.bert)),
         Property("layers_in_list", "layers", lambda made: not made.unseen),

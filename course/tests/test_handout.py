@@ -202,7 +202,12 @@ FAULTS = {  # one change of a file, and what is then said of it
     "broken in two": (TEXT, TITLE, IN_TWO, "survives"),
     "half a passage": (TEXT, TITLE, f"{TITLE}<!-- staff -->\n", STRAY),
     "a file is missing": ("course/parts.toml", "docs/faq.md", "docs/none.md", "is missing"),
-    "no points": ("docs/handout.md", "### Task 1.1 ·", "### Task 1.1:", "no place for the points"),
+    "no points": (
+        "docs/handout.md",
+        "### Task 1.1 ·",
+        "### Task 1.1:",
+        "no place for the number 20",
+    ),
 }
 
 
@@ -214,14 +219,22 @@ def test_a_fault_is_told_with_its_file_and_nothing_is_written(name, staff):
         handout.build(staff, "all")
 
 
-def test_settings_reach_the_students(staff):
+def test_settings_reach_the_students(staff, tmp_path):
     assert "| weight decay | 0.2 |" in built("1").text("README.md")
     change(staff, SETTINGS, "[points]", '[points]\n"1.1" = 33')
+    change(staff, SETTINGS, "first = 1", "first = 2")
     change(staff, SETTINGS, 'name = "minBERT"', 'name = "Our course"')
     made = handout.build(staff, "1")
     assert made.text("README.md").startswith("# Our course, part 1\n")
     assert "attention` | 33 | 60 |" in made.text("README.md")
     assert made.text("docs/handout.md").count("`bert.py` · 33 points ·") == 1
+    write_files(tmp_path / "students", made.files)
+    stub = 'raise NotImplementedError("Task 1.1 · BertSelfAttention.attention")'
+    change(tmp_path / "students", "bert.py", stub, "return value.transpose(1, 2).flatten(2)")
+    words = ("sanity_check.py", "--task", "1.1")
+    done = as_process(*words, folder=tmp_path / "students", COLUMNS="200", **ALONE)
+    assert "        does not hold: If only the values at padding differ from 0," in done.out
+    assert "        --hints all says what it probably is\n" in done.out
 
 
 def run_git(folder: Path, *arguments: str) -> str:

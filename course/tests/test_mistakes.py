@@ -89,7 +89,7 @@ def test_a_mistake_next_to_an_unknown_one_is_named_and_the_rest_is_said():
     with installed_source("bert.py", solution_with(entry, {"add_norm": source})):
         findings = jobs.examine(entry)
     assert {finding.name for finding in findings} == {"", "norm_before_residual"}
-    (fact,) = (finding.text for finding in findings if finding.kind == "fact")
+    (fact,) = (finding.text for finding in findings if finding.kind == "left")
     assert fact.startswith("that is not all: it does not explain dropout of result")
 
 

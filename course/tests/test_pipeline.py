@@ -129,6 +129,7 @@ def test_points_and_pages_of_a_batch(graded):
 @needs_sandbox
 def test_part_2_is_scored_and_marked(tmp_path):
     code = (ROOT / "multitask_classifier.py").read_text("utf-8")
+    code = code.replace(".squeeze(-1).sigmoid()", ".squeeze(-1).sigmoid().round()")
     whole = FILES | {"multitask_classifier.py": code, "README.md": "report"} | predictions_of(2)
     write_zip(tmp_path / "zips", "1_a", whole)
     words = command(tmp_path / "zips", tmp_path / "out", "--part", 2, "-j", 1)
@@ -137,7 +138,9 @@ def test_part_2_is_scored_and_marked(tmp_path):
     row, best = rows_in(tmp_path / "out" / "grades.csv")["1_a"], SETTINGS["predictions"]["points"]
     assert (row["2.1"], row["predictions"], row["points"]) == ("", str(best), str(best))
     page = (tmp_path / "out" / "feedback" / "1_a.html").read_text()
-    assert "Task 2.3" in page[page.index("What sanity_check.py prints") :]
+    said = page[page.index("What sanity_check.py prints") :]
+    assert "Task 2.3" in said
+    assert "explained: Every result is a whole number." in said  # all, whatever students see first
     assert "AI-usage card" in (tmp_path / "out" / "staff.html").read_text()
 
 
@@ -361,6 +364,7 @@ def test_a_refused_submission_has_0_in_every_row_and_a_staff_error_no_row():
         ("none = 0.5\n", "none = 0.9\n", "predictions.none is not below predictions.full"),
         ("[points]", '[points]\n"9.9" = 3', "gives points to 9.9, which is not a task"),
         ("full = 0.78\n", "", "has no predictions.full"),
+        ("first = 1\n", "first = true\n", "hints.first is True, not 1, 2 or 3"),
     ],
 )
 def test_a_fault_in_the_settings_is_one_line(tmp_path, old, new, fact):

@@ -73,7 +73,7 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
     (LAYER, MODULES, PASSED, "a Dropout instead of a LayerNorm", "tensor"),
     (LAYER, "self.attention_dropout,", "self.attention_dropout.p,", "a float instead of a Dropout",
      "that is not all"),
-    (LAYER, "attended,", "None,", "output of add_norm's call 1: None instead", "return"),
+    (LAYER, "attended,", "None,", "output of add_norm's call 1: None instead", "`return`"),
     (EMBED, "total = words + positions", "total = words * positions", "multiplied_positions", "√"),
     (EMBED, "total = words", "with torch.no_grad(): total = words", "no gradient arrives",
      "dropout"),

@@ -69,7 +69,7 @@ def test_a_wrong_task_is_named_and_is_the_next(check_here, monkeypatch):
         "attention",
         lambda self, key, query, value, mask: attention(self, key, query, value, mask * 0),
     )
-    code, lines = check_here("--task", "1.1", "--all")
+    code, lines = check_here("--task", "1.1", "--hints", "all")
     assert (code, lines[0]) == (1, "  WRONG Task 1.1 · BertSelfAttention.attention")
-    assert lines[1].startswith("        probably: The attention mask is not used")
+    assert lines[3].startswith("        probably: The attention mask is not used")
     assert lines[-1].startswith("next: Task 1.1 · BertSelfAttention.attention, about 60 minutes (")

@@ -1,4 +1,4 @@
-"""What lets a check name mistakes: fingerprints and tables; what is stored is left alone."""
+"""What lets a check name mistakes, and how much of it a level of hints says; inputs are kept."""
 
 import math
 
@@ -6,12 +6,15 @@ import pytest
 import torch
 
 import bert
-from checks import jobs, references
+from checks import jobs, properties, references
+from checks.compare import is_close
 from checks.findings import Finding
-from checks.graded_tasks import graded_task
+from checks.graded_tasks import FIRST_HINT, graded_task
 from checks.known import alike, fingerprint, load_table, unpacked
+from checks.report import MORE, Report
 from checks.task import ERROR, outputs_of
-from course.make_tables import packed
+from course.make_tables import functions, packed, switched
+from course.settings import read_settings
 
 ATTENTION = "bert.attention"
 torch.manual_seed(0)
@@ -66,3 +69,63 @@ def test_the_stored_inputs_are_left_alone(monkeypatch):
     assert ERROR not in outputs_of(ATTENTION)
     after = references.load_references()
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+
+
+@pytest.mark.parametrize("task_id", properties.TRIALS)
+def test_properties_that_are_tried_out_hold(task_id):
+    name, trials = properties.TRIALS[task_id]
+    stored = references.load_references()
+    for tried, changes, expected in trials(stored, outputs_of(task_id)[name]):
+        assert is_close(outputs_of(task_id, stored | changes)[name], expected, 1e-6), tried
+        assert tried in properties.SENTENCES[task_id]
+
+
+@pytest.mark.parametrize(
+    ("task_id", "switch", "property_"),
+    [
+        (ATTENTION, "no_softmax", "If all values are 1, every result is 1."),
+        (ATTENTION, "no_mask", "If only the values at padding differ from 0,"),
+        (ATTENTION, "heads_not_transposed", "If the values of every token are the numbers 0,"),
+        (ATTENTION, "key_query_swapped", "If q · k is greater by thousands for one key"),
+        (ATTENTION, "no_scale", "If q · k is greater by √W for one key than for all"),
+        (ATTENTION, "weights_detached", "The gradients of the result are those of the equation"),
+        ("bert.add_norm", "norm_before_residual", "If the same number is added to all numbers of"),
+        ("bert.add_norm", "dropout_on_sum", "In training mode, too, the result is that of"),
+        ("bert.layer", "relu", "The second call of add_norm gets f = GELU("),
+        ("bert.embed", "no_segments", "If the tables of words and positions are 0, every token"),
+        ("optimizer.step", "no_decay", "Weight decay takes α · λ · θ away"),
+        ("classifier.init", "no_dropout", "There is a dropout, and its probability is"),
+        ("classifier.forward", "no_dropout", "Dropout acts in training mode, and does not act"),
+        ("modern.local_mask", "off_by_one", "The mask is of type torch.bool, and True where"),
+    ],
+)
+def test_a_level_says_no_more_than_was_asked_for(task_id, switch, property_, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")  # no line is broken
+    with switched(functions()[task_id], frozenset([switch])):
+        outcome = jobs.run(task_id)
+    screens = []
+    for level in (1, 2, 3):
+        Report(level=level).end(outcome)
+        screens.append(
+            [x.strip() for x in capsys.readouterr().out.splitlines() if "--all)" not in x]
+        )
+    (says,) = [m.says for m in load_table(task_id).mistakes.values() if m.name == switch]
+    first = screens[0][:2]
+    assert screens[0] == [*first, MORE[2]]
+    assert screens[1][:2] == first
+    assert screens[1][2].startswith(f"does not hold: {property_}")
+    assert (screens[1][3:], screens[2][:3]) == ([MORE[3]], screens[1][:3])
+    assert screens[2][3].startswith(f"probably: {says}")
+
+
+def test_flags_of_hints_and_the_courses_first_level(check_here, monkeypatch):
+    assert read_settings(references.ROOT)["hints"]["first"] == FIRST_HINT  # in this repository
+    monkeypatch.setattr(bert.BertSelfAttention, "attention", lambda *inputs: inputs[1] + 1)
+    of_flags = {}
+    for flags in ("", "--hint", "--hint --hint", "--hint --hint --hint", "--hints all"):
+        of_flags[flags] = check_here("--task", "1.1", *flags.split())[1]
+    assert of_flags["--hint --hint"] == of_flags["--hint --hint --hint"] == of_flags["--hints all"]
+    monkeypatch.setattr("sanity_check.FIRST_HINT", 2)
+    assert check_here("--task", "1.1")[1] == of_flags["--hint"] != of_flags[""]
+    monkeypatch.setattr("sanity_check.FIRST_HINT", 3)
+    assert check_here("--task", "1.1")[1] == check_here("--task", "1.1", "--hint")[1]

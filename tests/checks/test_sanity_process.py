@@ -129,7 +129,7 @@ def test_without_all_the_rest_is_short(monkeypatch, capsys):
     outcome = Outcome("Task", "wrong", findings=(*findings, *[Finding("hint", "look")] * 7))
     Report().end(outcome)
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:5]] == ["probably:", "word", "first", "measured:"]
+    assert [line.split()[0] for line in lines[1:5]] == ["first", "measured:", "probably:", "word"]
     assert (len(lines), lines[-1]) == (11, "        … and 3 more (--all)")
     assert max(map(len, lines)) <= 70
     Report(everything=True).end(outcome)

@@ -85,7 +85,8 @@ PARAMETERS = "[p for p in model.parameters() if p.requires_grad]"
 def test_a_mistake_is_named(name, old, new, findings_with):
     findings = findings_with(old, new)
     assert [finding.name for finding in faulty(findings)] == [name]
-    assert findings[0].text.endswith(f"(read {loop.PAPER})")
+    assert findings[1].kind == "property"
+    assert findings[2].text.endswith(f"(read {loop.PAPER})")
 
 
 BEGINNING, MIDDLE = re.search(r"    args = .*\n", SCRIPT)[0], "    best = -1.0\n"
