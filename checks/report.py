@@ -15,7 +15,8 @@ from checks.findings import EXPLAINING, Finding, Outcome
 
 INDENT = " " * 8
 LABELS = {"ok": "  ok   ", "wrong": "  WRONG", "waits": "  waits", "skipped": "  --   "}
-COLOURS = {"ok": "\033[32m", "wrong": "\033[31m"}  # green, red
+LABELS["differs"] = "differs"  # a line of --trace
+COLOURS = {"ok": "\033[32m", "wrong": "\033[31m", "differs": "\033[31m"}  # green, red
 MOST_FACTS, MOST_PRINTED = 6, 3  # that are shown without --all
 
 
