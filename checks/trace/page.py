@@ -53,7 +53,7 @@ def page_of(lines: Sequence[Line], inputs: SimpleNamespace) -> str:
     template = Environment(loader=folders, autoescape=True, trim_blocks=True).get_template(
         "page.html"
     )
-    return template.render(lines=lines, first=first, maps=maps, ids=ids, number=row + 1)
+    return template.render(lines=lines, first=first, maps=maps, ids=ids, number=row)
 
 
 def matrix(state: Tensor, length: int) -> list[list[float | None]]:

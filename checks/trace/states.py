@@ -47,14 +47,14 @@ def run(job: str) -> Outcome:
         lines = [*lines_of(watch)]
     first = next((line.name for line in lines if line.status == "differs"), None)
     error, title, status, findings = watch.error or watch.stub, TITLE, "wrong", ()
-    about = f"the first difference is in {first}" if first else ""
+    about = f"the first difference: {first}" if first else ""
     finding = describe(error) if error else None
     if finding and finding.kind == "not started" and not first:
         title, status = f"{finding.text} ({line_of(error)}) is not written yet", "skipped"
     elif finding and finding.kind != "not started":
         findings = (finding,)
     elif not first:
-        status, about = "ok", f"{sum(line.status == 'ok' for line in lines)} lines are right"
+        status, about = "ok", "all states and gradients that were seen are right"
     page = page_of(lines, watch.inputs) if json.loads(job) else ""
     said = {"lines": [line[:5] for line in lines], "about": about, "page": page}
     return Outcome(title, status, json.dumps(said), findings)
@@ -97,34 +97,43 @@ def lines_of_gradients(states: Sequence[State], watch: Watch) -> Iterator[Line]:
     sources = dict(watch.model.named_parameters())
     sources |= {state.name: state.calls[0].result for state in states if len(state.calls) == 1}
     taking = {name: x for name, x in sources.items() if x.requires_grad}
-    products = (
-        watch.results["last_hidden_state"] * inputs.cotangent,
-        watch.results["pooler_output"] * inputs.pooler_cotangent,
-    )
-    loss = sum(product.sum() for product in products)
+    last, pooled = watch.results["last_hidden_state"], watch.results["pooler_output"]
+    loss = (last * inputs.cotangent).sum() + (pooled * inputs.pooler_cotangent).sum()
     found = attempt(gradients, loss, torch.ones_like(loss), taking)
     if isinstance(found, BaseException):
         watch.error = found
         return
-
-    def line(label: str, names: Sequence[str], functions: Sequence[str] = ()) -> Iterator[Line]:
-        lines = []
-        for name in names:
-            use = functions or [next(f for key, f in USED_BY.items() if key in name)]
-            got = found.get(f"gradients/{name}")
-            lines.append(compared("gradients", name, got, right[name], inputs.real, use))
+    for label, names, functions in groups(states, right, taking):
+        lines = [
+            compared(
+                *("gradients", name, found.get(f"gradients/{name}"), right[name], inputs.real),
+                functions or [next(user for key, user in USED_BY.items() if key in name)],
+            )
+            for name in names
+        ]
         wrong = [line for line in lines if line.status == "differs"]
-        if lines:
-            worst = wrong[0] if wrong else max(lines, key=lambda line: float(line.about))
-            yield worst._replace(name=f"gradient of {label}")
+        line = wrong[0] if wrong else max(lines, key=lambda line: float(line.about))
+        yield line._replace(name=f"gradient of {label}", mine=line.mine if functions else None)
 
+
+def groups(
+    states: Sequence[State], right: dict[str, Tensor], taking: dict[str, Tensor]
+) -> Iterator[tuple[str, list[str], Sequence[str]]]:
+    """Of each line about gradients: what it is called, of which tensors, and where they come from.
+
+    Args:
+        right: the reference's gradients.
+        taking: the student's tensors that take gradients.
+    """
     for state in reversed(states):
-        if state.name in right and state.name in sources:
-            makers = [state.around] if state.name not in taking else state.ahead
-            yield from line(state.name, [state.name], makers)
-        if state.weights and not (watch.stub and state.source == "embed"):
-            weights = [name for name in right if state.weights in name and name not in watch.right]
-            yield from line(f"the weights, {state.name.partition(',')[0]}", weights)
+        if state.name in right and len(state.calls) == 1:
+            function, calls, _ = state.inner
+            is_cut_inside = calls and not calls[0].result.requires_grad
+            maker = function if is_cut_inside else state.around
+            yield state.name, [state.name], state.ahead if state.name in taking else [maker]
+        if state.weights:
+            weights = [name for name in right if "." in name and state.weights in name]
+            yield f"the weights, {state.name.partition(',')[0]}", weights, ()
 
 
 def compared(
@@ -133,7 +142,7 @@ def compared(
     """What is said about one tensor, and which functions to open if it is the first."""
     got = at_real(got, right, real)
     finding = difference(kind, name, got, right, TOLERANCE)
-    about, drawn = "", {}
+    about, drawn = "no gradient" if got is None else "not comparable", {}
     if is_dense(got) and got.shape == right.shape:
         off = ((got - right).abs() / right.abs().clamp(min=1)).max()
         about, drawn = f"{off:.1e}", {"mine": got, "theirs": right}

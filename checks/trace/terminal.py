@@ -13,6 +13,8 @@ from checks.report import INDENT, Report, label_of, wrapped
 from training.files.writing import write_whole
 
 JOBS = "checks.trace.states"
+HEADING = "the largest difference from the reference, relative where its numbers are above 1"
+FOLLOWS = "what follows builds on this, and may differ for this reason alone"
 
 
 def trace(html: str | None, limit: float, everything: bool) -> int:
@@ -27,15 +29,13 @@ def trace(html: str | None, limit: float, everything: bool) -> int:
         outcome = child.run(json.dumps(html is not None), "the whole BertModel")
         printed = child.printed()
     said = json.loads(outcome.about) if outcome.about else {"lines": [], "about": "", "page": ""}
-    has_differed = False
+    differing = [name for name, status, *_ in said["lines"] if status == "differs"]
+    print(HEADING)
     for name, status, about, why, places in said["lines"]:
-        is_first = status == "differs" and not has_differed
-        mark = f"   <- the first that differs: open {places}" if is_first else ""
-        print(f"  {label_of(status)} {name:39} {about}{mark}")
-        if is_first:
-            print(*wrapped(why), sep="\n")
-            print(f"{INDENT}what follows starts from these numbers, and may differ for this alone")
-            has_differed = True
+        print(f"  {label_of(status)} {name:39} {about}")
+        if [name] == differing[:1]:
+            print(*wrapped(f"the first that differs: open {places}"), *wrapped(why), sep="\n")
+            print(f"{INDENT}{FOLLOWS}\n" * (len(differing) > 1), end="")
     Report(everything).end(replace(outcome, about=said["about"]), printed)
     if html and said["page"]:
         write_whole(html, said["page"])

@@ -125,7 +125,9 @@ class Watch:
     def states_of(self, number: int, layer: nn.Module, hidden: Tensor) -> Iterator[State]:
         """The four states of a layer that should be given ``hidden``, (B, L, D)."""
         attention, add_norm, norm, gelu, whole = (self.noted[f"{number} {x}"] for x in WATCHED)
-        first, second = (add_norm[:1], add_norm[1:]) if len(add_norm) == 2 else ([], [])
+        given = [call.given[-1] for call in add_norm]  # the norms
+        is_first = len(given) == 2 or given == [layer.attention_layer_norm]
+        first, second = add_norm[:1] if is_first else [], add_norm[1:] if len(given) == 2 else []
         places = ("attention", "first add & norm", "feed-forward", "second add & norm")
         names = [f"layer {number}, {place}" for place in places]
         attended, normed, expanded, _ = (self.right[name] for name in names)
