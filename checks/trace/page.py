@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader
 from torch import Tensor
 
+from checks.findings import Outcome
+
 HERE = Path(__file__).parent
 STYLES = HERE.parents[1] / "training" / "reports"  # what all pages look like
 
@@ -35,11 +37,12 @@ class Line(NamedTuple):
     theirs: Tensor | None = None
 
 
-def page_of(lines: Sequence[Line], inputs: SimpleNamespace) -> str:
+def page_of(lines: Sequence[Line], inputs: SimpleNamespace, end: Outcome) -> str:
     """The page, which needs no network and no other file.
 
     Args:
         inputs: ids and real, (B, L) both.
+        end: what is said at the end, as of an exception.
     """
     first = next((line for line in lines if line.status == "differs"), None)
     row = 0
@@ -53,7 +56,7 @@ def page_of(lines: Sequence[Line], inputs: SimpleNamespace) -> str:
     template = Environment(loader=folders, autoescape=True, trim_blocks=True).get_template(
         "page.html"
     )
-    return template.render(lines=lines, first=first, maps=maps, ids=ids, number=row)
+    return template.render(lines=lines, first=first, maps=maps, ids=ids, number=row, end=end)
 
 
 def matrix(state: Tensor, length: int) -> list[list[float | None]]:

@@ -10,6 +10,7 @@ import inspect
 import json
 import operator
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,19 +46,20 @@ def run(job: str) -> Outcome:
         if isinstance(watch, BaseException):  # the model has other parts
             return Outcome(TITLE, "wrong", findings=(describe(watch),))
         lines = [*lines_of(watch)]
-    first = next((line.name for line in lines if line.status == "differs"), None)
-    error, title, status, findings = watch.error or watch.stub, TITLE, "wrong", ()
-    about = f"the first difference: {first}" if first else ""
-    finding = describe(error) if error else None
-    if finding and finding.kind == "not started" and not first:
-        title, status = f"{finding.text} ({line_of(error)}) is not written yet", "skipped"
-    elif finding and finding.kind != "not started":
-        findings = (finding,)
-    elif not first:
-        status, about = "ok", "all states and gradients that were seen are right"
-    page = page_of(lines, watch.inputs) if json.loads(job) else ""
-    said = {"lines": [line[:5] for line in lines], "about": about, "page": page}
-    return Outcome(title, status, json.dumps(said), findings)
+    error, first = watch.error or watch.stub, [x.name for x in lines if x.status == "differs"][:1]
+    findings = (describe(error),) if error else ()
+    is_stub = any(finding.kind == "not started" for finding in findings)
+    end = Outcome(TITLE, "ok", "all states and gradients that were seen are right")
+    if first:
+        about = f"the first difference: {first[0]}"
+        end = Outcome(TITLE, "wrong", about, () if is_stub else findings)
+    elif is_stub:
+        end = Outcome(f"{findings[0].text} ({line_of(error)}) is not written yet", "skipped")
+    elif findings:
+        end = Outcome(TITLE, "wrong", findings=findings)
+    page = page_of(lines, watch.inputs, end) if json.loads(job) else ""
+    said = {"lines": [line[:5] for line in lines], "about": end.about, "page": page}
+    return replace(end, about=json.dumps(said))
 
 
 def lines_of(watch: Watch) -> Iterator[Line]:

@@ -40,4 +40,6 @@ def trace(html: str | None, limit: float, everything: bool) -> int:
     if html and said["page"]:
         write_whole(html, said["page"])
         print(f"wrote {html}")
+    elif html:
+        print(f"{html} is not written: there is nothing to draw")
     return int(outcome.status != "ok")

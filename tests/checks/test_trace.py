@@ -1,0 +1,100 @@
+"""sanity_check.py --trace: the first state that differs, and the function to open."""
+
+import json
+
+import pytest
+from factories import ROOT, copy_part1
+from running import as_process
+
+from checks.hunt.edits import installed_source
+from checks.trace import states
+from course.regions import parse, render
+
+SOURCE = (ROOT / "bert.py").read_text(encoding="utf-8")
+RESULT = "ln_layer(input + dropout(dense_layer(output)))"
+GELU = "self.interm_af(self.interm_dense(attended))"
+EACH_ROW = "[self.interm_af(self.interm_dense(row)) for row in attended]"
+WRONG = """\
+words + segments + positions|words + segments|embeddings|embed
+F.softmax(scores, dim=-1)|F.softmax(scores, dim=-2)|layer 1, attention|attention
+(hidden_states, attention_mask)  #|(hidden_states, 0 * attention_mask)  #|layer 1, attention|forward
+R|input + R|layer 1, first add & norm|add_norm
+return R|R|layer 1, first add & norm|add_norm
+self.attention_layer_norm,|self.out_layer_norm,|layer 1, first add & norm|forward
+return R|return R if output.size(-1) == 42 else input|layer 1, second add & norm|add_norm
+self.interm_af(|2 * self.interm_af(|layer 1, second add & norm|forward
+F.softmax(scores,|F.softmax(scores.detach(),|gradient of the weights, layer 2|attention
+return R|with torch.no_grad(): return R|gradient of layer 2, second add & norm|add_norm
+word_embedding(input_ids)|word_embedding(input_ids).data|gradient of the weights, embeddings|embed
+"""  # what is replaced, and by what; the first line that differs, and the function (R is RESULT)
+
+
+def traced(source: str, page: bool = False):
+    """The outcome of the job for this bert.py, what it says, and its lines by name."""
+    with installed_source("bert.py", source):
+        outcome = states.run(json.dumps(page))
+    said = json.loads(outcome.about)
+    return outcome, said, {name: line for name, *line in said["lines"]}
+
+
+def edited(old: str, new: str) -> str:
+    """bert.py with one change."""
+    assert SOURCE.count(old) == 1
+    return SOURCE.replace(old, new)
+
+
+@pytest.mark.parametrize("row", WRONG.splitlines())
+def test_the_first_difference_and_the_function_to_open(row):
+    old, new, first, function = row.split("|")
+    source = edited(*(part.replace("R", RESULT) for part in (old, new)))
+    outcome, said, lines = traced(source)
+    differing = [name for name, (status, *_) in lines.items() if status == "differs"]
+    assert (outcome.status, said["about"]) == ("wrong", f"the first difference: {differing[0]}")
+    opened, line = lines[differing[0]][3].rstrip(")").split(" (bert.py:")
+    assert (differing[0], opened.partition(".")[2]) == (first, function)
+    assert f"def {function}(" in source.splitlines()[int(line) - 1]
+
+
+@pytest.mark.parametrize(
+    ("new", "times"),
+    [
+        (GELU, ""),
+        ("F.gelu(self.interm_dense(attended))", "does not call interm_af"),
+        (f"torch.stack({EACH_ROW})", "calls interm_af 5 times"),
+    ],
+)
+def test_a_layer_that_is_written_in_another_way_is_not_wrong(new, times):
+    outcome, _, lines = traced(edited(GELU, new))
+    skipped = {name: line[1] for name, line in lines.items() if line[0] == "skipped"}
+    names = [f"layer {number}, feed-forward" for number in (1, 2)] if times else []
+    assert (outcome.status, skipped) == ("ok", dict.fromkeys(names, f"not seen: your code {times}"))
+    assert len(lines) == 24 - len(skipped)  # a gradient of what is not seen is no line
+
+
+def test_a_task_that_is_not_written_and_an_exception_end_the_trace():
+    solved = ["bert.imports", "bert.functional", "bert.attention", "bert.embed"]
+    outcome, _, lines = traced(render(parse(SOURCE), solved))
+    assert (outcome.status, lines["embeddings"][0], len(lines)) == ("skipped", "ok", 1)
+    assert outcome.title.startswith("Task 1.3 · BertLayer.forward (bert.py:")
+    outcome, _, lines = traced(render(parse(SOURCE), [*solved[:3], "bert.add_norm", "bert.layer"]))
+    assert outcome.title.startswith("Task 1.4 · BertModel.embed (bert.py:")
+    assert [line[0] for line in lines.values()] == ["skipped"] + ["ok"] * 22  # they are given
+    outcome, said, lines = traced(edited("interm_dense(attended)", "out_dense(attended)"), True)
+    assert [*lines] == ["embeddings", "layer 1, attention", "layer 1, first add & norm"]
+    assert outcome.findings[0].text.startswith("RuntimeError: mat1 and mat2 shapes cannot be")
+    assert "RuntimeError: mat1 and mat2 shapes cannot be" in said["page"]
+
+
+def test_the_command_and_its_page(tmp_path):
+    folder = copy_part1(tmp_path / "copy")
+    done = as_process("sanity_check.py", "--trace", folder=folder)
+    assert (done.code, done.err, done.out.count("    ok    ")) == (0, "", 24)
+    (folder / "bert.py").write_text(edited("scores + attention_mask ", "scores "), encoding="utf-8")
+    done = as_process("sanity_check.py", "--trace", "--html", "t.html", folder=folder)
+    assert (done.code, done.out.count("the first that differs: open ")) == (1, 1)
+    assert done.out.count("what follows builds on this") == 1
+    page = (folder / "t.html").read_text(encoding="utf-8")
+    (same, also), (mine, theirs), *_ = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert (len(mine), len(mine[0]), same == also, mine == theirs) == (6, 42, True, False)
+    assert "Open BertSelfAttention.attention (bert.py:" in page
+    assert "http" not in page
