@@ -99,7 +99,7 @@ def lines_of_gradients(states: Sequence[State], watch: Watch) -> Iterator[Line]:
     sources = dict(watch.model.named_parameters())
     sources |= {state.name: state.calls[0].result for state in states if len(state.calls) == 1}
     taking = {name: x for name, x in sources.items() if x.requires_grad}
-    last, pooled = watch.results["last_hidden_state"], watch.results["pooler_output"]
+    last, pooled = watch.results.values()
     loss = (last * inputs.cotangent).sum() + (pooled * inputs.pooler_cotangent).sum()
     found = attempt(gradients, loss, torch.ones_like(loss), taking)
     if isinstance(found, BaseException):

@@ -85,9 +85,15 @@ class Watch:
         for number, layer in enumerate(self.model.bert_layers, start=1):
             for name, (owner, method) in WATCHED.items():
                 self.watch(f"{number} {name}", layer.get_submodule(owner), method)
-        results = attempt(self.model, self.inputs.ids.clone(), self.inputs.real.long())
+        results = attempt(self.run)
         self.error = results if isinstance(results, BaseException) else None
         self.results: dict[str, Tensor] = {} if self.error else results
+
+    def run(self) -> dict[str, Tensor]:
+        """The model's two results, by the names of the states that they are."""
+        results = self.model(self.inputs.ids.clone(), self.inputs.real.long())
+        last, pooled = results["last_hidden_state"], results["pooler_output"]
+        return {"last hidden state": last, "pooler": pooled}
 
     def watch(self, name: str, owner: nn.Module, method: str) -> None:
         """Note the calls of a method, which passes on a copy: what is noted stays as it is."""
@@ -118,16 +124,16 @@ class Watch:
             *states, last = self.states_of(number, layer, hidden)
             yield from (*states, last._replace(ahead=(MODEL,) if layer is layers[-1] else through))
             hidden = self.right[last.name]
-        for name, key in (("last hidden state", "last_hidden_state"), ("pooler", "pooler_output")):
-            calls = [Call((), self.results[key])] if self.results else []
-            yield State(name, calls, "forward", MODEL, weights="pooler" * (name == "pooler"))
+        for name, result in self.results.items():
+            weights = "pooler" if name == "pooler" else ""
+            yield State(name, [Call((), result)], "forward", MODEL, weights=weights)
 
     def states_of(self, number: int, layer: nn.Module, hidden: Tensor) -> Iterator[State]:
         """The four states of a layer that should be given ``hidden``, (B, L, D)."""
         attention, add_norm, norm, gelu, whole = (self.noted[f"{number} {x}"] for x in WATCHED)
-        given = [call.given[-1] for call in add_norm]  # the norms
-        is_first = len(given) == 2 or given == [layer.attention_layer_norm]
-        first, second = add_norm[:1] if is_first else [], add_norm[1:] if len(given) == 2 else []
+        are_two, norms = len(add_norm) == 2, [call.given[4:5] for call in add_norm]
+        is_first = are_two or norms == [[layer.attention_layer_norm]]
+        first, second = add_norm[:1] if is_first else [], add_norm[1:] if are_two else []
         places = ("attention", "first add & norm", "feed-forward", "second add & norm")
         names = [f"layer {number}, {place}" for place in places]
         attended, normed, expanded, _ = (self.right[name] for name in names)
