@@ -13,7 +13,7 @@ from checks.report import INDENT, Report, label_of, wrapped
 from training.files.writing import write_whole
 
 JOBS = "checks.trace.states"
-HEADING = "the largest difference from the reference, relative where its numbers are above 1"
+HEADING = "largest difference of each state from the reference, relative where that is above 1"
 FOLLOWS = "what follows builds on this, and may differ for this reason alone"
 
 
@@ -30,7 +30,7 @@ def trace(html: str | None, limit: float, everything: bool) -> int:
         printed = child.printed()
     said = json.loads(outcome.about) if outcome.about else {"lines": [], "about": "", "page": ""}
     differing = [name for name, status, *_ in said["lines"] if status == "differs"]
-    print(HEADING)
+    print(f"{HEADING}\n" * bool(said["lines"]), end="")
     for name, status, about, why, places in said["lines"]:
         print(f"  {label_of(status)} {name:39} {about}")
         if [name] == differing[:1]:
