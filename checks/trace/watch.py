@@ -68,7 +68,7 @@ class Watch:
             self.watch(f"{number} attention", layer.self_attention, "attention")
             self.watch(f"{number} add_norm", layer, "add_norm")
             self.watch(f"{number} norm", layer.attention_layer_norm)
-            self.watch(f"{number} gelu", layer.interm_af)
+            self.watch(f"{number} gelu", getattr(layer, "interm_af", nn.Identity()))  # not seen
             self.watch(f"{number} layer", layer)
 
     def watch(self, name: str, owner: nn.Module, method: str = "forward") -> None:
@@ -120,7 +120,7 @@ class Watch:
         kinds = ("attention", "add_norm", "norm", "gelu", "layer")
         attention, add_norm, norm, gelu, whole = (noted[f"{number} {kind}"] for kind in kinds)
         # one call is known to be the first only while the layer has not returned
-        first = add_norm[:1] if len(add_norm) == 2 or not whole else norm
+        first = add_norm[:1] if len(add_norm) == 2 or (add_norm and not whole) else norm
 
         def added(place: str, *inputs: Tensor) -> tuple[str, Callable[[], Any]]:
             given = (*(x.clone() for x in inputs), *add_norm_modules(layer, place).values())
