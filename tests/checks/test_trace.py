@@ -28,10 +28,10 @@ word_embedding(input_ids)|word_embedding(input_ids).data|gradient of the weights
 """  # what is replaced, and by what; the first line that differs, and the function (R is RESULT)
 
 
-def traced(source: str, page: bool = False):
+def traced(source: str):
     """The outcome of the job for this bert.py, what it says, and its lines by name."""
     with installed_source("bert.py", source):
-        outcome = states.run(json.dumps(page))
+        outcome = states.run("true")
     said = json.loads(outcome.about)
     return outcome, said, {name: line for name, *line in said["lines"]}
 
@@ -47,10 +47,10 @@ def test_the_first_difference_and_the_function_to_open(row):
     old, new, first, function = row.split("|")
     source = edited(*(part.replace("R", RESULT) for part in (old, new)))
     outcome, said, lines = traced(source)
-    differing = [name for name, (status, *_) in lines.items() if status == "differs"]
-    assert (outcome.status, said["about"]) == ("wrong", f"the first difference: {differing[0]}")
-    opened, line = lines[differing[0]][3].rstrip(")").split(" (bert.py:")
-    assert (differing[0], opened.partition(".")[2]) == (first, function)
+    differing = next(name for name, line in lines.items() if line[0] == "differs")
+    opened, line = lines[differing][3].rstrip(")").split(" (bert.py:")
+    assert (outcome.status, differing, opened.split(".")[1]) == ("wrong", first, function)
+    assert said["about"] == f"the first difference: {first}"
     assert f"def {function}(" in source.splitlines()[int(line) - 1]
 
 
@@ -75,7 +75,7 @@ def test_a_task_that_is_not_written_and_an_exception_end_the_trace():
     outcome, _, lines = traced(render(parse(SOURCE), [*solved[:3], "bert.add_norm", "bert.layer"]))
     assert outcome.title.startswith("Task 1.4 · BertModel.embed (bert.py:")
     assert [line[0] for line in lines.values()] == ["skipped"] + ["ok"] * 22  # they are given
-    outcome, said, lines = traced(edited("interm_dense(attended)", "out_dense(attended)"), True)
+    outcome, said, lines = traced(edited("interm_dense(attended)", "out_dense(attended)"))
     assert [line[0] for line in lines.values()] == ["ok"] * 3
     assert outcome.findings[0].text.startswith(error := "RuntimeError: mat1 and mat2 shapes cannot")
     assert error in said["page"]
