@@ -15,6 +15,7 @@ its training loop).
     python sanity_check.py --all            < 1       all findings, not the first of each kind
     python sanity_check.py --hunt           1         how many bugs your my_tests.py catches
     python sanity_check.py --quiz           < 1       questions about your own code, with answers
+    python sanity_check.py --trace          < 1       where the whole model first goes wrong
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from checks.findings import ALL, ROOT, Outcome
 from checks.graded_tasks import FIRST_HINT, GRADED_TASKS, PAGES, GradedTask, graded_task
 from checks.hunt.terminal import QUIZZED, TEST_OF, hunt, quiz
 from checks.report import Report
+from checks.trace.terminal import trace
 from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.files.errors import InputError, output_fault
 
@@ -137,6 +139,8 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
     instead.add_argument(
         "--hunt", action="store_true", help="run my_tests.py on bugs made in your own functions"
     )
+    instead.add_argument("--trace", action="store_true", help="compare the whole model's states")
+    parser.add_argument("--html", metavar="FILE", help="of --trace: draw them on this page (.html)")
     parser.add_argument("--seed", type=positive_int, help="of --hunt and --quiz: the same again")
     parser.add_argument(
         "--limit", type=positive_float, help="seconds that one check, or hunt, may take"
@@ -150,6 +154,10 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
         parser.error(error.args[0])
     if args.seed and not (args.hunt or args.quiz):
         parser.error("--seed is for --hunt and --quiz")
+    if args.trace and (args.task or args.part):
+        parser.error("--trace runs the whole model: it goes with no --task and no --part")
+    if args.html and not (args.trace and args.html.endswith(".html")):
+        parser.error("--html is for --trace, and its file's name ends in .html")
     if args.hunt or args.quiz:
         able = TEST_OF if args.hunt else QUIZZED
         args.tasks = [entry for entry in args.tasks if entry.id in able]
@@ -184,6 +192,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         args = get_args(arguments)
         if args.quiz:
             sys.exit(quiz(args.tasks, args.seed, args.limit or LIMIT))
+        if args.trace:
+            sys.exit(trace(args.html, args.limit or LIMIT, args.all))
         sys.exit(hunt(args.tasks, args.seed or 0, args.limit) if args.hunt else check(args))
     except InputError as error:
         sys.exit(f"error: {error}")

@@ -40,10 +40,11 @@ TINY = {
 NUM_LABELS = 9  # not the five of SST, so that a 5 in the code is noticed
 CLASSIFIER_DROPOUT = 0.3
 TABLES = "mistakes/"  # what the names of tables of known mistakes begin with
+TRACE = "trace/"  # and those of the whole model's states, which only --trace reads
 
 
 def read_data(prefix: str) -> dict[str, Tensor]:
-    """The tensors of all files with that prefix; tables of mistakes only if the prefix says so.
+    """The tensors of all files with that prefix; of TABLES and TRACE only if the prefix says so.
 
     Raises InputError where a file is missing or damaged.
     """
@@ -52,7 +53,7 @@ def read_data(prefix: str) -> dict[str, Tensor]:
         try:
             with safe_open(path, framework="pt") as file:
                 for name in file.keys():
-                    if name.startswith(prefix) and (prefix or not name.startswith(TABLES)):
+                    if name.startswith(prefix) and (prefix or not name.startswith((TABLES, TRACE))):
                         tensors[name] = file.get_tensor(name)
         except (OSError, SafetensorError) as error:
             what = f"{path.name} cannot be read ({error}); restore it from git"

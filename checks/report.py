@@ -16,7 +16,8 @@ from checks.findings import ALL, EXPLAINING, LEVELS, Finding, Outcome, faulty
 
 INDENT = " " * 8
 LABELS = {"ok": "  ok   ", "wrong": "  WRONG", "waits": "  waits", "skipped": "  --   "}
-COLOURS = {"ok": "\033[32m", "wrong": "\033[31m"}  # green, red
+LABELS["differs"] = "differs"  # a line of --trace
+COLOURS = {"ok": "\033[32m", "wrong": "\033[31m", "differs": "\033[31m"}  # green, red
 MOST_FACTS, MOST_PRINTED = 7, 3  # that are shown without --all
 MORE = {  # the level of what is not shown: how to see it
     2: "--hint says which property does not hold",

@@ -22,7 +22,15 @@ from torch import Tensor, nn
 
 from base_bert import weight_names
 from checks.fixed_dropout import FixedDropout
-from checks.references import CLASSIFIER_DROPOUT, DATA, NUM_LABELS, TABLES, TINY, metadata
+from checks.references import (
+    CLASSIFIER_DROPOUT,
+    DATA,
+    NUM_LABELS,
+    TABLES,
+    TINY,
+    inputs_of,
+    metadata,
+)
 from training.cli import flags, scripts
 from training.files.writing import atomic_write
 
@@ -103,6 +111,7 @@ def tiny_tensors(seed: int) -> dict[str, Tensor]:
         layer_tensors(model.eval(), noise(batch, length, width), mask, noise, put)
         model_tensors(model.eval(), ids, real, noise, put, {v: k for k, v in names.items()})
         classifier_tensors(model.eval(), ids, real, noise, put)
+        trace_tensors(model.eval(), tensors, put, {v: k for k, v in names.items()})
     return {name: tensor.detach().contiguous() for name, tensor in sorted(tensors.items())}
 
 
@@ -264,6 +273,32 @@ def classifier_tensors(model, ids: Tensor, real: Tensor, noise, put) -> None:
     model.dropout.train()
     dropped = model(input_ids=ids, attention_mask=real.long()).logits
     put("classifier.forward", "dropout", {"logits": dropped})
+
+
+def trace_tensors(model, given: dict[str, Tensor], put, names: dict[str, str]) -> None:
+    """The whole BertModel's states, and the gradients of a loss on both of its results.
+
+    Args:
+        given: the inputs of task 1.4, whose cotangents make the loss.
+        names: ours → theirs.
+    """
+    bert, inputs = model.bert, inputs_of("bert.embed", given)
+    modules = {"embeddings": bert.embeddings}
+    for number, layer in enumerate(bert.encoder.layer, start=1):
+        places = {
+            "attention": layer.attention.self,
+            "first add & norm": layer.attention.output,
+            "feed-forward": layer.intermediate,
+            "second add & norm": layer.output,
+        }
+        modules |= {f"layer {number}, {place}": module for place, module in places.items()}
+    states = capture(**modules)
+    results = bert(input_ids=inputs.ids, attention_mask=inputs.real.long())
+    last, pooled = results.last_hidden_state, results.pooler_output
+    put("trace", "values", states | {"last hidden state": last, "pooler": pooled})
+    loss = (last * inputs.cotangent).sum() + (pooled * inputs.pooler_cotangent).sum()
+    own = {ours: bert.get_parameter(theirs) for ours, theirs in names.items()}
+    put("trace", "gradients", grads(loss, torch.ones_like(loss), **states, **own))
 
 
 def write(tensors: dict[str, Tensor], path: Path, seed: int) -> None:

@@ -102,6 +102,8 @@ ROWS = [
     Row("sanity_check.py --seed 3", "--seed is for --hunt and --quiz"),
     Row("sanity_check.py --quiz --hunt", "not allowed with"),
     Row("sanity_check.py --hints some", "invalid choice: 'some'"),
+    Row("sanity_check.py --trace --task 1.1", "--trace runs the whole model"),
+    Row("sanity_check.py --trace --html bert.py", "--html is for --trace, and its file's name"),
     Row("sanity_check.py --quiz --task 2.1", "--quiz is for tasks 1.1, 1.2, 1.3, 1.4, 1.5, 1.7"),
     Row("sanity_check.py --hunt --task 1.6", "--hunt is for tasks 1.1, 1.2, 1.3, 1.4, 1.5"),
 ]

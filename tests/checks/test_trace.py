@@ -1,0 +1,97 @@
+"""sanity_check.py --trace: the first state that differs, and the function to open."""
+
+import json
+
+import pytest
+from factories import ROOT, copy_part1
+from running import as_process
+
+from checks.hunt.edits import installed_source
+from checks.trace import states
+from course.regions import parse, render
+
+SOURCE = (ROOT / "bert.py").read_text(encoding="utf-8")
+RESULT = "ln_layer(input + dropout(dense_layer(output)))"
+GELU = "self.interm_af(self.interm_dense(attended))"
+WRONG = """\
+words + segments + positions|words + segments|embeddings|embed
+F.softmax(scores, dim=-1)|F.softmax(scores, dim=-2)|layer 1, attention|attention
+(hidden_states, attention_mask)  #|(hidden_states, 0 * attention_mask)  #|layer 1, attention|forward
+R|input + R|layer 1, first add & norm|add_norm
+return R|R|layer 1, first add & norm|add_norm
+self.attention_layer_norm,|self.out_layer_norm,|layer 1, first add & norm|forward
+return R|return R if output.size(-1) == 42 else input|layer 1, second add & norm|add_norm
+self.interm_af(|2 * self.interm_af(|layer 1, second add & norm|forward
+F.softmax(scores,|F.softmax(scores.detach(),|gradient of the weights, layer 2|attention
+return R|with torch.no_grad(): return R|gradient of layer 2, second add & norm|add_norm
+word_embedding(input_ids)|word_embedding(input_ids).data|gradient of the weights, embeddings|embed
+"""  # what is replaced, and by what; the first line that differs, and the function (R is RESULT)
+
+
+def traced(source: str):
+    """The outcome of the job for this bert.py, what it says, and its lines by name."""
+    with installed_source("bert.py", source):
+        outcome = states.run("true")
+    said = json.loads(outcome.about)
+    return outcome, said, {name: line for name, *line in said["lines"]}
+
+
+def edited(old: str, new: str) -> str:
+    """bert.py with one change."""
+    assert SOURCE.count(old) == 1
+    return SOURCE.replace(old, new)
+
+
+@pytest.mark.parametrize("row", WRONG.splitlines())
+def test_the_first_difference_and_the_function_to_open(row):
+    old, new, first, function = row.split("|")
+    source = edited(*(part.replace("R", RESULT) for part in (old, new)))
+    outcome, said, lines = traced(source)
+    differing = next(name for name, line in lines.items() if line[0] == "differs")
+    opened, line = lines[differing][3].rstrip(")").split(" (bert.py:")
+    assert (outcome.status, differing, opened.split(".")[1]) == ("wrong", first, function)
+    assert said["about"] == f"the first difference: {first}"
+    assert f"def {function}(" in source.splitlines()[int(line) - 1]
+
+
+def test_a_layer_that_is_written_in_another_way_is_not_wrong():
+    each = "torch.stack([self.interm_af(self.interm_dense(row)) for row in attended])"
+    ways = {
+        each: "calls interm_af 5 times",
+        GELU.replace("self.interm_af", "F.gelu"): "does not call interm_af",
+    }
+    for way, does in ways.items():
+        outcome, _, lines = traced(edited(GELU, way))
+        skipped = [line[1] for line in lines.values() if line[0] == "skipped"]
+        assert (outcome.status, skipped) == ("ok", [f"not seen: your code {does}"] * 2)
+        assert len(lines) == 22  # a gradient of what is not seen is no line
+
+
+def test_a_task_that_is_not_written_and_an_exception_end_the_trace():
+    solved = ["bert.imports", "bert.functional", "bert.attention", "bert.embed"]
+    outcome, _, lines = traced(render(parse(SOURCE), solved))
+    assert (outcome.status, lines["embeddings"][0], len(lines)) == ("skipped", "ok", 1)
+    assert outcome.title.startswith("Task 1.3 · BertLayer.forward (bert.py:")
+    outcome, _, lines = traced(render(parse(SOURCE), [*solved[:3], "bert.add_norm", "bert.layer"]))
+    assert outcome.title.startswith("Task 1.4 · BertModel.embed (bert.py:")
+    assert [line[0] for line in lines.values()] == ["skipped"] + ["ok"] * 22  # they are given
+    outcome, said, lines = traced(edited("interm_dense(attended)", "out_dense(attended)"))
+    assert [line[0] for line in lines.values()] == ["ok"] * 3
+    assert outcome.findings[0].text.startswith(error := "RuntimeError: mat1 and mat2 shapes cannot")
+    assert error in said["page"]
+
+
+def test_the_command_and_its_page(tmp_path):
+    folder = copy_part1(tmp_path / "copy")
+    done = as_process("sanity_check.py", "--trace", folder=folder)
+    assert (done.code, done.err, done.out.count("    ok    ")) == (0, "", 24)
+    wrong = edited("scores / math.sqrt(query.size(-1))", "scores")
+    (folder / "bert.py").write_text(wrong, encoding="utf-8")
+    done = as_process("sanity_check.py", "--trace", "--html", "t.html", folder=folder)
+    said = ("the first that differs: open ", "what follows builds on this")
+    assert (done.code, [done.out.count(words) for words in said]) == (1, [1, 1])
+    page = (folder / "t.html").read_text(encoding="utf-8")
+    (same, also), (mine, theirs), *_ = json.loads(page.split("const maps = ")[1].split(";")[0])
+    assert (len(mine), len(mine[0]), same == also, mine == theirs) == (10, 42, True, False)
+    assert "Open BertSelfAttention.attention (bert.py:" in page
+    assert "http" not in page
