@@ -36,6 +36,14 @@ def traced(source: str):
     return outcome, said, {name: line for name, *line in said["lines"]}
 
 
+def with_stubs(*ids: str) -> str:
+    """bert.py as a student has it who has not written these regions yet."""
+    return render(
+        piece if isinstance(piece, str) or piece.id in ids else "\n".join([*piece.solution, ""])
+        for piece in parse(SOURCE)
+    )
+
+
 def edited(old: str, new: str) -> str:
     """bert.py with one change."""
     assert SOURCE.count(old) == 1
@@ -68,11 +76,10 @@ def test_a_layer_that_is_written_in_another_way_is_not_wrong():
 
 
 def test_a_task_that_is_not_written_and_an_exception_end_the_trace():
-    solved = ["bert.imports", "bert.functional", "bert.attention", "bert.embed"]
-    outcome, _, lines = traced(render(parse(SOURCE), solved))
+    outcome, _, lines = traced(with_stubs("bert.add_norm", "bert.layer"))
     assert (outcome.status, lines["embeddings"][0], len(lines)) == ("skipped", "ok", 1)
     assert outcome.title.startswith("Task 1.3 · BertLayer.forward (bert.py:")
-    outcome, _, lines = traced(render(parse(SOURCE), [*solved[:3], "bert.add_norm", "bert.layer"]))
+    outcome, _, lines = traced(with_stubs("bert.embed"))
     assert outcome.title.startswith("Task 1.4 · BertModel.embed (bert.py:")
     assert [line[0] for line in lines.values()] == ["skipped"] + ["ok"] * 22  # they are given
     outcome, said, lines = traced(edited("interm_dense(attended)", "out_dense(attended)"))
