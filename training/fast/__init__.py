@@ -9,9 +9,10 @@ from types import MethodType
 from torch import nn
 from torch.optim import Optimizer
 
-from training.fast.adamw import fused_step
+from training.fast.adamw import use_fused_step
 from training.fast.attention import use_attention_kernel
 from training.fast.dropout import use_short_draws
+from training.loop.processes import world_size
 
 
 def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> list[str]:
@@ -30,6 +31,10 @@ def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> 
         use_short_draws(model)
         replaced.append("dropout by 16-bit draws")
     if optimizer is not None:
-        optimizer.step = MethodType(fused_step, optimizer)
+        use_fused_step(optimizer)
         replaced.append("AdamW.step by PyTorch's fused kernel")
+        for name, module in model.named_modules():
+            # on a GPU the rows would not be worth the wait for their number
+            if name.split(".")[-1] == "word_embedding" and not on_gpu and world_size() == 1:
+                module.sparse = True  # its gradient, so that the step computes only rows it has met
     return replaced
