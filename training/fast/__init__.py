@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from training.fast.adamw import use_fused_step
 from training.fast.attention import use_attention_kernel
 from training.fast.dropout import use_short_draws
+from training.fast.pooler import use_lazy_output
 from training.loop.processes import world_size
 
 
@@ -25,8 +26,10 @@ def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> 
     """
     on_gpu = next(model.parameters()).device.type != "cpu"
     use_attention_kernel(model)
+    use_lazy_output(model)
     where = "" if on_gpu else " in evaluation"
     replaced = [f"attention by scaled_dot_product_attention{where}"]
+    replaced.append("the last layer for [CLS] alone where that suffices")
     if not on_gpu:
         use_short_draws(model)
         replaced.append("dropout by 16-bit draws")
