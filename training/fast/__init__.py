@@ -4,8 +4,6 @@ Attention and AdamW's step are computed by PyTorch's kernels, and dropout draws 
 numbers: the same formulas, rounded differently, with other draws.
 """
 
-from types import MethodType
-
 from torch import nn
 from torch.optim import Optimizer
 

@@ -43,12 +43,11 @@ class MetRows:
     def operands(self, gradient: Tensor) -> list[Tensor]:
         """Zeros, which the kernel turns into the update; gradient, m and v."""
         gradient = gradient.coalesce()
-        is_met = gradient.values().any(dim=1)
-        rows = gradient.indices()[0, is_met]
+        rows = gradient.indices()[0]
         self.add(rows)
         parts = self.parts[:, : math.ceil(len(self.rows) / UNIT) * UNIT]
         parts[:2] = 0
-        parts[1, self.place[rows]] = gradient.values()[is_met]
+        parts[1, self.place[rows]] = gradient.values()
         return list(parts)
 
     def put_back(self) -> None:
