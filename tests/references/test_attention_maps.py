@@ -14,7 +14,7 @@ from running import assert_refused, succeeded
 from bert import BertModel
 from lessons import attention_maps
 from lessons.attention_maps import page, policy
-from training.fast.attention import use_attention_kernel
+from training.fast import replace_by_kernels
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_maps_are_those_of_transformers(dtype, atol, pair, by_kernel):
     torch.manual_seed(3)
     ours = stir(BertModel(tiny_config()), 0.2)
     if by_kernel:
-        use_attention_kernel(ours)
+        replace_by_kernels(ours)
     config = transformers.BertConfig(**ours.config.to_dict(), attn_implementation="eager")
     theirs = transformers.BertModel(config).eval()
     theirs.load_state_dict(ours.to_hf_weights(), strict=True)
