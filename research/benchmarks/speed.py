@@ -2,11 +2,10 @@
 
     python -P research/benchmarks/speed.py --data DIR --model all-MiniLM-L6-v2 [--use_gpu]
 
-Prints Markdown tables, values as median (minimum–maximum) over --repeats rounds; the functions below
-describe the contenders. Each is a process of its own. Its first steps, evaluation and files are not
-timed. The last column counts the products of the whole model without padding, and divides them by
-the fastest product of two large bf16 matrices of that round. -P keeps our datasets.py from
-shadowing a library that Trainer looks for.
+Prints Markdown tables, values as median (minimum–maximum) over --repeats rounds. Each contender is
+a process of its own; its first steps, evaluation and files are not timed. The last column counts
+the products of the whole model without padding, against those of two large matrices in bf16. -P
+keeps our datasets.py from shadowing a library that Trainer looks for.
 Needs: pip install -r requirements-dev.txt accelerate==1.15.0 sentence-transformers==6.2.0
 """
 
@@ -49,8 +48,8 @@ from training.loop.run import Run
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 LR, MAX_LENGTH = 5e-5, 512
-BATCHES, PREDICTED = (8, 32), 40
-WARM_UP, STEPS = 1, 2  # the first steps are not timed
+BATCHES, PREDICTED = (8, 32), 1000
+WARM_UP, STEPS = 5, 40  # the first steps are not timed
 DEV = ROOT / "data" / "practice" / "ids-sst-dev.csv"
 
 # ---------------------------------------------------------------------------------------------
@@ -227,9 +226,9 @@ PREDICTING = {"dev, --fast": our_predictions, "--predict": partial(our_predictio
 PREDICTING |= {"transformers": their_predictions, "sentence-tr.": vectors}
 
 
-def rate_of(contender: str, job: SimpleNamespace, folder: Path) -> float | str:
-    """Sentences a second of a contender, whose files go into a folder, or why it was skipped."""
-    os.chdir(folder)
+def rate_of(contender: str, job: SimpleNamespace) -> float | str:
+    """Sentences a second of a contender, or why it was skipped."""
+    os.chdir(Path(job.file).parent)
     torch.manual_seed(0)
     clock = Clock(job)
     with redirect_stdout(sys.stderr):
@@ -246,9 +245,9 @@ def rate_of(contender: str, job: SimpleNamespace, folder: Path) -> float | str:
             return str(error)
 
 
-def peak(job: SimpleNamespace) -> float:
+def peak(use_gpu: bool) -> float:
     """The most floating-point operations a second: of products of two matrices in bf16."""
-    device, size, times = ("cuda", 8192, []) if job.use_gpu else ("cpu", 1536, [])
+    device, size, times = ("cuda", 8192, []) if use_gpu else ("cpu", 1536, [])
     matrix = torch.ones(size, size, dtype=torch.bfloat16, device=device)
     for _ in range(10):
         start = time.perf_counter()
@@ -279,25 +278,20 @@ def spread(values: Iterable[float], digits: int) -> str:
     return "{} ({}–{})".format(*shown)
 
 
-def table(contenders: dict, job: SimpleNamespace, folder: Path, args: Any) -> Iterator[str]:
+def table(contenders: dict, job: SimpleNamespace, pool: Any, repeats: int) -> Iterator[str]:
     """Markdown: rates, how many times the first one is as fast, by round, and the peak's share."""
-    fresh = multiprocessing.get_context("spawn")
     rates: dict[str, list] = {name: [] for name in contenders}
-    with fresh.Pool(1, maxtasksperchild=1) as pool:
-        peaks = []
-        for _ in range(args.repeats):
-            peaks.append(pool.apply(peak, (job,)))
-            for name, own in rates.items():
-                own.append(pool.apply(rate_of, (name, job, folder)))
+    for _ in range(repeats):
+        for name, own in rates.items():
+            own.append(pool.apply(rate_of, (name, job)))
     first, *_ = rates.values()
-    work = work_of(job) * (3 if contenders is TRAINING else 1)  # backwards twice as much
+    passes = 3 if contenders is TRAINING else 1  # backwards twice as much
+    share = 100 * passes * work_of(job) / pool.apply(peak, (job.use_gpu,))
     for name, own in rates.items():
-        if isinstance(own[0], str):
-            yield f"| {job.batch} | {name} | {own[0]} | | |"
-            continue
-        factors = (ahead / rate for ahead, rate in zip(first, own, strict=True))
-        shares = (100 * work * rate / most for rate, most in zip(own, peaks, strict=True))
-        cells = spread(own, 1), spread(factors, 2), spread(shares, 0)
+        cells = own[0], "", ""
+        if not isinstance(own[0], str):
+            factors = (ahead / rate for ahead, rate in zip(first, own, strict=True))
+            cells = spread(own, 1), spread(factors, 2), f"{share * median(own):.0f}"
         yield f"| {job.batch} | {name} | {' | '.join(cells)} |"
 
 
@@ -313,10 +307,11 @@ def main() -> None:
     everything = pd.read_csv(data_folder(args.data) / "ids-sst-train.csv", sep="\t", index_col=0)
     shared = {"model": str(find_model(args.model)), "use_gpu": args.use_gpu}
     print(f"{machine(args.use_gpu)}, {args.repeats} rounds")
-    with tempfile.TemporaryDirectory() as folder:
+    fresh = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder, fresh.Pool(1, maxtasksperchild=1) as pool:
         for contenders in (TRAINING, PREDICTING):
             print("\n| batch | contender | sentences/s | ours is … × as fast | % of the peak |")
-            print("|" + "---|" * 5, flush=True)
+            print("|--:|---|--:|--:|--:|", flush=True)
             for batch in BATCHES if contenders is TRAINING else BATCHES[1:]:
                 count = batch * (WARM_UP + STEPS) if contenders is TRAINING else PREDICTED
                 file = Path(folder, f"{count}.csv")
@@ -324,7 +319,7 @@ def main() -> None:
                 sample["id"] = [f"{number:025x}" for number in range(count)]
                 sample.reset_index(drop=True).to_csv(file, sep="\t")
                 job = SimpleNamespace(**shared, batch=batch, file=str(file))
-                print(*table(contenders, job, Path(folder), args), sep="\n", flush=True)
+                print(*table(contenders, job, pool, args.repeats), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What --fast puts in place of the code that one reads. No handout contains this folder.
 
-Attention and AdamW's step are computed by PyTorch's kernels, and dropout draws cheaper random
-numbers: the same formulas, rounded differently, with other draws.
+Attention and AdamW's step are computed by PyTorch's kernels, what has no effect on the result is not
+computed, and dropout draws cheaper random numbers: the same formulas, rounded differently, with
+other draws.
 """
 
 from torch import nn
@@ -15,7 +16,7 @@ from training.loop.processes import world_size
 
 
 def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> list[str]:
-    """Replace attention and dropout in a model's modules, and an optimizer's step.
+    """Replace attention, dropout and the last layer in a model, and an optimizer's step.
 
     Attention in training takes the kernel on GPUs alone: on a CPU with dropout it is not faster.
 
@@ -35,7 +36,7 @@ def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> 
         use_fused_step(optimizer)
         replaced.append("AdamW.step by PyTorch's fused kernel")
         for name, module in model.named_modules():
-            # on a GPU the rows would not be worth the wait for their number
+            # one GPU, or several processes, would rather add up whole gradients
             if name.split(".")[-1] == "word_embedding" and not on_gpu and world_size() == 1:
-                module.sparse = True  # its gradient, so that the step computes only rows it has met
+                module.sparse = True
     return replaced

@@ -81,46 +81,30 @@ def fused_step(self: Optimizer) -> None:
             state["step"] += 1
             same_step.setdefault(state["step"], []).append(parameter)
         for step, parameters in same_step.items():
-            operands = [operands_of(self, parameter) for parameter in parameters]
-            update(group, step, *map(list, zip(*operands, strict=True)))
-            for parameter, (changed, *_) in zip(parameters, operands, strict=True):
-                if changed is not parameter:
-                    rows = self.met[parameter].rows
-                    parameter.index_add_(0, rows, changed[: len(rows)])
-            if group["weight_decay"]:
-                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+            update(self, group, step, parameters)
 
 
 def operands_of(optimizer: Optimizer, parameter: nn.Parameter) -> list[Tensor]:
     """What the kernel changes, gradient, m and v: of a parameter, or of a table's met rows."""
-    m, v = (optimizer.state[parameter][name] for name in ("exp_avg", "exp_avg_sq"))
+    state, met = optimizer.state[parameter], optimizer.met
     if parameter.grad.is_sparse:
-        if parameter not in optimizer.met:
-            optimizer.met[parameter] = MetRows(m, v)
-        return optimizer.met[parameter].operands(parameter.grad)
-    if parameter in optimizer.met:
-        optimizer.met.pop(parameter).put_back()
-    return [parameter, parameter.grad, m, v]
+        if parameter not in met:
+            met[parameter] = MetRows(state["exp_avg"], state["exp_avg_sq"])
+        return met[parameter].operands(parameter.grad)
+    if parameter in met:
+        met.pop(parameter).put_back()
+    return [parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"]]
 
 
-def update(
-    group: dict,
-    step: int,
-    changed: list[Tensor],
-    gradients: list[Tensor],
-    m: list[Tensor],
-    v: list[Tensor],
-) -> None:
-    """Update tensors of a group that are all at the same step."""
+def update(optimizer: Optimizer, group: dict, step: int, parameters: list[nn.Parameter]) -> None:
+    """Update parameters of a group that are all at the same step."""
+    operands = [operands_of(optimizer, parameter) for parameter in parameters]
     beta1, beta2 = group["betas"]
     # the kernel wants a tensor of each parameter's own: views of one, which no copy has to make
-    steps = torch.full((len(changed),), step - 1.0, device=changed[0].device)
+    steps = torch.full((len(parameters),), step - 1.0, device=parameters[0].device)
     correction1, correction2 = 1 - beta1**step, math.sqrt(1 - beta2**step)
     torch_adamw(
-        changed,
-        gradients,
-        m,
-        v,
+        *map(list, zip(*operands, strict=True)),
         [],
         list(steps.unbind()),
         fused=True,
@@ -132,3 +116,9 @@ def update(
         eps=group["eps"] / correction2,
         maximize=False,
     )
+    for parameter, (changed, *_) in zip(parameters, operands, strict=True):
+        if parameter in optimizer.met:
+            rows = optimizer.met[parameter].rows
+            parameter.index_add_(0, rows, changed[: len(rows)])
+    if group["weight_decay"]:
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
