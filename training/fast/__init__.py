@@ -1,8 +1,8 @@
 """What --fast puts in place of the code that one reads. No handout contains this folder.
 
-Attention and AdamW's step are computed by PyTorch's kernels, what has no effect on the result is not
-computed, and dropout draws cheaper random numbers: the same formulas, rounded differently, with
-other draws.
+Attention and AdamW's step are computed by PyTorch's kernels, only as far as the result depends on
+them, and dropout draws cheaper random numbers: the same formulas, rounded differently, with other
+draws.
 """
 
 from torch import nn
