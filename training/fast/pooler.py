@@ -5,7 +5,6 @@ the rest of one: of six layers, 14 % of all products are left out, forwards and 
 """
 
 from types import MethodType
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,13 +37,18 @@ class LazyOutput(dict):
         return self[name]
 
 
-def lazy_output(self: nn.Module, input_ids: Tensor, attention_mask: Tensor, *more: Any) -> dict:
-    """Ids and mask (B, L) → the output of all layers but the last, and what computes that one."""
-    if any(
-        part._forward_pre_hooks or part._forward_hooks for part in self.bert_layers[-1].modules()
-    ):
-        return type(self).forward(self, input_ids, attention_mask, *more)  # somebody looks into it
-    hidden = self.embed(input_ids, *more)  # (B, L, D)
+def lazy_output(
+    self: nn.Module,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    token_type_ids: Tensor | None = None,
+) -> dict[str, Tensor]:
+    """What BertModel's forward takes and returns, with the last layer left for later."""
+    segments = () if token_type_ids is None else (token_type_ids,)
+    parts = self.bert_layers[-1].modules()
+    if any(part._forward_pre_hooks or part._forward_hooks for part in parts):  # PALs'
+        return type(self).forward(self, input_ids, attention_mask, *segments)
+    hidden = self.embed(input_ids, *segments)  # (B, L, D)
     mask = (1 - attention_mask[:, None, None].to(hidden)) * torch.finfo(hidden.dtype).min
     for layer in self.bert_layers[:-1]:
         hidden = layer(hidden, mask)  # (B, L, D), (B, 1, 1, L) → (B, L, D)
