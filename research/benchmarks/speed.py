@@ -130,11 +130,7 @@ def plain(job: SimpleNamespace, clock: Clock) -> None:
 
 
 def trainer(job: SimpleNamespace, clock: Clock, unpadded: bool = False) -> None:
-    """transformers.Trainer, by length and in bf16; texts are tokenized outside the time.
-
-    Args:
-        unpadded: put all texts of a batch into one row, with attention by flash-attn.
-    """
+    """transformers.Trainer, by length, in bf16, on ids; or with all texts of a batch in a row."""
     import transformers
 
     if unpadded and not transformers.utils.is_flash_attn_2_available():
@@ -169,8 +165,8 @@ def trainer(job: SimpleNamespace, clock: Clock, unpadded: bool = False) -> None:
         save_strategy="no", logging_strategy="no", disable_tqdm=True, use_cpu=not job.use_gpu,
         bf16=True, train_sampling_strategy="group_by_length", remove_unused_columns=False,
     )  # fmt: skip
-    kind = Unpadded if unpadded else transformers.Trainer
-    collator = collate if unpadded else transformers.DataCollatorWithPadding(tokenizer)
+    kinds = transformers.Trainer, transformers.DataCollatorWithPadding(tokenizer)
+    kind, collator = (Unpadded, collate) if unpadded else kinds
     kind(model, arguments, collator, train_dataset=encoded, callbacks=[Ticks()]).train()
 
 
