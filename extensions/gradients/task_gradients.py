@@ -57,7 +57,6 @@ class TaskGradients:
         """Keep what the task's backward passes, in all processes, left in .grad, and clear it."""
         sum_gradients(self.model)
         gradients = [parameter.grad for parameter in self.parameters]
-        # --fast leaves sparse ones
         self.taken[task] = [None if grad is None else grad.to_dense() for grad in gradients]
         for parameter in self.parameters:
             parameter.grad = None
