@@ -47,8 +47,7 @@ from training.files.hub import find_model
 from training.loop.run import Run
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-LR, MAX_LENGTH = 5e-5, 512
-BATCHES, PREDICTED = (8, 32), 1000
+LR, BATCHES, PREDICTED = 5e-5, (8, 32), 1000
 WARM_UP, STEPS = 5, 40  # the first steps are not timed
 DEV = ROOT / "data" / "practice" / "ids-sst-dev.csv"
 
@@ -99,34 +98,17 @@ def ours(job: SimpleNamespace, clock: Clock, flag: str = "") -> None:
         classifier.main()
 
 
-def theirs(job: SimpleNamespace, **options: str) -> tuple:
+def theirs(job: SimpleNamespace, attention: str = "sdpa") -> tuple:
     """Tokenizer and classifier of transformers with the same weights; texts and labels."""
     sys.path[:] = [folder for folder in sys.path if folder != str(ROOT)]  # where datasets.py is
     from transformers import AutoTokenizer, BertForSequenceClassification
 
-    model = BertForSequenceClassification.from_pretrained(job.model, num_labels=5, **options)
-    model.train()
+    model = BertForSequenceClassification.from_pretrained(
+        job.model, num_labels=5, attn_implementation=attention
+    ).train()
     table = pd.read_csv(job.file, sep="\t")
     texts, labels = table["sentence"].tolist(), table["sentiment"].tolist()
-    longest = min(MAX_LENGTH, model.config.max_position_embeddings)
-    tokenizer = AutoTokenizer.from_pretrained(job.model, model_max_length=longest)
-    return tokenizer, model, texts, labels
-
-
-def plain(job: SimpleNamespace, clock: Clock) -> None:
-    """Random batches, tokenized every time, padded to the longest, fp32, torch's AdamW."""
-    tokenizer, model, texts, labels = theirs(job)
-    device = torch.device("cuda" if job.use_gpu else "cpu")
-    model, labels = model.to(device), torch.tensor(labels)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
-    for rows in torch.randperm(len(labels)).split(job.batch):
-        chosen = [texts[i] for i in rows]
-        batch = tokenizer(chosen, padding=True, truncation=True, return_tensors="pt")
-        loss = model(**batch.to(device), labels=labels[rows].to(device)).loss
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        clock.tick()
+    return AutoTokenizer.from_pretrained(job.model), model, texts, labels
 
 
 def trainer(job: SimpleNamespace, clock: Clock, unpadded: bool = False) -> None:
@@ -135,8 +117,8 @@ def trainer(job: SimpleNamespace, clock: Clock, unpadded: bool = False) -> None:
 
     if unpadded and not transformers.utils.is_flash_attn_2_available():
         raise InputError("skipped: needs a GPU and flash-attn")
-    options = {"attn_implementation": "flash_attention_2"} if unpadded else {}
-    tokenizer, model, texts, labels = theirs(job, **options)
+    attention = "flash_attention_2" if unpadded else "sdpa"
+    tokenizer, model, texts, labels = theirs(job, attention)
     flatten = transformers.DataCollatorWithFlattening(return_flash_attn_kwargs=True)
 
     class Ticks(transformers.TrainerCallback):
@@ -216,7 +198,7 @@ def vectors(job: SimpleNamespace) -> Callable[[], object]:
     return lambda: model.encode(texts, batch_size=job.batch)
 
 
-TRAINING = {"ours --fast": partial(ours, flag="--fast"), "ours": ours, "plain": plain}
+TRAINING = {"ours --fast": partial(ours, flag="--fast"), "ours": ours}
 TRAINING |= {"trainer": trainer, "unpadded": partial(trainer, unpadded=True)}
 PREDICTING = {"dev, --fast": our_predictions, "--predict": partial(our_predictions, by_line=True)}
 PREDICTING |= {"transformers": their_predictions, "sentence-tr.": vectors}
