@@ -1,14 +1,12 @@
-"""How fast fine-tuning is here, compared with transformers, alternating on the same sentences.
+"""How fast we train and predict, compared with transformers, alternating on the same sentences.
 
-    python -P research/benchmarks/speed.py --data DIR --model all-MiniLM-L6-v2
+    python -P research/benchmarks/speed.py --data DIR --model all-MiniLM-L6-v2 [--use_gpu]
 
-Prints a Markdown table, values as median (minimum–maximum) over five repeats:
-    ours            classifier.py; --fast takes PyTorch's kernels
-    plain           a loop as many write it with transformers: random batches, tokenized each time
-    trainer         transformers.Trainer with grouping by length and bf16
-Each contender is a process of its own. Its first steps, evaluation and files are not timed. -P
+Prints Markdown tables, values as median (minimum–maximum) over --repeats rounds. Each contender is
+a process of its own; its first steps, evaluation and files are not timed. The last column counts
+the products of the whole model without padding, against those of two large matrices in bf16. -P
 keeps our datasets.py from shadowing a library that Trainer looks for.
-Needs: pip install -r requirements-dev.txt accelerate==1.15.0
+Needs: pip install -r requirements-dev.txt accelerate==1.15.0 sentence-transformers==6.2.0
 """
 
 from __future__ import annotations
@@ -18,12 +16,13 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import redirect_stdout, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import pandas as pd
@@ -33,16 +32,22 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 import classifier
+from config import BertConfig
+from datasets import load_data
+from evaluation import classify
 from research.experiments.results import machine
+from tokenizer import BertTokenizer
+from training import loop
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
+from training.cli.sentiment_flags import ClassifierFlags
 from training.files.course_files import data_folder
+from training.files.errors import InputError
 from training.files.hub import find_model
 from training.loop.run import Run
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-LR, MAX_LENGTH = 5e-5, 512
-BATCHES, REPEATS = (8, 32), 5
+LR, BATCHES, PREDICTED = 5e-5, (8, 32), 1000
 WARM_UP, STEPS = 5, 40  # the first steps are not timed
 DEV = ROOT / "data" / "practice" / "ids-sst-dev.csv"
 
@@ -93,69 +98,151 @@ def ours(job: SimpleNamespace, clock: Clock, flag: str = "") -> None:
         classifier.main()
 
 
-def theirs(job: SimpleNamespace) -> tuple:
+def theirs(job: SimpleNamespace, attention: str = "sdpa") -> tuple:
     """Tokenizer and classifier of transformers with the same weights; texts and labels."""
     sys.path[:] = [folder for folder in sys.path if folder != str(ROOT)]  # where datasets.py is
     from transformers import AutoTokenizer, BertForSequenceClassification
 
-    model = BertForSequenceClassification.from_pretrained(job.model, num_labels=5).train()
+    model = BertForSequenceClassification.from_pretrained(
+        job.model, num_labels=5, attn_implementation=attention
+    ).train()
     table = pd.read_csv(job.file, sep="\t")
     texts, labels = table["sentence"].tolist(), table["sentiment"].tolist()
-    longest = min(MAX_LENGTH, model.config.max_position_embeddings)
-    tokenizer = AutoTokenizer.from_pretrained(job.model, model_max_length=longest)
-    return tokenizer, model, texts, labels
+    return AutoTokenizer.from_pretrained(job.model), model, texts, labels
 
 
-def plain(job: SimpleNamespace, clock: Clock) -> None:
-    """Random batches, tokenized every time, padded to the longest, fp32, torch's AdamW."""
-    tokenizer, model, texts, labels = theirs(job)
-    device = torch.device("cuda" if job.use_gpu else "cpu")
-    model, labels = model.to(device), torch.tensor(labels)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
-    for rows in torch.randperm(len(labels)).split(job.batch):
-        chosen = [texts[i] for i in rows]
-        batch = tokenizer(chosen, padding=True, truncation=True, return_tensors="pt")
-        loss = model(**batch.to(device), labels=labels[rows].to(device)).loss
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        clock.tick()
+def trainer(job: SimpleNamespace, clock: Clock, unpadded: bool = False) -> None:
+    """transformers.Trainer, by length, in bf16, on ids; or with all texts of a batch in a row."""
+    import transformers
 
+    if unpadded and not transformers.utils.is_flash_attn_2_available():
+        raise InputError("skipped: needs a GPU and flash-attn")
+    attention = "flash_attention_2" if unpadded else "sdpa"
+    tokenizer, model, texts, labels = theirs(job, attention)
+    flatten = transformers.DataCollatorWithFlattening(return_flash_attn_kwargs=True)
 
-def trainer(job: SimpleNamespace, clock: Clock) -> None:
-    """transformers.Trainer; texts are tokenized before, outside the time."""
-    tokenizer, model, texts, labels = theirs(job)
-    from transformers import DataCollatorWithPadding, Trainer, TrainerCallback, TrainingArguments
-
-    class Ticks(TrainerCallback):
+    class Ticks(transformers.TrainerCallback):
         def on_step_end(self, *_: object, **__: object) -> None:
             clock.tick()
+
+    class Unpadded(transformers.Trainer):
+        def compute_loss(self, model: Any, inputs: dict, *_: object, **__: object) -> Any:
+            """Of the first positions of all texts, which are in one row: (1, tokens)."""
+            targets = inputs.pop("labels")  # (B,)
+            hidden = model.bert(**inputs).last_hidden_state  # (1, tokens, D)
+            first = hidden[0, inputs["cu_seq_lens_q"][:-1].long()]  # (B, D)
+            logits = model.classifier(model.dropout(model.bert.pooler(first[:, None])))
+            return torch.nn.functional.cross_entropy(logits.float(), targets)
+
+    def collate(rows: list[dict]) -> dict:
+        targets = torch.tensor([row["labels"] for row in rows])
+        return flatten([{"input_ids": row["input_ids"]} for row in rows]) | {"labels": targets}
 
     encoded = [
         {**tokenizer(text, truncation=True), "labels": label}
         for text, label in zip(texts, labels, strict=True)
     ]
-    arguments = TrainingArguments(
+    arguments = transformers.TrainingArguments(
         "trainer", per_device_train_batch_size=job.batch, num_train_epochs=1, learning_rate=LR,
         save_strategy="no", logging_strategy="no", disable_tqdm=True, use_cpu=not job.use_gpu,
-        bf16=True, train_sampling_strategy="group_by_length",
+        bf16=True, train_sampling_strategy="group_by_length", remove_unused_columns=False,
     )  # fmt: skip
-    collator = DataCollatorWithPadding(tokenizer)
-    Trainer(model, arguments, collator, train_dataset=encoded, callbacks=[Ticks()]).train()
+    kinds = transformers.Trainer, transformers.DataCollatorWithPadding(tokenizer)
+    kind, collator = (Unpadded, collate) if unpadded else kinds
+    kind(model, arguments, collator, train_dataset=encoded, callbacks=[Ticks()]).train()
 
 
-CONTENDERS = {"ours --fast": partial(ours, flag="--fast"), "ours": ours}
-CONTENDERS |= {"plain": plain, "trainer": trainer}
+# ---------------------------------------------------------------------------------------------
+# Predictions for the same texts, with tokenization: functions that return what is timed
 
 
-def rate_of(contender: str, job: SimpleNamespace, folder: Path) -> float:
-    """Sentences a second of a contender, whose files go into a folder; in a process of its own."""
-    os.chdir(folder)
+def our_predictions(job: SimpleNamespace, by_line: bool = False) -> Callable[[], object]:
+    """The evaluation of classifier.py with --fast, or its --predict, one text after the other."""
+    device = loop.pick_device(job.use_gpu)
+    flags = ClassifierFlags(model=job.model, option="finetune", dev=str(DEV))
+    model, config = classifier.new_model(flags, 5)
+    model.to(device).eval()
+    texts = classifier.SentimentDataset(load_data(job.file, "train")[0], config)
+    if by_line:
+        mock.patch.object(classifier, "load_model", return_value=(model, config)).start()
+        return lambda: classifier.predict([text for text, *_ in texts], "", job.use_gpu)
+    loop.speed_up(model)
+    loader = loop.evaluation_loader(texts, job.batch)
+    autocast = loop.autocast_for(device, "auto")()
+    return autocast(lambda: classify(loader, model, device))
+
+
+def their_predictions(job: SimpleNamespace) -> Callable[[], object]:
+    """A loop over batches of texts of similar length, in bf16."""
+    tokenizer, model, texts, _ = theirs(job)
+    device = torch.device("cuda" if job.use_gpu else "cpu")
+    model.to(device).eval()
+
+    @torch.no_grad()
+    @torch.autocast(device.type, torch.bfloat16)
+    def predict() -> None:
+        for rows in torch.tensor([len(text) for text in texts]).argsort().split(job.batch):
+            chosen = [texts[i] for i in rows]
+            batch = tokenizer(chosen, padding=True, truncation=True, return_tensors="pt")
+            model(**batch.to(device)).logits.argmax(dim=-1).tolist()
+
+    return predict
+
+
+def vectors(job: SimpleNamespace) -> Callable[[], object]:
+    """sentence-transformers, which returns vectors."""
+    _, _, texts, _ = theirs(job)
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(job.model, device="cuda" if job.use_gpu else "cpu")
+    return lambda: model.encode(texts, batch_size=job.batch)
+
+
+TRAINING = {"ours --fast": partial(ours, flag="--fast"), "ours": ours}
+TRAINING |= {"trainer": trainer, "unpadded": partial(trainer, unpadded=True)}
+PREDICTING = {"dev, --fast": our_predictions, "--predict": partial(our_predictions, by_line=True)}
+PREDICTING |= {"transformers": their_predictions, "sentence-tr.": vectors}
+
+
+def rate_of(contender: str, job: SimpleNamespace) -> float | str:
+    """Sentences a second of a contender, or why it was skipped."""
+    os.chdir(Path(job.file).parent)
     torch.manual_seed(0)
     clock = Clock(job)
-    with suppress(Done), redirect_stdout(sys.stderr):
-        CONTENDERS[contender](job, clock)
-    return job.batch * STEPS / clock.seconds
+    with redirect_stdout(sys.stderr):
+        try:
+            if contender in TRAINING:
+                TRAINING[contender](job, clock)
+            predict = PREDICTING[contender](job)
+            start = time.perf_counter()
+            predict()
+            return PREDICTED / (time.perf_counter() - start)
+        except Done:
+            return job.batch * STEPS / clock.seconds
+        except InputError as error:
+            return str(error)
+
+
+def peak(use_gpu: bool) -> float:
+    """The most floating-point operations a second: of products of two matrices in bf16."""
+    device, size, times = ("cuda", 8192, []) if use_gpu else ("cpu", 1536, [])
+    matrix = torch.ones(size, size, dtype=torch.bfloat16, device=device)
+    for _ in range(10):
+        start = time.perf_counter()
+        (matrix @ matrix)[0, 0].item()  # waits for the GPU
+        times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times)
+
+
+def work_of(job: SimpleNamespace) -> float:
+    """Floating-point operations of a forward pass of a text of the mean length."""
+    config = BertConfig.from_pretrained(job.model)
+    tokenizer = BertTokenizer.from_pretrained(job.model)
+    texts = pd.read_csv(job.file, sep="\t")["sentence"]
+    length = sum(len(tokenizer.tokenize(text)) + 2 for text in texts) / len(texts)
+    width = config.hidden_size
+    matrices = 4 * width**2 + 2 * width * config.intermediate_size
+    return 2 * length * config.num_hidden_layers * (matrices + 2 * length * width)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -169,40 +256,48 @@ def spread(values: Iterable[float], digits: int) -> str:
     return "{} ({}–{})".format(*shown)
 
 
-def rows_of(rates: dict[str, list[float]], batch: int) -> Iterator[str]:
-    """Markdown: each contender's rates, and how many times the first one is as fast, by round."""
+def table(contenders: dict, job: SimpleNamespace, pool: Any, repeats: int) -> Iterator[str]:
+    """Markdown: rates, how many times the first one is as fast, by round, and the peak's share."""
+    rates: dict[str, list] = {name: [] for name in contenders}
+    for _ in range(repeats):
+        for name, own in rates.items():
+            own.append(pool.apply(rate_of, (name, job)))
     first, *_ = rates.values()
+    passes = 3 if contenders is TRAINING else 1  # backwards twice as much
+    share = 100 * passes * work_of(job) / pool.apply(peak, (job.use_gpu,))
     for name, own in rates.items():
-        factors = (ahead / rate for ahead, rate in zip(first, own, strict=True))
-        yield f"| {batch} | {name} | {spread(own, 1)} | {spread(factors, 2)} |"
+        cells = own[0], "", ""
+        if not isinstance(own[0], str):
+            factors = (ahead / rate for ahead, rate in zip(first, own, strict=True))
+            cells = spread(own, 1), spread(factors, 2), f"{share * median(own):.0f}"
+        yield f"| {job.batch} | {name} | {' | '.join(cells)} |"
 
 
 def main() -> None:
-    """Measure and print the table."""
+    """Measure and print the tables."""
     parser = OneLineParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--data", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--model", help="name or folder of the pretrained BERT")
     add("--use_gpu", action="store_true", help="CUDA")
+    add("--repeats", type=int, default=5, help="rounds, in each of which all contenders run once")
     args = parser.parse_args()
     everything = pd.read_csv(data_folder(args.data) / "ids-sst-train.csv", sep="\t", index_col=0)
     shared = {"model": str(find_model(args.model)), "use_gpu": args.use_gpu}
-    print(f"{machine(args.use_gpu)}, {REPEATS} repeats\n")
-    print(f"| batch | contender | sentences a second | {next(iter(CONTENDERS))} is … × as fast |")
-    print("|" + "---|" * 4, flush=True)
+    print(f"{machine(args.use_gpu)}, {args.repeats} rounds")
     fresh = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder, fresh.Pool(1, maxtasksperchild=1) as pool:
-        for batch in BATCHES:
-            count, file = batch * (WARM_UP + STEPS), Path(folder, f"{batch}.csv")
-            sample = everything.sample(count, replace=count > len(everything), random_state=0)
-            sample["id"] = [f"{number:025x}" for number in range(count)]
-            sample.reset_index(drop=True).to_csv(file, sep="\t")
-            job = SimpleNamespace(**shared, batch=batch, file=str(file))
-            rates: dict[str, list[float]] = {contender: [] for contender in CONTENDERS}
-            for _ in range(REPEATS):
-                for contender, own in rates.items():
-                    own.append(pool.apply(rate_of, (contender, job, Path(folder))))
-            print(*rows_of(rates, batch), sep="\n", flush=True)
+        for contenders in (TRAINING, PREDICTING):
+            print("\n| batch | contender | sentences/s | ours is … × as fast | % of the peak |")
+            print("|--:|---|--:|--:|--:|", flush=True)
+            for batch in BATCHES if contenders is TRAINING else BATCHES[1:]:
+                count = batch * (WARM_UP + STEPS) if contenders is TRAINING else PREDICTED
+                file = Path(folder, f"{count}.csv")
+                sample = everything.sample(count, replace=count > len(everything), random_state=0)
+                sample["id"] = [f"{number:025x}" for number in range(count)]
+                sample.reset_index(drop=True).to_csv(file, sep="\t")
+                job = SimpleNamespace(**shared, batch=batch, file=str(file))
+                print(*table(contenders, job, pool, args.repeats), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
