@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from lessons.attention_maps import policy, templates
+from lessons.attention_maps import fill_in, page_of
 from training.files.writing import write_whole
-from training.reports.page import STYLE
 
 HERE = Path(__file__).resolve().with_suffix("")  # the templates
 SHADES = " ░▒▓█"
@@ -77,22 +76,14 @@ def show(finding: Finding) -> None:
 
 def as_svg(heat: HeatMap) -> str:
     """A map as a picture with its own colours, light or dark as the reader's screen is."""
-    return templates(HERE).get_template("heat_map.svg").render(heat=heat, strength=heat.strength)
+    return fill_in(HERE, "heat_map.svg", heat=heat)
 
 
 def write_pictures(prefix: str, model: str, findings: Sequence[Finding]) -> list[str]:
     """Write PREFIX.html, which needs no network, and PREFIX-1.svg …; the names of the files."""
     pictures = [Markup(as_svg(finding.heat)) if finding.heat else "" for finding in findings]
-    page = (
-        templates(HERE)
-        .get_template("page.html")
-        .render(
-            policy=Markup(policy("")),
-            style=Markup(STYLE),
-            model=model,
-            parts=[*zip(findings, pictures, strict=True)],
-        )
-    )
+    parts = [*zip(findings, pictures, strict=True)]
+    page = page_of(HERE, title=f"Predict, then run: {model}", parts=parts)
     files = {f"{prefix}.html": page}
     drawn = [picture for picture in pictures if picture]
     files |= {f"{prefix}-{i}.svg": f"{svg}\n" for i, svg in enumerate(drawn, start=1)}
