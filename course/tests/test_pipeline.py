@@ -21,11 +21,11 @@ from running import MODULES, as_process, assert_refused, one_line_error, succeed
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task
 from checks.quiz.questions import Question, numbers, questions_of, subject_of
-from course import grade, settings
+from course import grade, settings, viva
 from course.grading import batch, marks, points
 from course.grading.judging.predictions import FILES as FILES_OF_PREDICTIONS
 from course.grading.judging.predictions import load_gold
-from course.grading.pages import output, pages, sheets, tables
+from course.grading.pages import output, pages, tables
 from course.grading.sandbox.context import open_context
 from course.grading.types import (
     GRADED,
@@ -37,7 +37,6 @@ from course.grading.types import (
     Result,
     Row,
     Score,
-    Submission,
     TaskResult,
     Verdict,
 )
@@ -486,8 +485,8 @@ def test_a_sheet_shows_hostile_code_as_text(tmp_path):
         FILES["bert.py"].replace("context = prob", f"x = {HOSTILE!r}; context = prob")
     )
     question = Question("bert.attention", "", "`a` <b>?", ("1", "2", HOSTILE, "4"), 2)
-    sheet = sheets.Sheet(Submission("1_a", 1), {"bert.attention": subject}, [question], [HOSTILE])
-    sheets.write_pages(tmp_path, sheet, 5)
+    sheet = viva.Sheet("1_a", [question], [HOSTILE], {"bert.attention": subject})
+    viva.write_pages(tmp_path, sheet, 5)
     for path in tmp_path.rglob("*.html"):
         text = path.read_text()
         assert "<script" not in text
