@@ -73,8 +73,7 @@ def patched(layer: nn.Module, position: int, state: Tensor) -> AbstractContextMa
     """In a with block, the layer's result at a position is the one of ``state``, (N, L, D)."""
 
     def put(_: nn.Module, given: tuple, result: Tensor) -> Tensor:
-        ends = (result[:, :position], result[:, position + 1 :])
-        return torch.cat([ends[0], state[:, position : position + 1], ends[1]], dim=1)  # (N, L, D)
+        return result.index_copy(1, torch.tensor([position]), state[:, [position]])  # (N, L, D)
 
     return hooked(layer.register_forward_hook(put))
 

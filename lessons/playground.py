@@ -118,10 +118,8 @@ def head_of(model: nn.Module) -> nn.Linear:
         if isinstance(layer, nn.Linear) and not name.startswith("bert.")
     ]
     if len(layers) != 1:
-        raise InputError(
-            f"the classifier has {len(layers)} linear layers besides BERT; take one that has a "
-            "single layer, as BertForSequenceClassification does"
-        )
+        what = f"the classifier has {len(layers)} linear layers besides BERT"
+        raise InputError(f"{what}; take one with a single layer")
     return layers[0]
 
 
