@@ -25,7 +25,7 @@ from course import grade, settings, viva
 from course.grading import batch, marks, points
 from course.grading.judging.predictions import FILES as FILES_OF_PREDICTIONS
 from course.grading.judging.predictions import load_gold
-from course.grading.pages import output, pages, tables
+from course.grading.pages import output, pages
 from course.grading.sandbox.context import open_context
 from course.grading.types import (
     GRADED,
@@ -350,7 +350,7 @@ def test_a_refused_submission_has_0_in_every_row_and_a_staff_error_no_row():
         assert (len(refused.tasks), refused.unmarked) == (rows, [])
         assert refused.of >= 20
         failed = points.with_marks(Result("a", part, STAFF_ERROR), SETTINGS, {})
-        assert tables.submission_row(failed)["points"] is None
+        assert pages.submission_row(failed)["points"] is None
 
 
 @pytest.mark.parametrize(
@@ -450,7 +450,7 @@ def test_the_leaderboard_orders_by_test_then_dev_and_shares_ranks():
         a_result(student, scores=[a_score(s, v) for s, v in zip(("test", "dev"), of, strict=False)])
         for student, of in scored.items()
     ]
-    rows = tables.standings(results, 1)
+    rows = pages.standings(results, 1)
     ranks = [(row["rank"], row["student"]) for row in rows]
     assert ranks == [(1, "a"), (1, "b"), (3, "c"), (4, "d")]
 
@@ -460,7 +460,7 @@ def test_what_staff_should_look_at():
     twin = a_result("b", scores=(a_score("test", 0.99, contents="1"),))
     bad = a_result("c", a_task("crashed"), notes=(f"{batch.NOT_HANDED_IN}: bert.py", "moved: x"))
     missing = (a_score("dev", None, faults=("fault 0",)),)
-    found = tables.to_look_at(
+    found = pages.to_look_at(
         [good, twin, bad, replace(bad, student="d", scores=missing)], SETTINGS["look"]
     )
     file = "predictions/finetune-sst-test-out.csv"
@@ -468,7 +468,7 @@ def test_what_staff_should_look_at():
     assert f"{file}: 0.990 is implausible, were test labels used?" in found["b"]
     assert found["c"] == ["not handed in: bert.py", "1.1 crashed"]
     assert found["d"] == [*found["c"], "fault 0"]
-    assert tables.to_look_at([Result("e", 1, REFUSED)], SETTINGS["look"]) == {}
+    assert pages.to_look_at([Result("e", 1, REFUSED)], SETTINGS["look"]) == {}
 
 
 # ---------------------------------------------------------------------------------------------
