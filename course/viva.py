@@ -13,47 +13,62 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import itertools
 import json
 import math
 import random
 import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from checks.graded_tasks import graded_task
-from checks.hunt.terminal import QUIZZED
-from checks.quiz.questions import choose, questions_of
+from checks.hunt.terminal import LETTERS, QUIZZED
+from checks.quiz.questions import Question, choose, questions_of
 from course.grading import batch
 from course.grading.intake import submissions as intake
-from course.grading.pages import sheets
-from course.grading.pages.output import clean
+from course.grading.pages.output import clean, page
 from course.grading.sandbox import isolation, protocol
 from course.grading.sandbox.context import SECONDS, GradingContext, open_context
 from course.grading.types import STATUSES, Submission
 from training.cli.flags import OneLineParser, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
+from training.files.writing import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 
+WIDEST = 160  # characters of a line of code
 CLOCK = 10  # times the seconds of the processor: of a busy machine
 NOT_RUN = "{} is left out: it is not written yet, or {}"
 
 
-def sheet_of(
-    context: GradingContext, submission: Submission, secret: int, count: int
-) -> sheets.Sheet:
+@dataclass(frozen=True)
+class Sheet:
+    """The questions of one group."""
+
+    student: str
+    questions: Sequence[Question] = ()  # those about one function in a row
+    notes: Sequence[str] = ()  # about what was left out
+    subjects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by task: its "code" …
+
+
+def sheet_of(context: GradingContext, submission: Submission, secret: int, count: int) -> Sheet:
     """The sheet of one group; where nothing can be asked, its notes say why."""
+    student = submission.student
     if submission.refused:
-        return sheets.Sheet(submission, {}, [], [submission.refused])
+        return Sheet(student, notes=[submission.refused])
     files = submission.sources()
     tasks = [name for name in QUIZZED if graded_task(name).file in files]
     # what a submission learns of its seed does not help another one
-    digest = hashlib.sha256(f"{secret}:{submission.student}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{secret}:{student}".encode()).hexdigest()
     rng = random.Random(digest)
     asked = {"sources": files, "seed": digest, "tasks": rng.sample(tasks, len(tasks))}
     reply = protocol.ask(context, [protocol.job("text", "viva_subjects", asked, {})], {})["text"]
     if reply.status in STATUSES:
-        return sheets.Sheet(submission, {}, [], [STATUSES[reply.status]])
+        return Sheet(student, notes=[STATUSES[reply.status]])
     subjects = {s["task"]: s for s in json.loads(bytes(reply.outputs["subjects"].tolist()))}
     jobs = [protocol.job(n, "viva_numbers", {"subject": s}, files) for n, s in subjects.items()]
     groups, notes = [], []
@@ -64,7 +79,28 @@ def sheet_of(
         if not groups[-1]:
             why = STATUSES.get(reply.status, "raises an exception")
             notes.append(NOT_RUN.format(graded_task(name).title, why))
-    return sheets.Sheet(submission, subjects, choose(groups, count), notes)
+    return Sheet(student, choose(groups, count), notes, subjects)
+
+
+def by_function(sheet: Sheet) -> Iterator[tuple[str, list[str], str, list[Question]]]:
+    """Title, code, what is given and questions of each function."""
+    for task, group in itertools.groupby(sheet.questions, lambda question: question.task):
+        subject, entry = sheet.subjects[task], graded_task(task)
+        texts = textwrap.dedent("\n".join(line for _, line in subject["code"])).split("\n")
+        numbered = zip((n for n, _ in subject["code"]), texts, strict=False)
+        lines = [f"{n:4}  {clean(line, WIDEST, lines=True)}" for n, line in numbered]
+        yield f"Task {entry.number}, {entry.file}", lines, subject["given"], list(group)
+
+
+def write_pages(out: Path, sheet: Sheet, asked: int) -> None:
+    """OUT/sheets/GROUP.html, a page to print, and OUT/keys/GROUP.html, the same with the keys."""
+    fewer = f"{len(sheet.questions)} of {asked} questions. " * (len(sheet.questions) < asked)
+    more = {"functions": [*by_function(sheet)], "letters": LETTERS, "marks": len(sheet.questions)}
+    about = "Exactly one option of each question is true."
+    for folder, lead in (("sheets", about), ("keys", " ".join(sheet.notes))):
+        title = f"{sheet.student}: viva{', keys' * (folder == 'keys')}"
+        html = page("sheet.html", title, fewer + lead, keys=folder == "keys", **more)
+        write_whole(out / folder / f"{sheet.student}.html", html)
 
 
 def get_args() -> argparse.Namespace:
@@ -93,14 +129,14 @@ def main() -> None:
         args.out.mkdir(parents=True, exist_ok=True)
         args.out.chmod(0o700)
 
-        def make(one: tuple[str, Path]) -> sheets.Sheet:
+        def make(one: tuple[str, Path]) -> Sheet:
             return sheet_of(context, intake.take(*one, 1), args.seed, args.questions)
 
         made = []
         for sheet in batch.in_parallel(make, found.items(), args.j):
             made.append(sheet)
-            sheets.write_pages(args.out, sheet, args.questions)
-            told = f"{sheet.submission.student}: {len(sheet.questions)} questions"
+            write_pages(args.out, sheet, args.questions)
+            told = f"{sheet.student}: {len(sheet.questions)} questions"
             print(*map(clean, [told, *sheet.notes]), sep="\n    ", flush=True)
     print(f"see {args.out}")
     sys.exit(0 if all(sheet.questions for sheet in made) else 1)

@@ -62,9 +62,8 @@ class TechniquesBERT(nn.Module):
         task: str = "sst",
     ) -> Tensor:
         """One vector for each sentence, or joined pair: (B, L), (B, L) → (B, D)."""
-        layers = self.task_layers[task] if self.task_layers else ()
         with self.pals.use(task) if self.pals else nullcontext():
-            output = encode(self.bert, input_ids, attention_mask, segments, layers)
+            output = encode(self.bert, input_ids, attention_mask, segments, self.task_layers[task])
         return pool(output, attention_mask, self.pooling)  # (B, D)
 
     def apply_head(self, head: nn.Module, vectors: Tensor) -> Tensor:

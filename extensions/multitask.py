@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from pathlib import Path
+from functools import partial
 from types import SimpleNamespace
 
 import torch
@@ -52,11 +52,8 @@ def new_model(args: TechniqueFlags) -> tuple[TechniquesBERT, SimpleNamespace]:
     return part2.new_model(args, TechniquesBERT, **kept)
 
 
-def load_model(
-    filepath: str | Path, device: torch.device
-) -> tuple[TechniquesBERT, SimpleNamespace]:
-    """The model that save_model wrote, in evaluation mode, and its configuration."""
-    return loop.restore_model(filepath, device, TechniquesBERT)
+# The model that save_model wrote, in evaluation mode, and its configuration
+load_model = partial(loop.restore_model, kind=TechniquesBERT)  # of a path, on a device
 
 
 def load_teachers(args: TechniqueFlags, device: torch.device) -> dict[str, list[TechniquesBERT]]:

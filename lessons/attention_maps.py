@@ -17,6 +17,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -90,21 +91,29 @@ def probabilities(layer: nn.Module, query: Tensor, key: Tensor, mask: Tensor) ->
 
 
 HERE = Path(__file__).resolve().with_suffix("")  # the page and its script
-SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")
 
 
-def templates(folder: Path) -> Environment:
-    """The templates of a folder; what is filled in is escaped, and nothing may be missing."""
-    loader = FileSystemLoader(folder)
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+def fill_in(folder: Path, template: str, **values: Any) -> str:
+    """A template of a lesson's folder, or of this one's; what is filled in is escaped."""
+    loader = FileSystemLoader([folder, HERE])
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    return environment.get_template(template).render(values)
 
 
-def policy(script: str, more: str = "") -> str:
-    """A content security policy: this script, inline styles, no requests.
+def page_of(folder: Path, script: str = "", more: str = "", style: str = "", **values: Any) -> str:
+    """The page.html of a lesson's folder, in one file; whatever the values are, they stay text.
 
     Args:
-        more: what else scripts may be, and further directives.
+        more: what else scripts may be, and further directives of the page's policy.
+        style: what follows the style of all pages.
     """
+    policy = Markup(policy_of(script, more))
+    shared = {"policy": policy, "style": Markup(STYLE + style), "script": Markup(script)}
+    return fill_in(folder, "page.html", **shared, **values)
+
+
+def policy_of(script: str, more: str = "") -> str:
+    """A content security policy: this script, inline styles, no requests."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}' {more}; "
@@ -113,22 +122,16 @@ def policy(script: str, more: str = "") -> str:
 
 
 def page(maps: np.ndarray, tokens: Sequence[str], text: str) -> str:
-    """The HTML page of a sentence, in one file; whatever the text is, it stays text.
+    """The HTML page of a sentence.
 
     Args:
         maps: (layers, H, L, L) probabilities; the page keeps them in steps of 1/255.
     """
     layers, heads = maps.shape[:2]
     coarse = base64.b64encode(np.rint(maps * STEPS).astype(np.uint8).tobytes()).decode()
-    values = {"layers": layers, "heads": heads, "tokens": list(tokens), "maps": coarse}
-    template = templates(HERE).get_template("page.html")
-    return template.render(
-        policy=Markup(policy(SCRIPT)),
-        title=f"Attention: {text[:80]}",
-        style=Markup(STYLE),
-        data=values,  # the template escapes what could end its script element
-        script=Markup(SCRIPT),
-    )
+    data = {"layers": layers, "heads": heads, "tokens": list(tokens), "maps": coarse}
+    script = (HERE / "page.js").read_text(encoding="utf-8")
+    return page_of(HERE, script, title=f"Attention: {text[:80]}", data=data)
 
 
 def main() -> None:

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from markupsafe import Markup
 
-from lessons.attention_maps import policy, templates
+from lessons.attention_maps import fill_in, page_of
 from training.files.writing import write_whole
-from training.reports.page import STYLE
 
 HERE = Path(__file__).resolve().with_suffix("")  # the templates
 SHADES = " ░▒▓█"
@@ -75,27 +73,15 @@ def show(finding: Finding) -> None:
     print(f"{as_text(finding.heat)}\n" if finding.heat else "", end="")
 
 
-def as_svg(heat: HeatMap) -> str:
-    """A map as a picture with its own colours, light or dark as the reader's screen is."""
-    return templates(HERE).get_template("heat_map.svg").render(heat=heat, strength=heat.strength)
-
-
 def write_pictures(prefix: str, model: str, findings: Sequence[Finding]) -> list[str]:
-    """Write PREFIX.html, which needs no network, and PREFIX-1.svg …; the names of the files."""
-    pictures = [Markup(as_svg(finding.heat)) if finding.heat else "" for finding in findings]
-    page = (
-        templates(HERE)
-        .get_template("page.html")
-        .render(
-            policy=Markup(policy("")),
-            style=Markup(STYLE),
-            model=model,
-            parts=[*zip(findings, pictures, strict=True)],
-        )
-    )
-    files = {f"{prefix}.html": page}
-    drawn = [picture for picture in pictures if picture]
-    files |= {f"{prefix}-{i}.svg": f"{svg}\n" for i, svg in enumerate(drawn, start=1)}
+    """Write PREFIX.html, which needs no network, and PREFIX-1.svg …; the names of the files.
+
+    A picture has its own colours, light or dark as the reader's screen is.
+    """
+    title, maps = f"Predict, then run: {model}", [each.heat for each in findings if each.heat]
+    files = {f"{prefix}.html": page_of(HERE, title=title, findings=findings)}
+    for i, heat in enumerate(maps, start=1):
+        files[f"{prefix}-{i}.svg"] = fill_in(HERE, "heat_map.svg", heat=heat) + "\n"
     for name, text in files.items():
         write_whole(name, text)
     return [*files]

@@ -26,8 +26,7 @@ from datasets import load_pairs
 from lessons.fill_mask import load
 from lessons.grammar import ROOT, Ids, Pair, differences, encode, read_pairs, sentence_scores
 from lessons.heat_maps import Finding, HeatMap, show, write_pictures
-from lessons.patching import VerbPairs, patching, verb_pairs
-from lessons.switches import PADDING, switches
+from lessons.switches import PADDING, VerbPairs, patching, switches, verb_pairs
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.cli.flags import OneLineParser, positive_int, seed

@@ -236,10 +236,11 @@ def encode(texts: Sequence[str], words: BertTokenizer, config: BertConfig) -> li
     return [[words.vocab["[CLS]"], *row[: limit - 2], words.vocab["[SEP]"]] for row in rows]
 
 
-def predict(
-    weights: Weights, config: BertConfig, rows: Sequence[list[int]], what: str = "logits"
-) -> np.ndarray:
-    """One of forward's results for N rows of ids, in batches of similar length: (N, classes)."""
+def predict(weights: Weights, config: BertConfig, rows: Sequence[list[int]]) -> np.ndarray:
+    """The logits of N rows of ids, computed in batches of similar length: (N, classes)."""
+    if "classifier.weight" not in weights:
+        what = f"{config.name_or_path} has no classifier"
+        raise InputError(f"{what}; python -m lessons.export writes one")
     results: list[np.ndarray | None] = [None] * len(rows)
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
     for start in tqdm(range(0, len(rows), BATCH), desc="predict", leave=False, disable=None):
@@ -249,7 +250,7 @@ def predict(
         for at, i in enumerate(batch):
             ids[at, : len(rows[i])] = rows[i]
             mask[at, : len(rows[i])] = 1
-        for i, row in zip(batch, forward(weights, config, ids, mask)[what], strict=True):
+        for i, row in zip(batch, forward(weights, config, ids, mask)["logits"], strict=True):
             results[i] = row
     return np.stack(results)
 
@@ -264,13 +265,9 @@ def read_texts(path: Path) -> tuple[list[str], list[str], np.ndarray | None]:
 
 
 def report(labels: np.ndarray, predicted: np.ndarray) -> None:
-    """Print accuracy and confusion matrix."""
-    count = int(max(labels.max(), predicted.max())) + 1
-    confusion = np.zeros((count, count), int)
-    np.add.at(confusion, (labels, predicted), 1)  # rows: true class, columns: predicted
-    accuracy = float((labels == predicted).mean())
-    print(f"accuracy {accuracy:.5f} ({confusion.trace()} of {len(labels)})")
-    print("confusion (rows: true class):", confusion.tolist())
+    """Print the accuracy."""
+    right = labels == predicted  # (N,)
+    print(f"accuracy {right.mean():.5f} ({right.sum()} of {len(right)})")
 
 
 def explain(model: Model, text: str) -> None:
@@ -306,8 +303,6 @@ def main() -> None:
     print(f"{sum(tensor.size for tensor in weights.values()):,} parameters from {folder}")
     if args.text is not None:
         return explain(model, args.text)
-    if "classifier.weight" not in weights:
-        raise InputError(f"{folder} has no classifier; python -m lessons.export writes one")
     ids, texts, labels = read_texts(args.file)
     predicted = predict(weights, config, encode(texts, words, config)).argmax(axis=-1)
     if labels is not None:

@@ -28,7 +28,7 @@ from base_bert import read_weights
 from bert import BertModel
 from classifier import load_model
 from config import BertConfig
-from lessons.attention_maps import policy, templates
+from lessons.attention_maps import page_of
 from lessons.saved_head import check_classes
 from lessons.source_lines import code_by_screen, wrong_tasks
 from pretraining.model import MASKED_WORD_NAMES, PretrainingModel
@@ -39,7 +39,6 @@ from training.files.course_files import trained_names
 from training.files.errors import InputError
 from training.files.hub import OWN_MODEL, find_model
 from training.files.writing import write_whole
-from training.reports.page import STYLE
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -119,10 +118,8 @@ def head_of(model: nn.Module) -> nn.Linear:
         if isinstance(layer, nn.Linear) and not name.startswith("bert.")
     ]
     if len(layers) != 1:
-        raise InputError(
-            f"the classifier has {len(layers)} linear layers besides BERT; take one that has a "
-            "single layer, as BertForSequenceClassification does"
-        )
+        what = f"the classifier has {len(layers)} linear layers besides BERT"
+        raise InputError(f"{what}; take one with a single layer")
     return layers[0]
 
 
@@ -222,16 +219,16 @@ def page(loaded: Loaded, name: str, code: Mapping[str, Any] | None = None) -> st
         "sentences": sentences(masked=loaded.masked is not None),
         "code": code or code_by_screen(loaded.wrong),
     }
-    script = scripts(*IN_PAGE)
-    template = templates(HERE).get_template("page.html")
-    return template.render(
-        policy=Markup(policy(script, "blob:; worker-src blob:; img-src data:")),
+    return page_of(
+        HERE,
+        scripts(*IN_PAGE),
+        more="blob:; worker-src blob:; img-src data:",
+        style=(HERE / "page.css").read_text(encoding="utf-8"),
+        title=f"BERT in one page: {name}",
         name=name,
-        style=Markup(STYLE + (HERE / "page.css").read_text(encoding="utf-8")),
         data=values,  # the template escapes what could end its script element
         weights=base64.b64encode(content).decode(),
         worker=Markup(scripts(*IN_WORKER)),
-        script=Markup(script),
         loaded=loaded,
         learned=base64.b64encode(LEARNED.read_bytes()).decode(),
     )

@@ -20,7 +20,6 @@ from lessons import numpy_bert
 from lessons.playground import quantize_rows
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.errors import InputError
 
 
 class Int8Matrix:
@@ -61,17 +60,11 @@ def quantize(weights: Mapping[str, np.ndarray]) -> dict[str, Any]:
 SENTENCES = ("A film to see twice.", "Two hours I will not get back, however hard I try.", "Fine!")
 
 
-def print_difference(int8: np.ndarray, float32: np.ndarray, what: str) -> None:
-    """Print how far int8's logits (or pooled vectors) are from the float32 ones."""
-    is_number = np.isfinite(int8 - float32).all(axis=-1)  # (N,), False where there is a nan
-    if not is_number.all():
-        print(f"int8: {what} of {(~is_number).sum()} of {len(int8)} texts are not numbers")
-    largest = np.abs(int8 - float32)[is_number].max(initial=0)
-    line = f"int8: {what} at most {largest:.1e} from float32's"
-    if what == "logits":
-        same = is_number & (int8.argmax(axis=-1) == float32.argmax(axis=-1))
-        line += f", the same class in {same.mean():.2%} of {len(int8)} texts"
-    print(line)
+def print_difference(int8: np.ndarray, float32: np.ndarray) -> None:
+    """Print how far int8's logits (N, classes) are from the float32 ones."""
+    same = int8.argmax(axis=-1) == float32.argmax(axis=-1)  # (N,)
+    line = f"int8: logits at most {np.abs(int8 - float32).max():.1e} from float32's"
+    print(f"{line}, the same class in {same.mean():.2%} of {len(same)} texts")
 
 
 def describe(weights: Mapping[str, np.ndarray], small: Mapping[str, Any]) -> None:
@@ -95,11 +88,7 @@ def main() -> None:
     add("--model", required=True, help="Hugging Face folder with model.safetensors, or a name")
     add("--file", type=Path, help="table of texts and classes to measure accuracy on")
     args = parser.parse_args()
-    model = numpy_bert.load(args.model)
-    folder, config, weights, words = model
-    needed = "classifier" if args.file else "pooler.dense"
-    if f"{needed}.weight" not in weights:
-        raise InputError(f"{folder} has no {needed}; python -m lessons.export writes one")
+    _, config, weights, words = numpy_bert.load(args.model)
     texts, labels = SENTENCES, None
     if args.file:
         _, texts, labels = numpy_bert.read_texts(args.file)
@@ -107,14 +96,13 @@ def main() -> None:
 
     small = quantize(weights)
     describe(weights, small)
-    what = "logits" if "classifier.weight" in weights else "pooler_output"
     outputs = {}
     for name, tensors in (("float32", weights), ("int8", small)):
-        outputs[name] = numpy_bert.predict(tensors, config, rows, what)
+        outputs[name] = numpy_bert.predict(tensors, config, rows)
         if labels is not None:
             print(f"{name}: ", end="")
             numpy_bert.report(labels, outputs[name].argmax(axis=-1))
-    print_difference(outputs["int8"], outputs["float32"], what)
+    print_difference(outputs["int8"], outputs["float32"])
 
 
 if __name__ == "__main__":

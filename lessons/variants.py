@@ -15,7 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from base_bert import LAYER_NAMES, MODEL_NAMES, load_tensors, read_weights
+from base_bert import LAYER_NAMES, MODEL_NAMES, load_tensors
 from bert import BertModel
 from config import REQUIRED, BertConfig
 from training.cli.flags import OneLineParser
@@ -60,9 +60,7 @@ class Variant(BertModel):
             wanted = REQUIRED | {"model_type": cls.MODEL_TYPE, "hidden_act": cls.ACTIVATION}
             require(values, wanted | {"num_hidden_groups": 1, "inner_group_num": 1})
             config = BertConfig(**(values | {"hidden_act": "gelu", "name_or_path": str(folder)}))
-        model = cls(config)
-        model.load_hf_weights(read_weights(folder), source=str(folder))
-        return model.eval()
+        return super().from_pretrained(folder, config=config)
 
     def load_hf_weights(self, tensors: dict[str, Tensor], source: str) -> None:
         """Copy tensors under Hugging Face's names into this model; a task's head is left out."""

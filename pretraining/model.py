@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from base_bert import BertPreTrainedModel
+from base_bert import BertPreTrainedModel, load_tensors
 from bert import BertModel
 from config import BertConfig
 from training.files.errors import InputError
@@ -100,16 +100,11 @@ class PretrainingModel(BertPreTrainedModel):
         check_surplus(source, known, {*MASKED_WORD_NAMES, DECODER, *BIASES, *RELATION_NAMES}, "cls")
         self.check_decoder(tensors, source)
         known = {BIASES.get(name, name): tensor for name, tensor in known.items()}
-        own = self.state_dict()
         for head, names in self.heads().items():
-            if not names.keys() <= known.keys():
+            if names.keys() <= known.keys():
+                load_tensors(self, known, names, source)
+            else:
                 print(f"weights: {source} has no head for {head}; it starts from random values")
-                continue
-            for theirs, ours in names.items():
-                if (found := known[theirs].shape) != own[ours].shape:
-                    what = f"{theirs} is {tuple(found)}, the config says {tuple(own[ours].shape)}"
-                    raise InputError(f"{source}: wrong shape: {what}")
-                own[ours].copy_(known[theirs])
 
     def check_decoder(self, tensors: dict[str, Tensor], source: str) -> None:
         """InputError where the decoder is not the word embedding, with the one bias."""

@@ -7,7 +7,7 @@ from lessons import lora
 
 
 def test_the_table_counts_what_learns(run_script_here):
-    done = succeeded(run_script_here(lora, "--rank", 4, "--length", 16))
+    done = succeeded(run_script_here(lora, "--rank", 4))
     rows = {line[:31].strip(): line[31:].split() for line in done.out.splitlines()[3:]}
     assert rows["all of it"][:2] == ["109,482,240", "100.000%"]
     assert rows["LoRA, r = 4, query and value"][0] == f"{12 * 2 * 4 * 2 * 768:,}"

@@ -24,7 +24,6 @@ from course.grading import batch, points
 from course.grading.intake.submissions import student_id, take
 from course.grading.judging import canaries, predictions
 from course.grading.pages import pages
-from course.grading.pages.tables import scores_of
 from course.grading.sandbox.context import open_context
 from course.grading.sandbox.isolation import ChangeOfUser, Limits
 from course.grading.types import Result
@@ -58,7 +57,7 @@ def results_of(result: Result, settings: Mapping[str, Any]) -> dict[str, Any]:
     made = {"tests": tests, "output": pages.feedback(result, whole=False), "output_format": "html"}
     made |= {"visibility": settings["gradescope"]["visibility"], "stdout_visibility": "hidden"}
     if settings["gradescope"]["leaderboard"]:
-        scores = scores_of(result).items()  # Gradescope sorts by the first one
+        scores = pages.scores_of(result).items()  # Gradescope sorts by the first one
         made["leaderboard"] = [{"name": name, "value": round(value, 3)} for name, value in scores]
     return made
 

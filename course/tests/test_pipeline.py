@@ -21,11 +21,11 @@ from running import MODULES, as_process, assert_refused, one_line_error, succeed
 from checks.findings import Mistake
 from checks.graded_tasks import graded_task
 from checks.quiz.questions import Question, numbers, questions_of, subject_of
-from course import grade, settings
+from course import grade, settings, viva
 from course.grading import batch, marks, points
 from course.grading.judging.predictions import FILES as FILES_OF_PREDICTIONS
 from course.grading.judging.predictions import load_gold
-from course.grading.pages import output, pages, sheets, tables
+from course.grading.pages import output, pages
 from course.grading.sandbox.context import open_context
 from course.grading.types import (
     GRADED,
@@ -37,7 +37,6 @@ from course.grading.types import (
     Result,
     Row,
     Score,
-    Submission,
     TaskResult,
     Verdict,
 )
@@ -354,7 +353,7 @@ def test_a_refused_submission_has_0_in_every_row_and_a_staff_error_no_row():
         assert (len(refused.tasks), refused.unmarked) == (rows, [])
         assert refused.of >= 20
         failed = points.with_marks(Result("a", part, STAFF_ERROR), SETTINGS, {})
-        assert tables.submission_row(failed)["points"] is None
+        assert pages.submission_row(failed)["points"] is None
 
 
 @pytest.mark.parametrize(
@@ -455,7 +454,7 @@ def test_the_leaderboard_orders_by_test_then_dev_and_shares_ranks():
         a_result(student, scores=[a_score(s, v) for s, v in zip(("test", "dev"), of, strict=False)])
         for student, of in scored.items()
     ]
-    rows = tables.standings(results, 1)
+    rows = pages.standings(results, 1)
     ranks = [(row["rank"], row["student"]) for row in rows]
     assert ranks == [(1, "a"), (1, "b"), (3, "c"), (4, "d")]
 
@@ -465,7 +464,7 @@ def test_what_staff_should_look_at():
     twin = a_result("b", scores=(a_score("test", 0.99, contents="1"),))
     bad = a_result("c", a_task("crashed"), notes=(f"{batch.NOT_HANDED_IN}: bert.py", "moved: x"))
     missing = (a_score("dev", None, faults=("fault 0",)),)
-    found = tables.to_look_at(
+    found = pages.to_look_at(
         [good, twin, bad, replace(bad, student="d", scores=missing)], SETTINGS["look"]
     )
     file = "predictions/finetune-sst-test-out.csv"
@@ -473,7 +472,7 @@ def test_what_staff_should_look_at():
     assert f"{file}: 0.990 is implausible, were test labels used?" in found["b"]
     assert found["c"] == ["not handed in: bert.py", "1.1 crashed"]
     assert found["d"] == [*found["c"], "fault 0"]
-    assert tables.to_look_at([Result("e", 1, REFUSED)], SETTINGS["look"]) == {}
+    assert pages.to_look_at([Result("e", 1, REFUSED)], SETTINGS["look"]) == {}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -490,8 +489,8 @@ def test_a_sheet_shows_hostile_code_as_text(tmp_path):
         FILES["bert.py"].replace("context = prob", f"x = {HOSTILE!r}; context = prob")
     )
     question = Question("bert.attention", "", "`a` <b>?", ("1", "2", HOSTILE, "4"), 2)
-    sheet = sheets.Sheet(Submission("1_a", 1), {"bert.attention": subject}, [question], [HOSTILE])
-    sheets.write_pages(tmp_path, sheet, 5)
+    sheet = viva.Sheet("1_a", [question], [HOSTILE], {"bert.attention": subject})
+    viva.write_pages(tmp_path, sheet, 5)
     for path in tmp_path.rglob("*.html"):
         text = path.read_text()
         assert "<script" not in text

@@ -27,15 +27,15 @@ def soft_loss(student: Tensor, teachers: Tensor, temperature: float = 2.0) -> Te
 
     Args:
         student: logits, (B, K) of classes, or (B,) of "yes".
-        teachers: the teacher's, of the same shape, or of M teachers (M, B, K), (M, B).
+        teachers: those of M teachers, (M, B, K) or (M, B).
     """
     student, teachers = wide(student), wide(teachers)
     if student.dim() == 1:
-        student, teachers = _two_classes(student), _two_classes(teachers)  # (B, 2), (…, B, 2)
+        student, teachers = _two_classes(student), _two_classes(teachers)  # (B, 2), (M, B, 2)
     log_student = F.log_softmax(student / temperature, dim=-1)  # (B, K)
-    log_teacher = F.log_softmax(teachers / temperature, dim=-1)  # (…, B, K)
-    if teachers.dim() > student.dim():  # the log of the members' mean probability
-        log_teacher = log_teacher.logsumexp(dim=0) - math.log(len(teachers))  # (B, K)
+    log_teachers = F.log_softmax(teachers / temperature, dim=-1)  # (M, B, K)
+    # the log of the members' mean probability
+    log_teacher = log_teachers.logsumexp(dim=0) - math.log(len(teachers))  # (B, K)
     divergence = F.kl_div(log_student, log_teacher, reduction="sum", log_target=True)
     return temperature**2 * divergence
 
@@ -43,11 +43,10 @@ def soft_loss(student: Tensor, teachers: Tensor, temperature: float = 2.0) -> Te
 def score_loss(student: Tensor, teachers: Tensor) -> Tensor:
     """For scores from 0 to 5: squared difference from the teachers' mean, both brought to 0 … 1.
 
-    (B,) and (B,) or (M, B) → (), summed over texts. A number has no temperature.
+    (B,) and (M, B) → (), summed over texts. A number has no temperature.
     """
-    student, teachers = wide(student), wide(teachers)
-    wanted = teachers.mean(dim=0) if teachers.dim() > student.dim() else teachers  # (B,)
-    return ((student - wanted) / HIGHEST_SIMILARITY).square().sum()
+    difference = wide(student) - wide(teachers).mean(dim=0)  # (B,)
+    return (difference / HIGHEST_SIMILARITY).square().sum()
 
 
 def _two_classes(logits: Tensor) -> Tensor:

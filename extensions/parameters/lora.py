@@ -63,11 +63,6 @@ def add_lora(
         targets: last parts of the names of linear layers, wherever they are.
     """
     model.requires_grad_(False)
-    for name, linear in linears(model):
-        if name.rpartition(".")[2] in targets:
+    for name, linear in [*model.named_modules()]:  # a list: the model changes meanwhile
+        if isinstance(linear, nn.Linear) and name.rpartition(".")[2] in targets:
             model.set_submodule(name, LoraLinear(linear, rank, alpha))
-
-
-def linears(model: nn.Module) -> list[tuple[str, nn.Linear]]:
-    """The linear layers by name; a list, since a model may change while it is gone through."""
-    return [item for item in model.named_modules() if isinstance(item[1], nn.Linear)]

@@ -29,8 +29,6 @@ def split_top_layers(bert: nn.Module, count: int, tasks: Iterable[str]) -> nn.Mo
     layers = len(bert.bert_layers)
     if not 0 <= count <= layers:
         raise InputError(f"--separate_layers {count}: this BERT has {layers} layers to take from")
-    if count == 0:
-        return nn.ModuleDict()
     top = bert.bert_layers[layers - count :]
     bert.bert_layers = bert.bert_layers[: layers - count]
     return nn.ModuleDict({task: copy.deepcopy(top).requires_grad_(True) for task in tasks})

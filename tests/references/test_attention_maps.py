@@ -13,7 +13,7 @@ from running import assert_refused, succeeded
 
 from bert import BertModel
 from lessons import attention_maps
-from lessons.attention_maps import page, policy
+from lessons.attention_maps import page, policy_of
 from training.fast import replace_by_kernels
 
 
@@ -56,7 +56,7 @@ def test_the_page_holds_everything_fetches_nothing_and_runs_no_text():
     kept = np.frombuffer(base64.b64decode(data["maps"]), np.uint8).reshape(maps.shape) / 255
     assert np.abs(kept - maps).max() <= 0.5 / 255 + 1e-6
     assert not re.search(r"https?://|src=\"|@import|url\(", text)
-    assert "default-src 'none'" in policy("x")
+    assert "default-src 'none'" in policy_of("x")
     assert text.count("<script") == 2
     assert "<img" not in text
     assert "<title>Attention: &lt;/script&gt;" in text

@@ -72,8 +72,7 @@ def our_r_drop(first: Tensor, second: Tensor) -> Tensor:
 
 def soft_as_printed(student: Tensor, teachers: Tensor) -> Tensor:
     """T² Σ p (log p − log q), p the mean of the members' probabilities; T is 2."""
-    p = (teachers / 2).softmax(dim=-1)
-    p = p.mean(dim=0) if p.dim() > student.dim() else p
+    p = (teachers / 2).softmax(dim=-1).mean(dim=0)
     return 4 * (p * (p.log() - (student / 2).softmax(dim=-1).log())).sum()
 
 
@@ -99,22 +98,16 @@ LOSSES = {  # ours, the oracle, and their arguments
         (SCORES_1, SCORES_2),
     ),
     "r_drop": (our_r_drop, r_drop_as_printed, (LOGITS_1, LOGITS_2)),
-    "soft": (distillation.soft_loss, soft_as_printed, (LOGITS_1, LOGITS_2)),
-    "soft, an ensemble": (distillation.soft_loss, soft_as_printed, (LOGITS_1, TEACHERS)),
+    "soft": (distillation.soft_loss, soft_as_printed, (LOGITS_1, TEACHERS)),
     "soft, yes or no": (
         distillation.soft_loss,
         lambda student, teachers: soft_as_printed(yes_or_no(student), yes_or_no(teachers)),
         (LOGITS_1[:, 0], TEACHERS[..., 0]),
     ),
-    "scores, an ensemble": (
+    "scores": (
         distillation.score_loss,
         lambda student, teachers: (student - teachers.mean(0)).square().sum() / 25,
         (SCORES_1, TEACHERS[..., 0]),
-    ),
-    "scores": (
-        distillation.score_loss,
-        lambda student, teacher: (student - teacher).square().sum() / 25,
-        (SCORES_1, SCORES_2),
     ),
 }
 

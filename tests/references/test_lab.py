@@ -9,8 +9,7 @@ import transformers
 
 from lessons.grammar import encode, load, log_probabilities, read_pairs
 from lessons.lab import ABOUT, draw
-from lessons.patching import patching, verb_pairs
-from lessons.switches import PADDING, hooked, switches
+from lessons.switches import PADDING, hooked, patching, switches, verb_pairs
 from training.files.hub import MODELS, OWN_MODEL
 
 IDS = torch.randint(5, 8000, (3, 7), generator=torch.Generator().manual_seed(0))  # (B, L)

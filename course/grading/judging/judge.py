@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from torch import Tensor
 
 from checks import compare, known
 from checks.findings import ROOT, Finding, Mistake
 from checks.graded_tasks import GRADED_TASKS, GradedTask
+from checks.part1.adamw_checks import KEPT, TOLERANCE, make_cases
 from checks.part1.tasks import unexplained
 from checks.references import under
 from checks.task import ERROR, KINDS
@@ -36,6 +39,10 @@ OPTIMIZER_ROWS = {
     "parameters without gradients": ("values/missing_gradients",),
     "resuming": ("values/resume",),
     "gradients left as they are": ("gradient/kept",),
+}
+NEEDS = {  # cases of weight decay → those without it that have to be right to tell of it
+    "decay/decay_uncorrected": {"values/uncorrected"},
+    "decay/decay_of_groups": {"values/groups", "values/schedule", "values/missing_gradients"},
 }
 WITHOUT_PADDING = tuple(kind for kind in KINDS if kind != "padding")  # nothing is masked
 ROWS = {
@@ -115,6 +122,44 @@ def stopped(entry: GradedTask, error: Finding) -> Verdict | None:
     if error.kind == "crashed":
         return without_results(entry, "crashed", f"{entry.file} cannot be imported: {error.text}")
     return without_results(entry, error.kind) if error.kind == "not started" else None
+
+
+def judge_optimizer(
+    entry: GradedTask,
+    outputs: Mapping[str, Any],
+    expected: Mapping[str, Mapping[str, Tensor]],
+    seed: int,
+) -> Verdict:
+    """The verdict on an optimizer: trajectories on prescribed gradients against the right ones.
+
+    Only the cases of DECAY have weight decay, so that a mistake in it costs that row only. It may
+    come before the update or after it.
+
+    Args:
+        outputs: of runs.optimizer, from the sandbox.
+        expected: right trajectories by the order of weight decay.
+        seed: of the hidden cases.
+    """
+    got = under("hidden|", outputs)
+    if error := error_in(got):
+        return stopped(entry, error) or without_results(entry, "wrong", error.text)
+    right = expected["after"]  # without decay both orders are the same
+    about = {case.output: case.about for case in make_cases(seed)} | {KEPT: "p.grad afterwards"}
+    decays = {name for name in about if name.startswith("decay/")}
+
+    def off_in(names: Iterable[str], paths: Mapping[str, Tensor]) -> list[str]:
+        return [n for n in names if not compare.is_close(got.get(n), paths[n], TOLERANCE)]
+
+    wrong = {*off_in(about, right)} - decays
+    shows = [name for name in about if name in decays and wrong.isdisjoint(NEEDS.get(name, ()))]
+    off = min((off_in(shows, paths) for paths in expected.values()), key=len)
+    is_right = {row: wrong.isdisjoint(names) for row, names in OPTIMIZER_ROWS.items()}
+    is_right[DECAY] = not off
+    messages = [f"trajectory ({about[name]}): wrong" for name in about if name in {*wrong, *off}]
+    shown = under(f"{PUBLIC}|", outputs)
+    shown = {name: shown.get(name) for name in about}
+    mistakes = known.find(entry.id, shown)[0] if messages else []
+    return verdict_of(entry, is_right, messages[:4], mistakes)
 
 
 def judge_part_1(

@@ -10,7 +10,7 @@ import threading
 from checks.graded_tasks import GradedTask
 from checks.inputs import is_given
 from checks.references import load_references
-from course.grading.judging import adamw, hidden, judge
+from course.grading.judging import hidden, judge
 from course.grading.judging.hidden import SOLVED
 from course.grading.judging.judge import HIDDEN, INIT, OPTIMIZER, PUBLIC
 from course.grading.sandbox import protocol
@@ -81,7 +81,7 @@ def verdicts_on(context: GradingContext, submission: Submission) -> dict[str, Ve
         if not outputs:
             verdict = judge.without_results(entry, own[0].status if own else "missing")
         elif entry.id == OPTIMIZER:
-            verdict = adamw.judge_optimizer(entry, outputs, expected, optimizer_seed)
+            verdict = judge.judge_optimizer(entry, outputs, expected, optimizer_seed)
         else:
             init_is_right = INIT not in verdicts or verdicts[INIT].status == "right"
             verdict = judge.judge_part_1(entry, outputs, made, init_is_right)
