@@ -47,14 +47,9 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
     """Save model, optimizer, flags and configuration, atomically, as tensors and plain values."""
     states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    values = {"args": kept(args), "config": vars(config), "kind": type(model).__name__}
+    values = {"args": vars(args), "config": vars(config), "kind": type(model).__name__}
     save_checkpoint(filepath, states | values)
     print(f"saved the model to {filepath}")
-
-
-def kept(args: Any) -> dict[str, Any]:
-    """The flags that a run's files keep: not --resume, so that those of a resumed run are alike."""
-    return {name: value for name, value in vars(args).items() if name != "resume"}
 
 
 def restore_model(

@@ -69,11 +69,13 @@ class Run:
 
     def __enter__(self) -> Run:
         saved = self.point.read() if self.args.resume else None
+        self.args.resume = False  # the files of a resumed run say the same as any other's
         for name in POSITION if saved else ():
             setattr(self, name, saved[name])
         self.record = Record(Path(f"{self.report.prefix}steps.csv"), self.step, self.guess)
         if saved:
-            self.record.sums, self.progress.before = saved["means"], saved["seconds"]
+            self.record.sums = saved["means"]
+            self.progress.began -= saved["seconds"]
             set_threads(saved["threads"])  # another number may round differently
         self.report.print_table(self)
         # last: an error before this line leaves Ctrl-C as it was
