@@ -87,7 +87,7 @@ Flags = TypeVar("Flags")
 
 
 def read_flags(args: Flags, arguments: Sequence[str] | None, about: str) -> Flags:
-    """Read a command line into ``args``, a dataclass of flags; the first of its faults ends it."""
+    """Read a command line into ``args``, a dataclass of flags; its first fault ends the program."""
     parser = OneLineParser(description=about)
     add_fields(parser, type(args))
     parser.parse_args(arguments, namespace=args)
@@ -131,10 +131,6 @@ class TrainingFlags:
     decay: bool = flag(False, action=argparse.BooleanOptionalAction, help="let lr fall to 0")
     patience: int | None = flag(None, type=positive_int, help="epochs without a better dev score")
     resume: bool = flag(False, may_change=True, help="continue an interrupted run", **YES)
-
-    def faults(self) -> Iterator[str]:
-        """Why these flags make no sense together, a sentence each."""
-        yield from ()
 
 
 @dataclass

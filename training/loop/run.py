@@ -68,15 +68,13 @@ class Run:
             torch.manual_seed(torch.initial_seed() + rank())  # each process has its own dropout
 
     def __enter__(self) -> Run:
-        saved = self.point.read() if self.args.resume else None
-        self.args.resume = False  # the files of a resumed run say the same as any other's
-        for name in POSITION if saved else ():
-            setattr(self, name, saved[name])
-        self.record = Record(Path(f"{self.report.prefix}steps.csv"), self.step, self.guess)
-        if saved:
-            self.record.sums = saved["means"]
+        if saved := self.args.resume and self.point.read():
+            vars(self).update({name: saved[name] for name in POSITION})
             self.progress.began -= saved["seconds"]
             set_threads(saved["threads"])  # another number may round differently
+        self.args.resume = False  # the files of a resumed run say the same as any other's
+        self.record = Record(Path(f"{self.report.prefix}steps.csv"), self.step, self.guess)
+        self.record.sums = saved["means"] if saved else {}
         self.report.print_table(self)
         # last: an error before this line leaves Ctrl-C as it was
         signals = (signal.SIGINT, signal.SIGTERM)
