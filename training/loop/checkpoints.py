@@ -75,14 +75,6 @@ def resume_path(filepath: str | Path) -> Path:
     return Path(filepath).with_suffix(".resume")
 
 
-def contents_of(value: Any) -> Any:
-    """A flag's value, with the hash of a file's contents in place of its name, also in a list."""
-    if isinstance(value, list):
-        return [contents_of(item) for item in value]
-    is_file = isinstance(value, (str, Path)) and Path(value).is_file()
-    return sha256_of(value) if is_file else value
-
-
 class ResumePoint:
     """A file from which an interrupted run goes on as if it had never stopped.
 
@@ -98,9 +90,13 @@ class ResumePoint:
     def __init__(self, args: Any, seconds: float = 60.0, **parts: Any):
         self.path, self.parts = resume_path(args.filepath), parts
         self.seconds, self.written = seconds, time.monotonic()
-        lasting = [flag.name for flag in fields(args) if not flag.metadata.get("may_change")]
-        self.settings = {name: contents_of(getattr(args, name)) for name in lasting}
-        self.settings["processes"] = world_size()
+        self.settings = {"processes": world_size()}
+        for flag in fields(args):
+            value = getattr(args, flag.name)
+            if isinstance(value, (str, Path)) and Path(value).is_file():
+                value = sha256_of(value)
+            if not flag.metadata.get("may_change"):
+                self.settings[flag.name] = value
 
     def due(self) -> bool:
         """Whether the last write was long enough ago."""
@@ -178,12 +174,8 @@ def sole_run(runs: Sequence[Any], stems: Sequence[str] = ()) -> Iterator[None]:
         what = f"--resume: {there[0]} is an earlier run's, and there is no {points[0]} to continue"
         raise InputError(f"{what}; without --resume the run begins, and replaces it")
     with ExitStack() as locks:
-
-        def take_locks() -> None:
-            for stem in (*(point.with_suffix("") for point in points), *stems):
-                locks.enter_context(locked(stem))
-
-        on_main_process(take_locks)
+        places = [*(point.with_suffix("") for point in points), *stems]
+        on_main_process(lambda: [locks.enter_context(locked(place)) for place in places])
         yield
         if is_main_process():
             for point in points:

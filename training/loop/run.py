@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from training.files.errors import InputError, Stopped, trouble_in_one_line
 from training.files.writing import write_whole
 from training.loop.checkpoints import ResumePoint
-from training.loop.devices import half_type, set_threads, widest
+from training.loop.devices import half_type, set_threads
 from training.loop.processes import gather, is_main_process, rank, sum_gradients, world_size
 from training.loop.progress import Progress, say
 
@@ -213,7 +213,7 @@ class Record:
     def add(self, step: int, count: float, values: Mapping[str, Tensor]) -> None:
         """Add means over ``count`` items, or numbers to sum up, which belong to that step."""
         for name, value in values.items():
-            value = value.detach().to(widest(value.device))
+            value = value.detach().float()
             total = value.sum() if value.dim() else value * count
             self.unread.append((step, name, count, total))
 
