@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from training.files.errors import InputError, first_line
+from training.files.errors import InputError, first_line, values_of
 from training.files.weights import check_numbers
 from training.files.writing import atomic_write, check_writable, sha256_of
 from training.loop.processes import gather, is_main_process, on_main_process, rank, world_size
@@ -61,12 +61,10 @@ def restore_model(
         raise InputError(f"{filepath} is not a checkpoint of a {kind.__name__}; train again")
     config = SimpleNamespace(**saved["config"])
     model = kind(config)
-    try:
+    what = f"the tensors of a {kind.__name__} on {getattr(config, 'model', None)}"
+    with values_of(f"{filepath} does not hold {what}", "train again"):
         check_numbers(f"{filepath}:", saved["model"])
         model.load_state_dict(saved["model"])
-    except (RuntimeError, KeyError, AttributeError, TypeError) as error:
-        what = f"the tensors of a {kind.__name__} on {getattr(config, 'model', None)}"
-        raise InputError(f"{filepath} does not hold {what}; train again") from error
     return model.to(device).eval(), config
 
 
