@@ -40,7 +40,9 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen types; one advises to trust the file
-        why = "it is damaged, or holds more than tensors and plain values"
+        why = (
+            "it is damaged, or holds more than tensors and plain values; delete it and train again"
+        )
         raise InputError(f"{path} is not a checkpoint: {why}") from error
 
 
@@ -118,8 +120,8 @@ class ResumePoint:
         if not self.path.is_file():
             print(f"--resume: there is no {self.path} yet; this run begins at the beginning")
             return None
-        try:
-            saved = load_checkpoint(self.path)
+        saved, remedy = load_checkpoint(self.path), "run without --resume, or with the old flags"
+        with values_of(f"cannot resume from {self.path}", remedy):
             for key, new in self.settings.items():
                 if (old := saved["settings"].get(key)) != new:
                     raise ValueError(
@@ -128,10 +130,6 @@ class ResumePoint:
             for name, part in self.parts.items():
                 part.load_state_dict(saved[name])
             random, position = saved["random"][rank()], saved["position"]
-        except (RuntimeError, ValueError, KeyError, TypeError) as error:
-            what = f"cannot resume from {self.path}: {first_line(error)}"
-            remedy = "run without --resume to start over, or with the old flags"
-            raise InputError(f"{what}; {remedy}") from error
         torch.set_rng_state(random["cpu"])
         if "cuda" in random and torch.cuda.is_available():
             torch.cuda.set_rng_state(random["cuda"])
