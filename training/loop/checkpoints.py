@@ -40,10 +40,8 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen types; one advises to trust the file
-        why = (
-            "it is damaged, or holds more than tensors and plain values; delete it and train again"
-        )
-        raise InputError(f"{path} is not a checkpoint: {why}") from error
+        why = "it is damaged, or holds more than tensors and plain values"
+        raise InputError(f"{path} is not a checkpoint: {why}; delete it and train again") from error
 
 
 def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
@@ -124,9 +122,7 @@ class ResumePoint:
         with values_of(f"cannot resume from {self.path}", remedy):
             for key, new in self.settings.items():
                 if (old := saved["settings"].get(key)) != new:
-                    raise ValueError(
-                        f"it belongs to a run with {key}={old!r}, this one has {new!r}"
-                    )
+                    raise ValueError(f"it belongs to a run with {key}={old!r}, not {new!r}")
             for name, part in self.parts.items():
                 part.load_state_dict(saved[name])
             random, position = saved["random"][rank()], saved["position"]
