@@ -77,7 +77,3 @@ class BertConfig:
         if name_or_path:
             config.name_or_path = str(name_or_path)
         return cls(**(vars(config) | values))
-
-    def to_dict(self) -> dict[str, Any]:
-        """All attributes, those set later included, as plain values."""
-        return dict(vars(self))

@@ -18,21 +18,9 @@ from torch.utils.data import Dataset
 
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
-from training.cli.flags import TrainingFlags, with_defaults
 from training.files.course_files import COURSE_STEMS, data_folder
 from training.files.errors import InputError
 from training.files.tables import class_labels, read_table, refuse, similarities
-
-
-def __getattr__(name: str) -> Any:
-    """Say so where somebody wants the library of the same name, which this file hides."""
-    if name in ("Dataset", "DatasetDict", "load_dataset", "load_from_disk"):
-        raise ImportError(
-            f"{__file__} is this course's file, not the library datasets that has {name}; "
-            "run a script that needs the library in another folder"
-        )
-    raise AttributeError(f"module 'datasets' has no attribute {name!r}")
-
 
 # ---------------------------------------------------------------------------------------------
 # Rows
@@ -135,7 +123,7 @@ class TextDataset(Dataset):
     def __init__(self, dataset: list[tuple], args: Any):
         self.dataset = dataset
         self.p = args
-        model = with_defaults(args, TrainingFlags).model
+        model = getattr(args, "model", None)
         self.tokenizer = BertTokenizer.from_pretrained(model)
         positions = BertConfig.from_pretrained(model).max_position_embeddings
         self.max_length = min(MODEL_MAX_LENGTH, positions)
@@ -194,9 +182,7 @@ class TextDataset(Dataset):
             batch["sents"] = [row[0] for row in data]
         return batch | {"sent_ids": [row[-1] for row in data]}
 
-    def collate_fn(self, all_data: list[tuple]) -> dict[str, Any]:
-        """What a DataLoader calls; the same as pad_data."""
-        return self.pad_data(all_data)
+    collate_fn = pad_data  # the name that a DataLoader knows
 
 
 class SentenceClassificationDataset(TextDataset):

@@ -143,23 +143,18 @@ def overall(scores: Mapping[str, float]) -> float:
 # Files
 
 
-def write_predictions(
-    path: str | Path, ids: Sequence[str], values: Sequence[float], column: str
-) -> None:
-    """Write ``id,<column>`` and one row an example; training/files/predictions.py reads it."""
-    with atomic_write(path) as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(("id", column))
-        table.writerows(zip(ids, values, strict=True))
-
-
 def write_in_order(
     path: str | Path, dataset: Iterable[tuple], predictions: Mapping[str, list], column: str
 ) -> None:
-    """Write predictions in the order of the data set's rows, not of the batches, and say where."""
+    """Write ``id,<column>`` and a row for each of the data set's, in its order; say where.
+
+    training/files/predictions.py reads it.
+    """
     predicted = dict(zip(predictions["sent_ids"], predictions["y_pred"], strict=True))
-    ids = [row[-1] for row in dataset]
-    write_predictions(path, ids, [predicted[key] for key in ids], column)
+    with atomic_write(path) as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(("id", column))
+        table.writerows((key, predicted[key]) for *_, key in dataset)
     print(f"wrote {path}")
 
 

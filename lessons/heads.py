@@ -5,7 +5,7 @@ The model and its folder, the flags of the command line, and how a run begins an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +20,7 @@ from config import BertConfig
 from lessons.saved_head import output_names
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import (
-    OneLineParser,
-    TrainingFlags,
-    add_fields,
-    flag,
-    positive_float,
-    positive_int,
-)
+from training.cli.flags import TrainingFlags, flag, positive_float, positive_int, read_flags
 from training.files.errors import InputError
 from training.files.folder import check_surplus
 from training.files.hub import default_model
@@ -107,6 +100,13 @@ class HeadFlags(TrainingFlags):
     dev: str | None = None
     predict: str | None = None
 
+    def faults(self) -> Iterator[str]:
+        """Why these flags make no sense together, a sentence each."""
+        if bool(self.checkpoint) != (self.predict is not None or self.evaluate is not None):
+            yield "--predict and --evaluate need --checkpoint, which is for them alone"
+        if not self.checkpoint and not (self.train and self.dev):
+            yield "give --train and --dev, or --checkpoint with --predict or --evaluate"
+
     @property
     def filepath(self) -> str:
         """Where the model goes; the resume point is next to it."""
@@ -157,23 +157,18 @@ def new_run(
 
 
 def run_lesson(
-    parser: OneLineParser,
+    about: str,
     args: HeadFlags,
     train: Callable[..., None],
     evaluate: Callable[..., None],
     predict: Callable[..., None],
 ) -> None:
     """Read the flags; then predict or score with a trained model, or train and score one."""
-    add_fields(parser, type(args))
-    parser.parse_args(namespace=args)
-    if bool(args.checkpoint) != (args.predict is not None or args.evaluate is not None):
-        parser.error("--predict and --evaluate need --checkpoint, which is for them alone")
+    read_flags(args, None, about)
     if args.predict is not None:
         return predict(args)
     if args.evaluate:
         return evaluate(args)
-    if not (args.train and args.dev):
-        parser.error("give --train and --dev, or --checkpoint with --predict or --evaluate")
     join_processes(args.use_gpu)
     args.model = args.model or on_main_process(default_model)
     with sole_run([args]):

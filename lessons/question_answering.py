@@ -29,7 +29,7 @@ from lessons.heads import BertWithHead, HeadFlags, Trained, new_run, restore, ru
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
-from training.cli.flags import OneLineParser, flag, positive_int
+from training.cli.flags import flag, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
@@ -187,8 +187,7 @@ class AnswerFlags(HeadFlags):
 
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
-    parser = OneLineParser(description="Answer questions from a context.")
-    run_lesson(parser, AnswerFlags(), train, evaluate, predict)
+    run_lesson("Answer questions from a context.", AnswerFlags(), train, evaluate, predict)
 
 
 if __name__ == "__main__":

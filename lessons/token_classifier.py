@@ -38,7 +38,7 @@ from lessons.entities import (
 from lessons.heads import BertWithHead, HeadFlags, Trained, new_run, restore, run_lesson
 from optimizer import AdamW
 from tokenizer import BertTokenizer, split_at_punctuation
-from training.cli.flags import OneLineParser, flag, positive_int, probability
+from training.cli.flags import flag, positive_int, probability
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
@@ -197,8 +197,7 @@ class TokenFlags(HeadFlags):
 
 def main() -> None:
     """Train and score, or score or predict with a model that was trained."""
-    parser = OneLineParser(description="Tag words (names of persons, places …).")
-    run_lesson(parser, TokenFlags(), train, evaluate, predict)
+    run_lesson("Tag words (names of persons, places …).", TokenFlags(), train, evaluate, predict)
 
 
 if __name__ == "__main__":

@@ -47,12 +47,12 @@ def new_model(args: PretrainingFlags, tokenizer: BertTokenizer) -> PretrainingMo
     else:
         special = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
         shape = dict(zip(SHAPE, PRESETS[args.preset or "heartbert"], strict=True))
-        shape = BertConfig.from_json(args.config).to_dict() if args.config else shape
+        shape = vars(BertConfig.from_json(args.config)) if args.config else shape
         config = BertConfig(**(shape | special))
         if args.architecture == "bert":
             model = PretrainingModel(config, args.objective)
         else:
-            steps = StepsConfig(**(config.to_dict() | {"architecture": args.architecture}))
+            steps = StepsConfig(**(vars(config) | {"architecture": args.architecture}))
             model = StepsModel(steps, args.objective)
     if args.dropout is not None:  # of this model, but not of its configuration, which is saved:
         # a text that is read once cannot be learned by heart (Geiping & Goldstein 2023, section

@@ -11,7 +11,6 @@ from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.files.writing import write_json
 from training.loop import Run
-from training.loop.checkpoints import kept
 from training.loop.processes import gather
 from training.loop.progress import minutes, say
 
@@ -86,6 +85,6 @@ class Report:
             "unigram_entropy": self.held_out.entropy,
             "held_out": run.history,
             "seconds": round(run.progress.seconds(), 1),
-            "args": json.loads(json.dumps(kept(self.args), default=str)),  # paths as text
+            "args": json.loads(json.dumps(vars(self.args), default=str)),  # paths as text
         }
         write_json(self.args.out / "metrics.json", metrics)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import classifier
 import evaluation
-from evaluation import COLUMNS, pearson, predict_rows, write_predictions
+from evaluation import COLUMNS, pearson, predict_rows, write_in_order
 from training.files.predictions import read_predictions
 
 SENTIMENT = COLUMNS[0]
@@ -111,12 +111,13 @@ def test_the_order_of_the_results(capsys):
 
 def test_the_file_that_is_written(tmp_path):
     path = tmp_path / "new" / "folder" / "out.csv"
-    write_predictions(path, ["ab", "c\u2028d"], [4, 0], SENTIMENT)
+    predictions = {"sent_ids": ["c\u2028d", "ab"], "y_pred": [0, 4]}
+    write_in_order(path, [("text", 1, "ab"), ("text", 1, "c\u2028d")], predictions, SENTIMENT)
     assert path.read_text(encoding="utf-8") == "id,Predicted_Sentiment\nab,4\nc\u2028d,0\n"
     assert read_predictions(path, SENTIMENT) == {"ab": 4, "c\u2028d": 0}
     assert [file.name for file in path.parent.iterdir()] == ["out.csv"]
     scores = [0.1 + 0.2, -1e-17, 5e300]  # read again to the last bit
-    write_predictions(path, ["a", "b", "c"], scores, COLUMNS[2])
+    write_in_order(path, ["a", "b", "c"], {"sent_ids": "abc", "y_pred": scores}, COLUMNS[2])
     assert list(read_predictions(path, COLUMNS[2]).values()) == scores
 
 

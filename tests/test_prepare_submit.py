@@ -8,7 +8,7 @@ from factories import ROOT, make_id
 from running import succeeded
 
 import prepare_submit
-from evaluation import write_predictions
+from evaluation import write_in_order
 
 CODE = ["bert.py", "classifier.py", "optimizer.py", "setup.sh"]
 SST = [
@@ -33,7 +33,8 @@ def write_for(path: Path) -> None:
     task, split = path.stem.split("-")[-3:-1]
     ids = [make_id(i) for i in (range(100, 111) if split == "dev" else range(200, 209))]
     values = [2.5, 3.5, 4.5] * 4 if task == "sts" else [1] * 12
-    write_predictions(path, ids, values[: len(ids)], COLUMNS[task])
+    predictions = {"sent_ids": ids, "y_pred": values[: len(ids)]}
+    write_in_order(path, zip(ids), predictions, COLUMNS[task])
 
 
 SOURCES = {

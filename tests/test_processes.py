@@ -60,7 +60,7 @@ def test_an_interrupted_run_goes_on(sst_line, tmp_path):
 
     assert run_forked(classifier.main, stopped, [*line, "--resume"]) != 0
     log = (stopped / "log.txt").read_text()
-    assert "belongs to a run with processes=2, this one has 1" in log
+    assert "belongs to a run with processes=2, not 1" in log
 
     run_as_two(classifier.main, stopped, [*line, "--resume"])
     run_as_two(classifier.main, tmp_path / "untouched", line)

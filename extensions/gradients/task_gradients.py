@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from training.loop.devices import widest
 from training.loop.processes import sum_gradients, world_size
 
 
@@ -34,8 +33,7 @@ def inner_products(gradients: Sequence[Sequence[Tensor]]) -> Tensor:
     """
 
     def inner(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
-        products = [(a * b).sum() for a, b in zip(first, second, strict=True)]
-        return torch.stack(products).sum(dtype=widest(products[0].device))
+        return torch.stack([(a * b).sum() for a, b in zip(first, second, strict=True)]).sum()
 
     return torch.stack([torch.stack([inner(a, b) for b in gradients]) for a in gradients])
 

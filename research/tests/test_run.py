@@ -77,14 +77,10 @@ def test_the_tomls_of_the_repository(path):
     from extensions import multitask
     from lessons import token_classifier
     from pretraining import pretrain
-    from training.cli.flags import OneLineParser, add_fields
+    from training.cli.flags import read_flags
 
-    def of_tags(arguments):
-        parser = OneLineParser()
-        add_fields(parser, token_classifier.TokenFlags)
-        parser.parse_args(arguments)
-
-    readers = {"pretrain": pretrain.get_args, "classify": classifier.get_args, "tag": of_tags}
+    readers = {"pretrain": pretrain.get_args, "classify": classifier.get_args}
+    readers["tag"] = lambda arguments: read_flags(token_classifier.TokenFlags(), arguments, "")
     recorded = {line["name"]: line["flags"] for line in results.load_results()}
     for variant in results.read_experiment(path).with_variants():
         arguments = results.command_of(variant, 0, Path("runs"))[3:]

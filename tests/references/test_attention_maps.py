@@ -26,7 +26,7 @@ def test_maps_are_those_of_transformers(dtype, atol, pair, by_kernel):
     ours = stir(BertModel(tiny_config()), 0.2)
     if by_kernel:
         replace_by_kernels(ours)
-    config = transformers.BertConfig(**ours.config.to_dict(), attn_implementation="eager")
+    config = transformers.BertConfig(**vars(ours.config), attn_implementation="eager")
     theirs = transformers.BertModel(config).eval()
     theirs.load_state_dict(ours.to_hf_weights(), strict=True)
     ours, theirs = ours.to(dtype), theirs.to(dtype)

@@ -20,7 +20,7 @@ def twins(config: BertConfig) -> tuple[BertModel, transformers.BertModel]:
     """Our model and transformers' with the same random weights, biases and norms included."""
     torch.manual_seed(1)
     ours = stir(BertModel(config))
-    values = config.to_dict() | {"attn_implementation": "eager"}
+    values = vars(config) | {"attn_implementation": "eager"}
     theirs = transformers.BertModel(transformers.BertConfig(**values)).eval()
     theirs.load_state_dict(ours.to_hf_weights(), strict=True)
     return ours, theirs

@@ -117,7 +117,7 @@ def made(tmp_path_factory):
     """What transformers writes of a model with more rows than tokens, and of its tokenizer."""
     folder = tmp_path_factory.mktemp("made")
     rows = len(PIECES) + 5
-    config = transformers.BertConfig(**(tiny_config(vocab_size=rows).to_dict() | NO_DROPOUT))
+    config = transformers.BertConfig(**(vars(tiny_config(vocab_size=rows)) | NO_DROPOUT))
     torch.manual_seed(1)
     stir(transformers.BertForMaskedLM(config), 0.2).save_pretrained(folder)
     tokenizer()(folder)

@@ -79,7 +79,7 @@ def test_folders_go_through_transformers_and_back(name, tmp_path, capsys):
 def test_outputs_without_names(tmp_path):
     """As transformers saves two: tags need their names, the ends of answers do not."""
     for kind, _, theirs in HEADS.values():
-        config = transformers.BertConfig(**tiny_config().to_dict())
+        config = transformers.BertConfig(**vars(tiny_config()))
         theirs(config).save_pretrained(tmp_path / kind.HEAD)
     QuestionAnswerer.from_pretrained(tmp_path / "qa_outputs")
     with one_line_error("has the label 'LABEL_0' (id2label)"):

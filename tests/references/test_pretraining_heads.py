@@ -31,7 +31,7 @@ def rows(objective: str = "nsp") -> tuple[torch.Tensor, ...]:
 def pair(request, tmp_path):
     """Their model and ours with the same random weights, read from a folder they wrote."""
     torch.manual_seed(1)
-    config = transformers.BertConfig(**(tiny_config(initializer_range=0.3).to_dict() | NO_DROPOUT))
+    config = transformers.BertConfig(**(vars(tiny_config(initializer_range=0.3)) | NO_DROPOUT))
     theirs = stir(BertForPreTraining(config))
     theirs.save_pretrained(tmp_path / "theirs")
     ours = PretrainingModel.from_pretrained(tmp_path / "theirs", objective="nsp")

@@ -18,7 +18,7 @@ SHAPE = NO_DROPOUT | {"num_hidden_layers": 4, "intermediate_size": 96, "local_at
 
 def a_model(architecture: str, objective: str = "none", **values) -> StepsModel:
     torch.manual_seed(0)
-    config = StepsConfig(**tiny_config(**SHAPE | values).to_dict() | {"architecture": architecture})
+    config = StepsConfig(**vars(tiny_config(**SHAPE | values)) | {"architecture": architecture})
     return StepsModel(config, objective)
 
 

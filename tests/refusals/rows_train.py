@@ -113,6 +113,7 @@ ROWS = [
     Row(TASKS, "sts-dev.csv, row 2", cell("sts-dev.csv", 2, "similarity", "6")),
     # weights, and places to write to
     Row(RUN, "model", lambda folder: shutil.rmtree(folder / "model")),
+    Row(f"{DATA}-of-nobody", "no such folder, not in this machine's cache"),
     Row(RUN, "model.safetensors", written("model/model.safetensors", b"truncated")),
     Row(RUN, "config.json", change("model/config.json", '"intermediate_size": 64', "")),
     Row(RUN, "does not have the shape", change("model/config.json", 'size": 64', 'size": 48')),

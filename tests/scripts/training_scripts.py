@@ -152,7 +152,7 @@ def make_files(folder: Path) -> None:
     save_tiny_model(folder / "model", **spread, **NO_DROPOUT)
     save_tiny_model(folder / "dropout", **spread)
     for name, dropout in (("shape.json", NO_DROPOUT), ("dropout.json", {})):
-        config = tiny_config(max_position_embeddings=48, **spread, **dropout).to_dict()
+        config = vars(tiny_config(max_position_embeddings=48, **spread, **dropout))
         (folder / name).write_text(json.dumps(config | {"name_or_path": ""}))
     BertTokenizer([*tiny_vocabulary(), *REPEATED_WORDS]).save_pretrained(folder / "words")
     for name in ("few", "text", "repeated", "ner", "squad"):

@@ -64,7 +64,7 @@ def given_lines(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def flag(default: Any, *, may_change: bool = False, **options: Any) -> Any:
-    """A field of a dataclass that is also an option of the command line; see add_fields.
+    """A field of a dataclass that is also an option of the command line; see read_flags.
 
     Args:
         may_change: whether a resumed run may have another value, as where it writes.
@@ -74,22 +74,16 @@ def flag(default: Any, *, may_change: bool = False, **options: Any) -> Any:
     return field(default_factory=lambda: copy(default), metadata=metadata)
 
 
-def add_fields(parser: argparse.ArgumentParser, kind: type) -> None:
-    """Add an option for each field that ``flag`` made."""
-    defaults = kind()
-    for setting in fields(kind):
-        if options := setting.metadata.get("options"):
-            default = getattr(defaults, setting.name)
-            parser.add_argument(f"--{setting.name}", default=default, **options)
-
-
 Flags = TypeVar("Flags")
 
 
 def read_flags(args: Flags, arguments: Sequence[str] | None, about: str) -> Flags:
-    """Read a command line into ``args``, a dataclass of flags; the first of its faults ends it."""
+    """Read a command line into ``args``, a dataclass of flags; its first fault ends the program."""
     parser = OneLineParser(description=about)
-    add_fields(parser, type(args))
+    for setting in fields(args):
+        if options := setting.metadata.get("options"):
+            default = getattr(args, setting.name)
+            parser.add_argument(f"--{setting.name}", default=default, **options)
     parser.parse_args(arguments, namespace=args)
     for fault in args.faults():
         parser.error(fault)
@@ -131,10 +125,6 @@ class TrainingFlags:
     decay: bool = flag(False, action=argparse.BooleanOptionalAction, help="let lr fall to 0")
     patience: int | None = flag(None, type=positive_int, help="epochs without a better dev score")
     resume: bool = flag(False, may_change=True, help="continue an interrupted run", **YES)
-
-    def faults(self) -> Iterator[str]:
-        """Why these flags make no sense together, a sentence each."""
-        yield from ()
 
 
 @dataclass

@@ -31,7 +31,7 @@ def run_script(main: Callable[[], Any]) -> None:
             raise
         leave_processes(line)
         print(line, file=sys.stderr)
-        sys.exit(2 if type(error) is InputError else 1)  # 2 as argparse does
+        sys.exit(1 if isinstance(error, (Stopped, RuntimeError)) else 2)  # 2 as argparse does
 
 
 def one_line(error: Exception) -> str | None:

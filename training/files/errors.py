@@ -2,7 +2,6 @@
 
 import os
 import sys
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -27,7 +26,7 @@ def values_of(what: str, remedy: str = "fetch it again") -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (ValueError, LookupError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else first_line(error)
         raise InputError(f"{what} ({why}); {remedy}") from error
 

@@ -5,15 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from training.files.errors import InputError
+from training.files.errors import InputError, trouble_in_one_line, values_of
 
 
 def read_text(path: str | Path) -> str:
     """What a text file holds, its lines ending in LF; InputError where it is not UTF-8."""
-    try:
+    with trouble_in_one_line("check the path", f"cannot read {path}: "):
         data = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
-    except OSError as error:
-        raise InputError(f"cannot read {path} ({error.strerror}); check the path") from None
     try:
         text = data.decode()
         fault, what = data.find(b"\0"), "has a NUL character; remove it, or save the file as UTF-8"
@@ -27,10 +25,8 @@ def read_text(path: str | Path) -> str:
 
 def parse_json(text: str, name: str) -> Any:
     """The value of a JSON text; InputError in which ``name`` says what is not JSON."""
-    try:
+    with values_of(f"{name} is not valid JSON", "fix it, or fetch it again"):
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{name} is not valid JSON ({error}); fix it, or fetch it again") from None
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
@@ -43,15 +42,13 @@ class LengthBatches(Sampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         generator = torch.Generator().manual_seed(self.seed + 1_000_003 * self.epoch)
-        # arrays, since lists of numbers take five times the memory
-        order = torch.randperm(len(self.lengths), generator=generator).numpy()
-        lengths = np.asarray(self.lengths)
-        pool_size = POOL_BATCHES * self.batch_size
-        batches: list[np.ndarray] = []
-        for start in range(0, len(order), pool_size):
-            pool = order[start : start + pool_size]
-            pool = pool[np.argsort(lengths[pool], kind="stable")]
-            batches += [pool[i : i + self.batch_size] for i in range(0, len(pool), self.batch_size)]
+        # tensors, since lists of numbers take five times the memory
+        order = torch.randperm(len(self.lengths), generator=generator)
+        lengths = torch.tensor(self.lengths)
+        batches: list[Tensor] = []
+        for pool in order.split(POOL_BATCHES * self.batch_size):
+            pool = pool[lengths[pool].argsort(stable=True)]
+            batches += pool.split(self.batch_size)
         for i in torch.randperm(len(batches), generator=generator)[self.skip :]:
             yield batches[i].tolist()
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from training.files.errors import InputError, first_line
+from training.files.errors import InputError, first_line, values_of
 from training.files.weights import check_numbers
 from training.files.writing import atomic_write, check_writable, sha256_of
 from training.loop.processes import gather, is_main_process, on_main_process, rank, world_size
@@ -41,20 +41,15 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises half a dozen types; one advises to trust the file
         why = "it is damaged, or holds more than tensors and plain values"
-        raise InputError(f"{path} is not a checkpoint: {why}") from error
+        raise InputError(f"{path} is not a checkpoint: {why}; delete it and train again") from error
 
 
 def save_model(model: nn.Module, optimizer, args, config, filepath: str | Path) -> None:
     """Save model, optimizer, flags and configuration, atomically, as tensors and plain values."""
     states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    values = {"args": kept(args), "config": vars(config), "kind": type(model).__name__}
+    values = {"args": vars(args), "config": vars(config), "kind": type(model).__name__}
     save_checkpoint(filepath, states | values)
     print(f"saved the model to {filepath}")
-
-
-def kept(args: Any) -> dict[str, Any]:
-    """The flags that a run's files keep: not --resume, so that those of a resumed run are alike."""
-    return {name: value for name, value in vars(args).items() if name != "resume"}
 
 
 def restore_model(
@@ -66,26 +61,16 @@ def restore_model(
         raise InputError(f"{filepath} is not a checkpoint of a {kind.__name__}; train again")
     config = SimpleNamespace(**saved["config"])
     model = kind(config)
-    try:
+    what = f"the tensors of a {kind.__name__} on {getattr(config, 'model', None)}"
+    with values_of(f"{filepath} does not hold {what}", "train again"):
         check_numbers(f"{filepath}:", saved["model"])
         model.load_state_dict(saved["model"])
-    except (RuntimeError, KeyError, AttributeError, TypeError) as error:
-        what = f"the tensors of a {kind.__name__} on {getattr(config, 'model', None)}"
-        raise InputError(f"{filepath} does not hold {what}; train again") from error
     return model.to(device).eval(), config
 
 
 def resume_path(filepath: str | Path) -> Path:
     """The file that an interrupted run goes on from, next to its checkpoint's place."""
     return Path(filepath).with_suffix(".resume")
-
-
-def contents_of(value: Any) -> Any:
-    """A flag's value, with the hash of a file's contents in place of its name, also in a list."""
-    if isinstance(value, list):
-        return [contents_of(item) for item in value]
-    is_file = isinstance(value, (str, Path)) and Path(value).is_file()
-    return sha256_of(value) if is_file else value
 
 
 class ResumePoint:
@@ -103,9 +88,13 @@ class ResumePoint:
     def __init__(self, args: Any, seconds: float = 60.0, **parts: Any):
         self.path, self.parts = resume_path(args.filepath), parts
         self.seconds, self.written = seconds, time.monotonic()
-        lasting = [flag.name for flag in fields(args) if not flag.metadata.get("may_change")]
-        self.settings = {name: contents_of(getattr(args, name)) for name in lasting}
-        self.settings["processes"] = world_size()
+        self.settings = {"processes": world_size()}
+        for flag in fields(args):
+            value = getattr(args, flag.name)
+            if isinstance(value, (str, Path)) and Path(value).is_file():
+                value = sha256_of(value)
+            if not flag.metadata.get("may_change"):
+                self.settings[flag.name] = value
 
     def due(self) -> bool:
         """Whether the last write was long enough ago."""
@@ -129,20 +118,14 @@ class ResumePoint:
         if not self.path.is_file():
             print(f"--resume: there is no {self.path} yet; this run begins at the beginning")
             return None
-        try:
-            saved = load_checkpoint(self.path)
+        saved, remedy = load_checkpoint(self.path), "run without --resume, or with the old flags"
+        with values_of(f"cannot resume from {self.path}", remedy):
             for key, new in self.settings.items():
                 if (old := saved["settings"].get(key)) != new:
-                    raise ValueError(
-                        f"it belongs to a run with {key}={old!r}, this one has {new!r}"
-                    )
+                    raise ValueError(f"it belongs to a run with {key}={old!r}, not {new!r}")
             for name, part in self.parts.items():
                 part.load_state_dict(saved[name])
             random, position = saved["random"][rank()], saved["position"]
-        except (RuntimeError, ValueError, KeyError, TypeError) as error:
-            what = f"cannot resume from {self.path}: {first_line(error)}"
-            remedy = "run without --resume to start over, or with the old flags"
-            raise InputError(f"{what}; {remedy}") from error
         torch.set_rng_state(random["cpu"])
         if "cuda" in random and torch.cuda.is_available():
             torch.cuda.set_rng_state(random["cuda"])
@@ -183,12 +166,8 @@ def sole_run(runs: Sequence[Any], stems: Sequence[str] = ()) -> Iterator[None]:
         what = f"--resume: {there[0]} is an earlier run's, and there is no {points[0]} to continue"
         raise InputError(f"{what}; without --resume the run begins, and replaces it")
     with ExitStack() as locks:
-
-        def take_locks() -> None:
-            for stem in (*(point.with_suffix("") for point in points), *stems):
-                locks.enter_context(locked(stem))
-
-        on_main_process(take_locks)
+        places = [*(point.with_suffix("") for point in points), *stems]
+        on_main_process(lambda: [locks.enter_context(locked(place)) for place in places])
         yield
         if is_main_process():
             for point in points:

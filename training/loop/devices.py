@@ -80,11 +80,6 @@ def device_fault(error: RuntimeError) -> str | None:
     return f"the GPU was lost ({reason}); {resume}" if is_lost else None
 
 
-def widest(device: torch.device) -> torch.dtype:
-    """The type for sums: float64, which MPS does not have."""
-    return torch.float32 if device.type == "mps" else torch.float64
-
-
 def has_bf16(device: torch.device) -> bool:
     """Whether the hardware multiplies bfloat16 matrices itself, not by emulation."""
     if device.type == "cuda":

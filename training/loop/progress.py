@@ -37,8 +37,7 @@ class Progress:
     ESTIMATE_AFTER, LINE_EVERY = 5.0, 60.0  # seconds
 
     def __init__(self, run: Any):
-        self.run, self.before = run, 0.0  # seconds before an interruption
-        self.steps, self.began = 0, time.monotonic()
+        self.run, self.began = run, time.monotonic()  # of a resumed run: earlier by what it took
         self.next_line = self.began + self.ESTIMATE_AFTER
 
     def bar(self, loader: Any) -> Iterator[dict]:
@@ -47,17 +46,16 @@ class Progress:
         bar = progress_bar(loader, name, total=batches, initial=self.run.batch)
         for batch in bar:
             yield batch
-            self.steps, now = self.steps + 1, time.monotonic()
-            if now > self.next_line:
+            if (now := time.monotonic()) > self.next_line:
                 self.next_line = now + self.LINE_EVERY if bar.disable else float("inf")
                 took, left = minutes(self.seconds()), minutes(self.left())
                 say(f"{name}, batch {self.run.batch:,} of {batches:,}: {took}, about {left} left")
 
     def left(self) -> float:
         """Seconds that are left, about, once some steps are done."""
-        pace = (time.monotonic() - self.began) / max(1, self.steps)
+        pace = self.seconds() / max(1, self.run.step)
         return pace * max(0, self.run.total_steps - self.run.step)
 
     def seconds(self) -> float:
         """Seconds since the beginning, those before an interruption included."""
-        return self.before + time.monotonic() - self.began
+        return time.monotonic() - self.began

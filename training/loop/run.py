@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from training.files.errors import InputError, Stopped, trouble_in_one_line
 from training.files.writing import write_whole
 from training.loop.checkpoints import ResumePoint
-from training.loop.devices import half_type, set_threads, widest
+from training.loop.devices import half_type, set_threads
 from training.loop.processes import gather, is_main_process, rank, sum_gradients, world_size
 from training.loop.progress import Progress, say
 
@@ -68,13 +68,13 @@ class Run:
             torch.manual_seed(torch.initial_seed() + rank())  # each process has its own dropout
 
     def __enter__(self) -> Run:
-        saved = self.point.read() if self.args.resume else None
-        for name in POSITION if saved else ():
-            setattr(self, name, saved[name])
-        self.record = Record(Path(f"{self.report.prefix}steps.csv"), self.step, self.guess)
-        if saved:
-            self.record.sums, self.progress.before = saved["means"], saved["seconds"]
+        if saved := self.args.resume and self.point.read():
+            vars(self).update({name: saved[name] for name in POSITION})
+            self.progress.began -= saved["seconds"]
             set_threads(saved["threads"])  # another number may round differently
+        self.args.resume = False  # the files of a resumed run say the same as any other's
+        self.record = Record(Path(f"{self.report.prefix}steps.csv"), self.step, self.guess)
+        self.record.sums = saved["means"] if saved else {}
         self.report.print_table(self)
         # last: an error before this line leaves Ctrl-C as it was
         signals = (signal.SIGINT, signal.SIGTERM)
@@ -213,7 +213,7 @@ class Record:
     def add(self, step: int, count: float, values: Mapping[str, Tensor]) -> None:
         """Add means over ``count`` items, or numbers to sum up, which belong to that step."""
         for name, value in values.items():
-            value = value.detach().to(widest(value.device))
+            value = value.detach().float()
             total = value.sum() if value.dim() else value * count
             self.unread.append((step, name, count, total))
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from training.files.writing import write_json
-from training.loop.checkpoints import kept
 from training.loop.progress import minutes
 
 TRAIN_AND_DEV = {"train_acc": "train, as seen", "dev_acc": "dev"}
@@ -44,8 +43,7 @@ class Report:
         self.print_row(run.history[-1], run.times[-1])
         best = run.history[run.scores.index(max(run.scores))]
         metrics = {"best": best, "epochs": run.history, "seconds": round(run.times[-1], 1)}
-        metrics["args"] = kept(run.args)
-        write_json(f"{self.prefix}metrics.json", metrics)
+        write_json(f"{self.prefix}metrics.json", metrics | {"args": vars(run.args)})
         self.draw_page(run)
 
     def draw_page(self, run: Any) -> None:
