@@ -22,6 +22,17 @@ from training.files.course_files import COURSE_STEMS, data_folder
 from training.files.errors import InputError
 from training.files.tables import class_labels, read_table, refuse, similarities
 
+
+def __getattr__(name: str) -> Any:
+    """Say so where somebody wants the library of the same name, which this file hides."""
+    if name in ("Dataset", "DatasetDict", "load_dataset", "load_from_disk"):
+        raise ImportError(
+            f"{__file__} is this course's file, not the library datasets that has {name}; "
+            "run a script that needs the library in another folder"
+        )
+    raise AttributeError(f"module 'datasets' has no attribute {name!r}")
+
+
 # ---------------------------------------------------------------------------------------------
 # Rows
 
@@ -182,7 +193,9 @@ class TextDataset(Dataset):
             batch["sents"] = [row[0] for row in data]
         return batch | {"sent_ids": [row[-1] for row in data]}
 
-    collate_fn = pad_data  # the name that a DataLoader knows
+    def collate_fn(self, all_data: list[tuple]) -> dict[str, Any]:
+        """What a DataLoader calls; the same as pad_data."""
+        return self.pad_data(all_data)
 
 
 class SentenceClassificationDataset(TextDataset):

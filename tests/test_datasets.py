@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
+import datasets
 from datasets import (
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
@@ -104,6 +105,12 @@ def test_rows_without_ids_are_numbered(tmp_path, capsys):
     (tmp_path / "t.csv").write_text("text,label\ngood,1\nbad,0\n")
     assert load_data(tmp_path / "t.csv", "dev") == [("good", 1, "0"), ("bad", 0, "1")]
     assert "no column id" in capsys.readouterr().out
+
+
+def test_the_library_that_this_file_hides_is_named():
+    with pytest.raises(ImportError, match="not the library datasets that has load_dataset"):
+        getattr(datasets, "load_" + "dataset")
+    assert not hasattr(datasets, "something")
 
 
 PAIR = "id sentence1 sentence2"
