@@ -169,7 +169,11 @@ def make(args: argparse.Namespace, root: Path = ROOT) -> None:
         raise InputError(f"{lost}; choose another --part or --out")
     handout = build(root, part)
     files, course = handout.files, handout.settings["course"]
-    done = "one commit" if commit(out, files, course) else "no commit: nothing is new"
+    done = "no commit: nothing is new"
+    if commit(out, files, course):
+        count = git(out, "rev-list", "--count", "HEAD").strip()
+        replaced = "; git show HEAD~1:FILE shows what it replaced, committed work included"
+        done = f"commit {count}{replaced if count != '1' else ''}"
     name = "all" if part == "all" else f"part{part}"
     print(f"{args.out}: {name}, {len(files)} files, {done}")
     target = out.with_name(f"{out.name}.zip")

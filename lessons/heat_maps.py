@@ -50,7 +50,7 @@ class Finding(NamedTuple):
 
 
 def as_text(heat: HeatMap) -> str:
-    """A map for a terminal: shaded numbers, [the guess], and a star at the largest."""
+    """A map for a terminal: shaded numbers, [the guess], a star at the largest, and a legend."""
     width = max(map(len, heat.rows))
     lines = [" " * width + "".join(f"{name:>12}" for name in heat.columns)]
     for i, name in enumerate(heat.rows):
@@ -61,6 +61,7 @@ def as_text(heat: HeatMap) -> str:
             star = "*" if (i, j) == heat.largest else " "
             cells += f" {left}{shade}{shade}{value:+6.2f}{star}{right}".rjust(12)
         lines.append(f"{name:{width}}{cells}")
+    lines.append(f"[ ] your guess, * the largest; {SHADES[1:]} fractions of the largest")
     return "\n".join(lines)
 
 

@@ -40,6 +40,7 @@ ABOUT = "agreement_subject_verb-across_relative_clause"  # of the pairs that shi
 MEASURES = {"Loss of masked words": "nats a token", "Grammar exam": "nats a pair"}
 RESAMPLES = 2000  # of the bootstrap
 FEWEST = 10  # examples that it can say something about
+TOO_FEW = f"fewer than {FEWEST}: no interval"
 ROUNDS = {"heads": 2, "layers": 2, "parts": 2, "patching": 1}  # and how many questions each asks
 LETTERS = "ABC"
 
@@ -52,7 +53,8 @@ class Estimate(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
+        low_and_high = f"{self.low:+.3f}, {self.high:+.3f}"
+        return f"{self.mean:+.3f} [{low_and_high if np.isfinite(self.low) else TOO_FEW}]"
 
 
 def bootstrap(values: np.ndarray, weights: np.ndarray) -> Estimate:
@@ -72,7 +74,7 @@ def bootstrap(values: np.ndarray, weights: np.ndarray) -> Estimate:
 def judge(
     title: str, effects: Mapping[str, np.ndarray], weights: np.ndarray, guess: str
 ) -> Finding:
-    """The largest of some effects (N,), and whether the guess is it."""
+    """The largest of some effects (N,), and whether the guess is it; the guess is always named."""
     estimates = {name: bootstrap(values, weights) for name, values in effects.items()}
     first, second, *_ = sorted(estimates, key=lambda name: -estimates[name].mean) * 2
     rival = second if guess == first else guess
@@ -80,7 +82,7 @@ def judge(
     verdict = f"Right: {first}" if guess == first else f"Most: {first} (you said {guess})"
     verdict += f", by {lead} over {rival}"
     if lead.low <= 0:
-        verdict = f"Not resolved: {first} leads by {lead} over {rival}"
+        verdict = f"Not resolved: the lead of {first} over {rival} is {lead} (you said {guess})"
     return Finding(title, verdict, {name: str(value) for name, value in estimates.items()}, None)
 
 
@@ -172,6 +174,7 @@ def ask(
             try:
                 answer = input(f"  {prompt} ({', '.join(letters)})? ").strip().upper()[:1]
             except EOFError:
+                print()  # ends the line of the prompt
                 raise InputError("no guess was typed; give a letter for each to --guess") from None
         answers.append(options[letters.index(answer)])
         print(f"  {prompt}: {answers[-1]}")
@@ -195,7 +198,7 @@ def new_lab(args: Namespace, model: PretrainingModel, tokenizer: BertTokenizer) 
     sentences = [tuple(tokenizer(t, truncation=True, max_length=most)["input_ids"]) for t in texts]
     pairs = [pair for pair in read_pairs(None) if args.about in pair.paradigm]
     if not pairs:
-        raise InputError(f"no file of data/grammar/zorro-sample has {args.about} in its name")
+        raise InputError(f"no file of data/grammar/zorro-sample has {args.about!r} in its name")
     pairs = draw(pairs, args.each, args.seed)
     encoded = encode(tokenizer, pairs, most)
     began = time.monotonic()
@@ -218,7 +221,7 @@ def main() -> None:
     add("--guess", type=str.upper, help="the answers, such as ABCABCA, instead of typing them")
     add("--about", default=ABOUT, help="pairs of the files with this in their name")
     add("--each", type=positive_int, default=100, help="sentences, and pairs of each file")
-    add("--seed", type=seed, default=1, help="draws the heads and layers that are asked about")
+    add("--seed", type=seed, default=1, help="draws the pairs, and the parts that are asked about")
     add("--out", metavar="PREFIX", help="also write PREFIX.html and PREFIX-1.svg …")
     args = parser.parse_args()
     questions = sum(ROUNDS[name] for name in args.rounds)

@@ -6,6 +6,7 @@ H heads of width W = D / H, V words. The weights have the names of bert.py.
 
 import math
 import random
+import signal
 from collections import Counter
 from operator import add, mul
 
@@ -113,7 +114,7 @@ class Bert:  # Devlin et al. 2019: the encoder, and the word that it expects beh
         return x.by_row(normalize) * self.weights[name + ".weight"] + self.weights[name + ".bias"]
 
     def attention(self, x, layer):  # x + softmax(Q Kᵀ / √W) V Wᵀ + b: (L, D) → (L, D)
-        names = ("query", "key", "value")
+        names = ("query", "key", "value")  # transposed, (D, L): pick takes rows, a head's W of D
         query, key, value = (self.linear(x, f"{layer}self_attention.{name}").T for name in names)
         output = self.weights[layer + "attention_dense.weight"].T
         width = len(output.rows) // self.heads
@@ -136,9 +137,8 @@ class Bert:  # Devlin et al. 2019: the encoder, and the word that it expects beh
             x = self.norm(x + self.linear(inner, layer + "out_dense"), layer + "out_layer_norm")
         return x
 
-    def expects(self, ids):  # the probability of every word behind the [MASK]: (1, V)
-        x = self.hidden(ids).pick([ids.index(0)])
-        return self.linear(x, "word_embedding").by_row(softmax)  # the embeddings once more
+    def expects(self, ids):  # each word's probability behind the [MASK], by its embedding: (1, V)
+        return self.linear(self.hidden(ids).pick([ids.index(0)]), "word_embedding").by_row(softmax)
 
 
 def adamw(weights, state, t, lr=1e-3, b1=0.9, b2=0.999, eps=1e-6, decay=0.0):
@@ -159,29 +159,28 @@ EXAMPLES = "the dogs near the bee bark loudly", "the bee behind the dogs hums he
 
 def sentence(draw):  # the dogs near the bee bark loudly: the verb belongs to the first animal
     names, ends = draw.sample(list(VERBS), 2), draw.choices(["", "s"], k=2)
-    place = draw.choice(
-        ["", f" {draw.choice(['near', 'behind', 'above'])} the {names[1]}{ends[1]}"]
-    )
+    place = f" {draw.choice(['near', 'behind', 'above'])} the {names[1]}{ends[1]}"
+    place = draw.choice(["", place])
     verb = VERBS[names[0]] + ("" if ends[0] else "s")
     return f"the {names[0]}{ends[0]}{place} {verb} {draw.choice(['loudly', 'today', 'here'])}"
 
 
 def main():
-    """Train on 400 sentences, one word masked each; guess two verbs of others before and after."""
+    """Train on masked words of 181 sentences; guess the verbs of others before and after."""
     draw, state, steps = random.Random(11711), {}, 400
     texts = [text for text in (sentence(draw) for _ in range(400)) if text not in EXAMPLES]
     corpus = [["[CLS]", *text.split()] for text in texts]
     words = ["[MASK]", *sorted({word for line in corpus for word in line})]
     triples = Counter(triple for line in corpus for triple in zip(line, line[1:], line[2:]))
-    model = Bert(len(words), 8, 16, 2, 2, draw)
+    model = Bert(len(words), positions=8, width=16, layers=2, heads=2, draw=draw)
     for step in range(steps + 1):
         for text in EXAMPLES if step in (0, steps) else ():
-            *start, left, _, right = ["[CLS]", *text.split()]
-            line = [*start, left, "[MASK]", right]
-            p = model.expects([words.index(word) for word in line]).rows[0]
-            counted = max(words, key=lambda word: triples[left, word, right])
-            guess = f"{words[p.index(max(p))]} ({max(p):.2f})"
-            print(f"{' '.join(line[1:])}: {guess}, by its neighbours {counted}", flush=True)
+            line = ["[CLS]", *text.split()[:-2], "[MASK]", text.split()[-1]]
+            if unknown := {*line} - {*words}:
+                raise SystemExit(f"error: {', '.join(unknown)}: not among {', '.join(words)}")
+            p, guess = max(zip(model.expects([words.index(word) for word in line]).rows[0], words))
+            counted = max(words, key=lambda word: triples[line[-3], word, line[-1]])
+            print(f"{' '.join(line[1:])}: {guess} ({p:.2f}), neighbours say {counted}", flush=True)
             TAPE.clear()
         losses = []
         for line in draw.sample(corpus, 8):
@@ -197,4 +196,5 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
     main()
