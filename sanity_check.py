@@ -130,7 +130,7 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--task", help="number or id of one task: 1.2 or bert.add_norm")
     choice.add_argument("--part", type=int, choices=PARTS, help="the tasks of this part (1)")
-    which = "say which property does not hold; given twice, also what it probably is"
+    which = "say at least which property does not hold; given twice, also the probable mistake"
     parser.add_argument("--hint", action="count", default=0, help=which)
     parser.add_argument("--hints", choices=["all"], help="the same as --hint twice")
     parser.add_argument("--all", action="store_true", help="show all findings")

@@ -61,8 +61,8 @@ def as_text(heat: HeatMap) -> str:
             star = "*" if (i, j) == heat.largest else " "
             cells += f" {left}{shade}{shade}{value:+6.2f}{star}{right}".rjust(12)
         lines.append(f"{name:{width}}{cells}")
-    lines.append(f"[ ] your guess, * the largest; {SHADES[1:]} fractions of the largest")
-    return "\n".join(lines)
+    legend = f"[ ] your guess, * the largest; {SHADES[1:]} fractions of the largest"
+    return "\n".join([*lines, legend])
 
 
 def show(finding: Finding) -> None:

@@ -128,10 +128,7 @@ class Lab:
 
 
 def ask_and_patch(
-    model: PretrainingModel,
-    tokenizer: BertTokenizer,
-    pairs: VerbPairs,
-    guesses: Iterator[str] | None,
+    model: PretrainingModel, tokenizer: BertTokenizer, pairs: VerbPairs, guesses: Iterator | None
 ) -> list[Finding]:
     """The round of patching: its question, and what comes back of the two verbs' difference."""
     tokens = tokenizer.convert_ids_to_tokens(pairs.good[0].tolist())
@@ -151,9 +148,8 @@ def ask_and_patch(
     effects = {name: back[names.index(name), middle - 1] for name in options}
     columns = [f"layer {i}" for i in range(1, count + 1)]
     place = (names.index(guess), middle - 1)
-    heat = HeatMap(
-        "Patching: fraction that comes back", names, columns, back.sum(-1) / whole.sum(), place
-    )
+    fractions = back.sum(-1) / whole.sum()  # (L, layers)
+    heat = HeatMap("Patching: fraction that comes back", names, columns, fractions, place)
     return [judge(title, effects, whole, guess)._replace(heat=heat)]
 
 

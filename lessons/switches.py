@@ -73,10 +73,8 @@ def bypassed(*modules: nn.Module) -> Iterator[None]:
     with hooked(*(module.register_forward_hook(give_back) for module in modules)):
         yield
     if len(called) < len(modules):
-        raise InputError(
-            "bert.py reads the weights of a LayerNorm and does not call it, so that it cannot be "
-            "switched off; leave this round out: --rounds heads layers patching"
-        )
+        which = "a LayerNorm that bert.py does not call cannot be switched off"
+        raise InputError(f"{which}; leave this round out: --rounds heads layers patching")
 
 
 def mask_ignored(bert: nn.Module) -> AbstractContextManager:
@@ -144,10 +142,8 @@ def verb_pairs(tokenizer: BertTokenizer, encoded: Sequence[tuple[Ids, Ids]]) -> 
         if len(bad) == len(good) and len(unequal) == len(verbs) == 1:
             by_layout.setdefault((len(good), *unequal, *verbs), []).append((bad, good))
     if not by_layout:
-        raise InputError(
-            "patching needs pairs that differ in one token and share is, are, was, were, does, do, "
-            "has or have; take others by --about, or leave it out: --rounds heads layers parts"
-        )
+        wanted = "patching needs pairs that differ in one token and share a form of be, do or have"
+        raise InputError(f"{wanted}; take others by --about, or --rounds heads layers parts")
     (_, noun, verb), chosen = max(by_layout.items(), key=lambda item: len(item[1]))
     bad, good = (torch.tensor(side) for side in zip(*chosen, strict=True))  # (N, L)
     verbs = torch.tensor([(token, other[token]) for token in good[:, verb].tolist()])

@@ -273,7 +273,7 @@ def test_a_fresh_repository_and_its_zip(make, tmp_path, staff):
     assert not [*tmp_path.glob("c*")]
 
 
-def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff):
+def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff, capsys):
     out, student = tmp_path / "out", tmp_path / "student"
     make(out, "--part", "1")
     run_git(tmp_path, "clone", "--quiet", str(out), str(student))
@@ -292,6 +292,7 @@ def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff):
     run_git(out, "commit", "--quiet", "--message", "The staff's own file")
     make(out, "--part", "2")
     assert run_git(out, "rev-list", "--count", "HEAD").strip() == "3"
+    assert "commit 3; git show HEAD~1:FILE shows what it replaced" in capsys.readouterr().out
     run_git(student, "pull", "--quiet", "--no-rebase", "--no-edit")
     assert (student / "bert.py").read_bytes().replace(b"  # fixed\n", b"\n") == mine["bert.py"]
     assert (student / "optimizer.py").read_bytes() == mine["optimizer.py"]
