@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from lessons.grammar import encode, load, log_probabilities, read_pairs
-from lessons.lab import ABOUT, draw
+from lessons.lab import ABOUT, draw, judge
 from lessons.switches import PADDING, hooked, patching, switches, verb_pairs
 from training.files.hub import MODELS, OWN_MODEL
 
@@ -43,6 +43,14 @@ def their_log_probabilities(model, mask, padding=0):
         ids = torch.nn.functional.pad(IDS.index_fill(1, torch.tensor(i), mask), (0, padding))
         columns.append(model(ids).logits[:, i].log_softmax(-1).gather(1, IDS[:, [i]]))  # (B, 1)
     return torch.cat(columns, dim=1)
+
+
+@pytest.mark.parametrize(
+    ("count", "interval"), [(9, "fewer than 10: no interval"), (10, "+0.000, +0.000")]
+)
+def test_a_verdict_that_is_not_resolved_names_the_guess(count, interval):
+    verdict = judge("", {"a": np.ones(count), "b": np.ones(count)}, np.ones(count), "b").verdict
+    assert verdict == f"Not resolved: the lead of a over b is +0.000 [{interval}] (you said b)"
 
 
 @torch.no_grad()
