@@ -9,7 +9,6 @@ import importlib
 import inspect
 import operator
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,29 +24,12 @@ from checks.graded_tasks import GRADED_TASKS
 from checks.part1.runs import gradients
 from checks.references import TRACE, read_data, under
 from checks.trace.page import Line, page_of
-from checks.trace.watch import (
-    ADD_NORM,
-    ATTENTION,
-    EMBED,
-    LAYER,
-    MODEL,
-    PROJECTED,
-    TRANSFORM,
-    State,
-    Watch,
-)
+from checks.trace.watch import USED_BY, State, Watch
 
 TITLE, TOLERANCE = "the whole BertModel", TOLERANCES[torch.float64]
 TASKS = {task.function: task for task in GRADED_TASKS if task.part == 1}
 RIGHT = "in evaluation mode, without dropout, all states and gradients that were seen are right"
 FOLLOWS = "what follows builds on this, and may differ for this reason alone"
-USED_BY = {  # what a weight's name contains → the functions that use it
-    "self_attention.": (ATTENTION, TRANSFORM, PROJECTED),
-    "interm_": (LAYER,),
-    "bert_layers.": (ADD_NORM, LAYER),
-    "embed": (EMBED,),
-    "pooler": (MODEL,),
-}
 
 
 def run(job: str) -> Outcome:
@@ -183,16 +165,11 @@ def compared(kind: str, name: str, got: Any, right: Tensor, real: Tensor) -> Lin
     return Line(name, "differs", f"{off:.1e}", why, "", (got, right), place[0])
 
 
-@cache
-def is_wrong(function: str) -> bool:
-    """Whether the check of a function's task finds it wrong."""
-    return jobs.check_task(TASKS[function]).status == "wrong"
-
-
 def places_of(functions: Sequence[str]) -> str:
     """Which functions to open for a wrong gradient: those wrong alone, or those without a task."""
     without = [function for function in functions if function not in TASKS]
-    wrong = [function for function in functions if function in TASKS and is_wrong(function)]
+    graded = [function for function in functions if function in TASKS]
+    wrong = [x for x in graded if jobs.check_task(TASKS[x]).status == "wrong"]
     return " or ".join(map(place_in_file, wrong or without or functions))
 
 

@@ -24,6 +24,13 @@ ATTENTION, ADD_NORM = "BertSelfAttention.attention", "BertLayer.add_norm"
 TRANSFORM, PROJECTED = "BertSelfAttention.transform", "BertSelfAttention.forward"
 LAYER, EMBED, ENCODE = "BertLayer.forward", "BertModel.embed", "BertModel.encode"
 MODEL = "BertModel.forward"
+USED_BY = {  # what a weight's name contains → the functions that use it
+    "self_attention.": (ATTENTION, TRANSFORM, PROJECTED),
+    "interm_": (LAYER,),
+    "bert_layers.": (ADD_NORM, LAYER),
+    "embed": (EMBED,),
+    "pooler": (MODEL,),
+}
 Ways = Mapping[str, Callable[[], Any]]  # a function → what the state is if it gets correct inputs
 
 
