@@ -6,13 +6,11 @@ function is to be opened if it alone goes wrong on the reference's inputs; else 
 
 from __future__ import annotations
 
-import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from checks.compare import is_dense
@@ -71,7 +69,6 @@ class Watch:
         noted: the results of each function, by names of our own.
         error: the exception with which the student's code ended.
         stub: that of BertModel.embed, in whose place the layers get the correct embeddings.
-        changed: the first function that has changed what it was given, and the argument's name.
     """
 
     def __init__(self, right: dict[str, Tensor]) -> None:
@@ -79,7 +76,6 @@ class Watch:
         self.inputs, self.model = inputs_of("bert.embed", references), student_model(references)
         self.error: BaseException | None = None
         self.stub: NotImplementedError | None = None
-        self.changed: tuple[str, str] | None = None
         self.noted: dict[str, list[Any]] = defaultdict(list)
         self.layers = [self.model.bert_layers[n] for n in range(TINY["num_hidden_layers"])]
         self.watch("embed", self.model, "embed")
@@ -88,7 +84,6 @@ class Watch:
         for number, layer in enumerate(self.layers, start=1):
             self.watch(f"{number} attention", layer.self_attention, "attention")
             self.watch(f"{number} add_norm", layer, "add_norm")
-            self.watch(f"{number} norm", layer.attention_layer_norm)
             self.watch(f"{number} gelu", getattr(layer, "interm_af", nn.Identity()))  # not seen
             self.watch(f"{number} layer", layer)
 
@@ -97,20 +92,12 @@ class Watch:
         function = getattr(owner, method)
 
         def noted(*args: Any, **options: Any) -> Any:
-            given = [
-                *zip(inspect.signature(function).parameters, args, strict=False),
-                *options.items(),
-            ]
-            before = [(k, x, x.detach().clone()) for k, x in given if is_dense(x)]
             try:
                 result = function(*args, **options)
             except NotImplementedError as error:
                 if method != "embed" or not only_a_stub(error):
                     raise
                 self.stub, result = error, self.right["embeddings"].clone().requires_grad_()
-            for argument, x, copy in before:
-                if not torch.equal(x, copy):
-                    self.changed = self.changed or (function.__qualname__, argument)
             self.noted[name].append(result)
             return result.clone() if is_dense(result) else result
 
@@ -172,10 +159,9 @@ class Watch:
         names = [f"layer {number}, {place}" for place in places]
         attended, normed, expanded, _ = (self.right[name] for name in names)
         mask = get_extended_attention_mask(self.inputs.real.long(), hidden.dtype)  # (B, 1, 1, L)
-        # one call is known to be the first only while the layer has not returned
         calls, runs = self.noted[f"{number} add_norm"], self.noted[f"{number} layer"]
-        is_known = len(calls) == 2 or (calls and not runs)
-        first = self.seen(f"{number} norm", "attention_layer_norm")
+        # one call is known to be the first only while the layer has not returned
+        first = calls[:1] if len(calls) == 2 or not runs else []
         own = layer.self_attention
         linears = (own.key, own.query, own.value)
 
@@ -196,7 +182,10 @@ class Watch:
         }
         made = (
             (self.seen(f"{number} attention", "attention"), attending),
-            ((calls[:1], "") if is_known else first, added("attention", hidden, attended)),
+            (
+                (first, self.seen(f"{number} add_norm", "add_norm")[1]),
+                added("attention", hidden, attended),
+            ),
             (self.seen(f"{number} gelu", "interm_af"), {}),
             (self.seen(f"{number} layer", "the layer"), added("feed-forward", normed, expanded)),
         )
