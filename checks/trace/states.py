@@ -104,8 +104,8 @@ def line_of_state(state: State, watch: Watch) -> Line:
     line = compare(state.results[0])
     if line.status == "ok":
         return line
-    function = state.to_open(lambda result: compare(result).status == "differs")
-    return line._replace(places=place_in_file(function))
+    functions = state.to_open(lambda result: compare(result).status == "differs")
+    return line._replace(places=places_of(functions))
 
 
 def lines_of_gradients(
@@ -130,7 +130,7 @@ def lines_of_gradients(
     for state in reversed(states):
         if state.name in right and state.name in sources:
             is_cut = state.name not in taking
-            cut = [state.to_open(lambda x: not getattr(x, "requires_grad", False))] * is_cut
+            cut = is_cut and state.to_open(lambda x: not getattr(x, "requires_grad", False))
             yield compare(state.name, state.name, cut or state.ahead)
         label = f"the weights, {state.name.partition(',')[0]}"
         lines = [
@@ -166,7 +166,7 @@ def compared(kind: str, name: str, got: Any, right: Tensor, real: Tensor) -> Lin
 
 
 def places_of(functions: Sequence[str]) -> str:
-    """Which functions to open for a wrong gradient: those wrong alone, or those without a task."""
+    """Which to open: of several, those whose tasks' checks find them wrong; or those without."""
     without = [function for function in functions if function not in TASKS]
     graded = [function for function in functions if function in TASKS]
     wrong = [x for x in graded if jobs.check_task(TASKS[x]).status == "wrong"]

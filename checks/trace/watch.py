@@ -1,7 +1,7 @@
 """The states of a student's whole model, noted where its functions return them.
 
 A layer may be written in another way: a state that no watched function returns is not seen. A
-function is to be opened if it alone goes wrong on the reference's inputs; else that around it.
+function is to be opened if it alone goes wrong on correct inputs; else those around it.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from torch import Tensor, nn
 
 from checks.compare import is_dense
 from checks.errors import attempt, only_a_stub
-from checks.references import TINY, add_norm_modules, inputs_of, load_references, student_model
+from checks.references import TINY, inputs_of, load_references, student_model
 from utils import get_extended_attention_mask
 
 ATTENTION, ADD_NORM = "BertSelfAttention.attention", "BertLayer.add_norm"
 TRANSFORM, PROJECTED = "BertSelfAttention.transform", "BertSelfAttention.forward"
 LAYER, EMBED, ENCODE = "BertLayer.forward", "BertModel.embed", "BertModel.encode"
 MODEL = "BertModel.forward"
+ATTENDING = (ATTENTION, TRANSFORM, PROJECTED)
 USED_BY = {  # what a weight's name contains → the functions that use it
-    "self_attention.": (ATTENTION, TRANSFORM, PROJECTED),
+    "self_attention.": ATTENDING,
     "interm_": (LAYER,),
     "bert_layers.": (ADD_NORM, LAYER),
     "embed": (EMBED,),
     "pooler": (MODEL,),
 }
-Ways = Mapping[str, Callable[[], Any]]  # a function → what the state is if it gets correct inputs
+Ways = Mapping[Sequence[str], Callable[[], Any]]  # functions → the state if they get correct inputs
 
 
 class State(NamedTuple):
@@ -50,13 +51,13 @@ class State(NamedTuple):
     ahead: Sequence[str] = ()
     weights: str = ""
 
-    def to_open(self, is_fault: Callable[[Any], bool]) -> str:
-        """The innermost function that alone has the fault."""
-        for function, way in self.ways.items():
+    def to_open(self, is_fault: Callable[[Any], bool]) -> Sequence[str]:
+        """The innermost functions that have the fault with correct inputs."""
+        for functions, way in self.ways.items():
             result = attempt(way)  # an exception: it is called in another way, and tells nothing
             if not isinstance(result, BaseException) and is_fault(result):
-                return function
-        return MODEL
+                return functions
+        return (MODEL,)
 
 
 class Watch:
@@ -112,7 +113,7 @@ class Watch:
     def again(self, state: str, function: Callable[..., Any], *inputs: Tensor) -> Any:
         """What a state is if a function around it gets correct inputs."""
         self.noted.clear()
-        function(*(x.clone() for x in inputs))
+        attempt(function, *(x.clone() for x in inputs))  # it may go on after the state, and fail
         (result,) = next(each.results for each in self.made() if each.name == state)
         return result
 
@@ -130,10 +131,10 @@ class Watch:
 
         def encoding(name: str) -> Ways:
             inputs = (right["embeddings"], real)
-            return {ENCODE: lambda: self.again(name, self.model.encode, *inputs)}
+            return {(ENCODE,): lambda: self.again(name, self.model.encode, *inputs)}
 
-        way = {EMBED: partial(self.model.embed, self.inputs.ids.clone())}
-        through = (LAYER, ATTENTION, ADD_NORM, TRANSFORM, PROJECTED, ENCODE)
+        way = {(EMBED,): partial(self.model.embed, self.inputs.ids.clone())}
+        through = (LAYER, ADD_NORM, *ATTENDING, ENCODE)
         weights = "" if self.stub else "embed"
         yield State("embeddings", *self.seen("embed", "embed"), way, through, weights)
         name = "embeddings"
@@ -157,42 +158,27 @@ class Watch:
         """The four states of a layer that should be given ``hidden``, (B, L, D)."""
         places = ("attention", "first add & norm", "feed-forward", "second add & norm")
         names = [f"layer {number}, {place}" for place in places]
-        attended, normed, expanded, _ = (self.right[name] for name in names)
         mask = get_extended_attention_mask(self.inputs.real.long(), hidden.dtype)  # (B, 1, 1, L)
         calls, runs = self.noted[f"{number} add_norm"], self.noted[f"{number} layer"]
         # one call is known to be the first only while the layer has not returned
         first = calls[:1] if len(calls) == 2 or not runs else []
-        own = layer.self_attention
-        linears = (own.key, own.query, own.value)
-
-        def attention(transform: Callable[[Tensor, nn.Linear], Tensor]) -> Any:
-            return own.attention(*(transform(hidden.clone(), x) for x in linears), mask.clone())
-
-        def split(x: Tensor, linear: nn.Linear) -> Tensor:  # (B, L, D) → (B, H, L, W)
-            return linear(x).unflatten(-1, (TINY["num_attention_heads"], -1)).transpose(1, 2)
-
-        def added(place: str, *inputs: Tensor) -> Ways:
-            given = (*(x.clone() for x in inputs), *add_norm_modules(layer, place).values())
-            return {ADD_NORM: partial(layer.add_norm, *given)}
-
-        attending = {
-            ATTENTION: partial(attention, split),
-            TRANSFORM: lambda: attention(own.transform),
-            PROJECTED: lambda: own(hidden.clone(), mask.clone()),
-        }
         made = (
-            (self.seen(f"{number} attention", "attention"), attending),
-            (
-                (first, self.seen(f"{number} add_norm", "add_norm")[1]),
-                added("attention", hidden, attended),
-            ),
-            (self.seen(f"{number} gelu", "interm_af"), {}),
-            (self.seen(f"{number} layer", "the layer"), added("feed-forward", normed, expanded)),
+            self.seen(f"{number} attention", "attention"),
+            (first, self.seen(f"{number} add_norm", "add_norm")[1]),
+            self.seen(f"{number} gelu", "interm_af"),
+            self.seen(f"{number} layer", "the layer"),
         )
         is_run = any(x for name, x in self.noted.items() if name.startswith(f"{number} "))
         times = f"runs layer {number} {len(runs)} times" if is_run else f"never runs layer {number}"
-        for name, ((results, does), ways) in zip(names, made, strict=True):
+        inside: dict[str, Ways] = {
+            names[0]: {ATTENDING: lambda: layer.self_attention(hidden.clone(), mask.clone())}
+        }
+        for name, (results, does) in zip(names, made, strict=True):
             does = times if len(runs) > 1 or not is_run else does
-            ways = ways | {LAYER: partial(self.again, name, layer, hidden, mask)}
+            functions = (ADD_NORM, LAYER) if "norm" in name else (LAYER,)
+            ways = {
+                **inside.get(name, {}),
+                functions: partial(self.again, name, layer, hidden, mask),
+            }
             weights = f"bert_layers.{number - 1}." if name == names[0] else ""
             yield State(name, results, does, ways, (ADD_NORM, LAYER), weights)

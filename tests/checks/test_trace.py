@@ -29,7 +29,6 @@ embedded, attention_mask)|embedded, 0 * attention_mask + 1)|layer 1, attention|f
 in self.bert_layers:|in self.bert_layers[:1]:|last hidden state|encode
 encoded[:, 0]|encoded[:, -1]|pooler|forward
 return heads.transpose(1, 2)|return heads.transpose(1, 2).flip(1)|layer 1, attention|transform
-(hidden_states, self.query)|(hidden_states, self.key)|layer 1, attention|forward
 linear_layer(x)|linear_layer(x).data|gradient of layer 2, attention|transform
 word_embedding(input_ids)|word_embedding(input_ids).data|gradient of the weights, embeddings|embed
 """  # what is replaced, and by what; the first line that differs, and the function (R is RESULT)
