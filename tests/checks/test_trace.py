@@ -64,9 +64,8 @@ def test_the_first_difference_and_the_function_to_open(row):
     source = edited(*(part.replace("R", RESULT) for part in (old, new)))
     outcome, lines, (opened, *_) = traced(source)
     differing = next(name for name, line in lines.items() if line[0] == "differs")
-    name, line = (
-        opened.removeprefix("the first that differs: open ").rstrip(")").split(" (bert.py:")
-    )
+    place = opened.removeprefix("the first that differs: open ").partition(")")[0]
+    name, line = place.split(" (bert.py:")
     assert (outcome.status, differing, name.split(".")[1]) == ("wrong", first, function)
     assert outcome.about == f"the first difference: {first}"
     assert f"def {function}(" in source.splitlines()[int(line) - 1]
