@@ -170,15 +170,12 @@ class Watch:
         )
         is_run = any(x for name, x in self.noted.items() if name.startswith(f"{number} "))
         times = f"runs layer {number} {len(runs)} times" if is_run else f"never runs layer {number}"
-        inside: dict[str, Ways] = {
-            names[0]: {ATTENDING: lambda: layer.self_attention(hidden.clone(), mask.clone())}
-        }
+        attending = {ATTENDING: lambda: layer.self_attention(hidden.clone(), mask.clone())}
         for name, (results, does) in zip(names, made, strict=True):
             does = times if len(runs) > 1 or not is_run else does
+            is_first = name == names[0]
+            weights = f"bert_layers.{number - 1}." * is_first
             functions = (ADD_NORM, LAYER) if "norm" in name else (LAYER,)
-            ways = {
-                **inside.get(name, {}),
-                functions: partial(self.again, name, layer, hidden, mask),
-            }
-            weights = f"bert_layers.{number - 1}." if name == names[0] else ""
+            alone = {functions: partial(self.again, name, layer, hidden, mask)}
+            ways = attending | alone if is_first else alone
             yield State(name, results, does, ways, (ADD_NORM, LAYER), weights)
