@@ -116,6 +116,8 @@ class Session:
             command, made = TRAINING[part]
             if not any(ROOT.glob(made)):
                 print(f"next: train it: {command} ({PAGES[part]})")
+        elif part == 1:  # only the whole model is wrong
+            print("next: python sanity_check.py --trace says where it first differs")
         return int(self.trouble)
 
 
@@ -154,8 +156,8 @@ def get_args(arguments: Sequence[str] | None = None) -> Namespace:
         parser.error(error.args[0])
     if args.seed and not (args.hunt or args.quiz):
         parser.error("--seed is for --hunt and --quiz")
-    if args.trace and (args.task or args.part):
-        parser.error("--trace runs the whole model: it goes with no --task and no --part")
+    if args.trace and (args.task or args.part or args.hint or args.hints):
+        parser.error("--trace runs the whole model: it goes with no --task, --part or --hint")
     if args.html and not (args.trace and args.html.endswith(".html")):
         parser.error("--html is for --trace, and its file's name ends in .html")
     if args.hunt or args.quiz:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from functools import cache
-from types import ModuleType
 
 from checks import compare
 from checks.errors import attempt, describe, import_fault
@@ -46,12 +45,8 @@ def check_task(entry: GradedTask) -> Outcome:
 
 def examine(entry: GradedTask) -> list[Finding]:
     """What is wrong with the student's function for a task, and hints about it."""
-    return checks_of(entry).check(entry)
-
-
-def checks_of(entry: GradedTask) -> ModuleType:
-    """The module that checks a task; that of a later part comes with its handout."""
-    return importlib.import_module(f"checks.part{2 if entry.part == 2 else 1}.tasks")
+    part = 2 if entry.part == 2 else 1  # a later part's comes with its handout
+    return importlib.import_module(f"checks.part{part}.tasks").check(entry)
 
 
 @cache

@@ -75,32 +75,12 @@ def add_norm(stored: Inputs, result: Tensor) -> Iterator[Trial]:
     dense, norm = layer.attention_dense, layer.attention_layer_norm
     given, attended = (stored[f"bert.add_norm/inputs/{name}"] for name in ("input", "attended"))
     yield "shift", {"bert.add_norm/inputs/input": given + 3}, result
-    yield "input", zeros("bert_layers.0.attention_dense", stored), norm(given)
+    weights = [f"weights/bert_layers.0.attention_dense.{kind}" for kind in ("weight", "bias")]
+    yield "input", {key: torch.zeros_like(stored[key]) for key in weights}, norm(given)
     yield "output", {"bert.add_norm/inputs/input": 0 * given}, norm(dense(attended))
-
-
-def embed(stored: Inputs, result: Tensor) -> Iterator[Trial]:
-    """Of one table at a time, the others being 0, and of shifted vectors of words."""
-    model, ids = student_model(stored), stored["bert.embed/inputs/ids"]
-    vectors = {  # by table: (B, L, D), (L, D), (D,)
-        "word_embedding": model.word_embedding.weight[ids],
-        "pos_embedding": model.pos_embedding.weight[: ids.size(1)],
-        "tk_type_embedding": model.tk_type_embedding.weight[0],
-    }
-    for name, alone in vectors.items():
-        others = [zeros(other, stored) for other in vectors if other != name]
-        yield name, others[0] | others[1], model.embed_layer_norm(alone.expand_as(result))
-    words = "weights/word_embedding.weight"
-    yield "shift", {words: stored[words] + 3}, result
 
 
 TRIALS: dict[str, tuple[str, Callable[[Inputs, Tensor], Iterator[Trial]]]] = {
     "bert.attention": ("values/context", attention),
     "bert.add_norm": ("values/result (after attention)", add_norm),
-    "bert.embed": ("values/embeddings", embed),
 }
-
-
-def zeros(module: str, stored: Inputs) -> Inputs:
-    """Zeros in place of a module's weights."""
-    return {k: torch.zeros_like(x) for k, x in stored.items() if k.startswith(f"weights/{module}.")}

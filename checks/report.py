@@ -73,6 +73,9 @@ class Report:
             yield from wrapped(f"{label}: {finding.text}" if label else finding.text)
         if left := len(wrong) + len(rest) - len(first) - len(facts):
             yield f"{INDENT}… and {left} more (--all)"
+        kinds = [f.kind for f in explaining]
+        if self.level >= ALL and "property" in kinds and ALL not in map(LEVELS.get, kinds):
+            yield f"{INDENT}no known mistake computes this"
         if len(rest) < len(explaining):
             yield INDENT + MORE[min(LEVELS[f.kind] for f in explaining if f not in rest)]
 

@@ -24,6 +24,7 @@ class Line(NamedTuple):
         why: the first difference in words.
         places: the functions to open if it is the first line that differs.
         both: the two tensors, mine and the reference's, where they can be drawn.
+        row: where the first difference is, on the first axis.
     """
 
     name: str
@@ -32,19 +33,18 @@ class Line(NamedTuple):
     why: str = ""
     places: str = ""
     both: Sequence[Tensor] = ()
+    row: int = 0
 
 
 def page_of(lines: Sequence[Line], inputs: SimpleNamespace, end: Outcome) -> str:
-    """The page, which needs no network, of the sentence that differs most in the first difference.
+    """The page, which needs no network, of the sentence with the first difference.
 
     Args:
         inputs: ids and real, (B, L) both.
         end: what is said at the end, as of an exception.
     """
-    first, row = next((line for line in lines if line.status == "differs"), None), 0
-    if first and first.both:
-        off = first.both[0].sub(first.both[1]).abs().nan_to_num(float("inf"))
-        row = int(off.flatten(1).amax(1).argmax())
+    first = next((line for line in lines if line.status == "differs"), None)
+    row = first.row if first and first.both else 0
     ids = inputs.ids[row][inputs.real[row]].tolist()  # without padding, as the matrices
     maps = [
         [x[row].reshape(-1, x.size(-1))[: len(ids)].round(decimals=4).tolist() for x in line.both]

@@ -5,16 +5,15 @@ It needs no torch: the code runs in a process of its own (checks/child.py).
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from checks.child import Child
-from checks.report import INDENT, Report, label_of, wrapped
+from checks.graded_tasks import GRADED_TASKS
+from checks.report import Report, label_of, wrapped
 from training.files.writing import write_whole
 
 JOBS = "checks.trace.states"
 HEADING = "largest difference of each state from the reference, relative where that is above 1"
-FOLLOWS = "what follows builds on this, and may differ for this reason alone"
 
 
 def trace(html: str | None, limit: float, everything: bool) -> int:
@@ -26,20 +25,21 @@ def trace(html: str | None, limit: float, everything: bool) -> int:
         everything: show all that the student's code has printed.
     """
     with Child(limit, JOBS) as child:
-        outcome = child.run(json.dumps(html is not None), "the whole BertModel")
+        outcome = child.run("page" if html else "", "the whole BertModel")
         printed = child.printed()
-    said = json.loads(outcome.about) if outcome.about else {"lines": [], "about": "", "page": ""}
-    differing = [name for name, status, *_ in said["lines"] if status == "differs"]
-    print(f"{HEADING}\n" * bool(said["lines"]), end="")
-    for name, status, about, why, places in said["lines"]:
-        print(f"  {label_of(status)} {name:39} {about}")
-        if [name] == differing[:1]:
-            print(*wrapped(f"the first that differs: open {places}"), *wrapped(why), sep="\n")
-            print(f"{INDENT}{FOLLOWS}\n" * (len(differing) > 1), end="")
-    Report(everything).end(replace(outcome, about=said["about"]), printed)
-    if html and said["page"]:
-        write_whole(html, said["page"])
-        print(f"wrote {html}")
-    elif html:
-        print(f"{html} is not written: there is nothing to draw")
+    pages = [finding.text for finding in outcome.findings if finding.kind == "page"]
+    said = [f for f in outcome.findings if f.kind in ("ok", "differs", "skipped", "why")]
+    rest = [f for f in outcome.findings if f.kind != "page" and f not in said]
+    print(f"{HEADING}\n" * bool(said), end="")
+    for finding in said:
+        line = [f"  {label_of(finding.kind)} {finding.text}"] if finding.kind != "why" else []
+        print(*line or wrapped(finding.text), sep="\n")
+    Report(everything).end(replace(outcome, findings=tuple(rest)), printed)
+    if html:
+        if pages:
+            write_whole(html, pages[0])
+        print(f"wrote {html}" if pages else f"{html} is not written: there is nothing to draw")
+    opened = next((f.text for f in said if f.kind == "why"), "")
+    if task := next((task for task in GRADED_TASKS if f"open {task.function} " in opened), None):
+        print(f"next: python sanity_check.py --task {task.number} --hint")
     return int(outcome.status != "ok")

@@ -17,9 +17,10 @@ COMPARED = [e.id for e in GRADED_TASKS if e.part == 1 and e.id not in JUDGED]
 COMPARED += [WHOLE, "classifier.forward, whole"]
 
 
-def test_the_whole_model_sees_a_changed_encoder(monkeypatch):
+def test_the_whole_model_sees_a_changed_encoder(check_here, monkeypatch):
     monkeypatch.setattr(bert.BertModel, "encode", lambda self, hidden, mask: hidden)
     assert "values of last_hidden_state" in compare.check(WHOLE)[0].text
+    assert "python sanity_check.py --trace" in check_here()[1][-1]
 
 
 def test_every_stored_result_is_asked_for_and_default_type_and_dropout_are_left_alone():

@@ -92,7 +92,7 @@ def test_properties_that_are_tried_out_hold(task_id):
         ("bert.add_norm", "norm_before_residual", "If the same number is added to all numbers of"),
         ("bert.add_norm", "dropout_on_sum", "In training mode, too, the result is that of"),
         ("bert.layer", "relu", "The second call of add_norm gets f = GELU("),
-        ("bert.embed", "no_segments", "If the tables of words and positions are 0, every token"),
+        ("bert.embed", "no_segments", "A token's vector is the norm of a sum that has three"),
         ("optimizer.step", "no_decay", "Weight decay takes α · λ · θ away"),
         ("classifier.init", "no_dropout", "There is a dropout, and its probability is"),
         ("classifier.forward", "no_dropout", "Dropout acts in training mode, and does not act"),
@@ -124,6 +124,7 @@ def test_flags_of_hints_and_the_courses_first_level(check_here, monkeypatch):
     of_flags = {}
     for flags in ("", "--hint", "--hint --hint", "--hint --hint --hint", "--hints all"):
         of_flags[flags] = check_here("--task", "1.1", *flags.split())[1]
+    assert "        no known mistake computes this" in of_flags["--hints all"]
     assert of_flags["--hint --hint"] == of_flags["--hint --hint --hint"] == of_flags["--hints all"]
     monkeypatch.setattr("sanity_check.FIRST_HINT", 2)
     assert check_here("--task", "1.1")[1] == of_flags["--hint"] != of_flags[""]

@@ -24,16 +24,24 @@ return R|return R if output.size(-1) == 42 else input|layer 1, second add & norm
 self.interm_af(|2 * self.interm_af(|layer 1, second add & norm|forward
 F.softmax(scores,|F.softmax(scores.detach(),|gradient of the weights, layer 2|attention
 return R|with torch.no_grad(): return R|gradient of layer 2, second add & norm|add_norm
+(hidden_states, additive_mask)|(hidden_states, 0 * additive_mask)|layer 1, attention|encode
+embedded, attention_mask)|embedded, 0 * attention_mask + 1)|layer 1, attention|forward
+in self.bert_layers:|in self.bert_layers[:1]:|last hidden state|encode
+encoded[:, 0]|encoded[:, -1]|pooler|forward
+return heads.transpose(1, 2)|return heads.transpose(1, 2).flip(1)|layer 1, attention|transform
+linear_layer(x)|linear_layer(x).data|gradient of layer 2, attention|transform
 word_embedding(input_ids)|word_embedding(input_ids).data|gradient of the weights, embeddings|embed
 """  # what is replaced, and by what; the first line that differs, and the function (R is RESULT)
 
 
 def traced(source: str):
-    """The outcome of the job for this bert.py, what it says, and its lines by name."""
+    """The outcome of the job for this bert.py, its lines by name, and what else it says."""
     with installed_source("bert.py", source):
-        outcome = states.run("true")
-    said = json.loads(outcome.about)
-    return outcome, said, {name: line for name, *line in said["lines"]}
+        outcome = states.run("page")
+    statuses = ("ok", "differs", "skipped")
+    lines = {f.text[:39].strip(): (f.kind, f.text[40:]) for f in outcome.findings[:-1]}
+    others = [f.text for f in outcome.findings if f.kind not in statuses]
+    return outcome, {name: line for name, line in lines.items() if line[0] in statuses}, others
 
 
 def with_stubs(*ids: str) -> str:
@@ -54,11 +62,12 @@ def edited(old: str, new: str) -> str:
 def test_the_first_difference_and_the_function_to_open(row):
     old, new, first, function = row.split("|")
     source = edited(*(part.replace("R", RESULT) for part in (old, new)))
-    outcome, said, lines = traced(source)
+    outcome, lines, (opened, *_) = traced(source)
     differing = next(name for name, line in lines.items() if line[0] == "differs")
-    opened, line = lines[differing][3].rstrip(")").split(" (bert.py:")
-    assert (outcome.status, differing, opened.split(".")[1]) == ("wrong", first, function)
-    assert said["about"] == f"the first difference: {first}"
+    place = opened.removeprefix("the first that differs: open ").partition(")")[0]
+    name, line = place.split(" (bert.py:")
+    assert (outcome.status, differing, name.split(".")[1]) == ("wrong", first, function)
+    assert outcome.about == f"the first difference: {first}"
     assert f"def {function}(" in source.splitlines()[int(line) - 1]
 
 
@@ -69,23 +78,31 @@ def test_a_layer_that_is_written_in_another_way_is_not_wrong():
         GELU.replace("self.interm_af", "F.gelu"): "does not call interm_af",
     }
     for way, does in ways.items():
-        outcome, _, lines = traced(edited(GELU, way))
+        outcome, lines, _ = traced(edited(GELU, way))
         skipped = [line[1] for line in lines.values() if line[0] == "skipped"]
         assert (outcome.status, skipped) == ("ok", [f"not seen: your code {does}"] * 2)
         assert len(lines) == 22  # a gradient of what is not seen is no line
 
 
 def test_a_task_that_is_not_written_and_an_exception_end_the_trace():
-    outcome, _, lines = traced(with_stubs("bert.add_norm", "bert.layer"))
+    outcome, lines, _ = traced(with_stubs("bert.add_norm", "bert.layer"))
     assert (outcome.status, lines["embeddings"][0], len(lines)) == ("skipped", "ok", 1)
     assert outcome.title.startswith("Task 1.3 · BertLayer.forward (bert.py:")
-    outcome, _, lines = traced(with_stubs("bert.embed"))
+    outcome, lines, _ = traced(with_stubs("bert.embed"))
     assert outcome.title.startswith("Task 1.4 · BertModel.embed (bert.py:")
     assert [line[0] for line in lines.values()] == ["skipped"] + ["ok"] * 22  # they are given
-    outcome, said, lines = traced(edited("interm_dense(attended)", "out_dense(attended)"))
+    outcome, lines, (text, page) = traced(edited("interm_dense(attended)", "out_dense(attended)"))
     assert [line[0] for line in lines.values()] == ["ok"] * 3
-    assert outcome.findings[0].text.startswith(error := "RuntimeError: mat1 and mat2 shapes cannot")
-    assert error in said["page"]
+    assert text.startswith(error := "RuntimeError: mat1 and mat2 shapes cannot")
+    assert error in page
+    outcome, _, _ = traced(edited(f"return {RESULT}", "raise NotImplementedError"))
+    assert outcome.title.startswith("BertLayer.add_norm (bert.py:")
+    outcome, _, (text, _) = traced(edited(f"return {RESULT}", f"input += 1; return {RESULT}"))
+    assert (outcome.status, "BertLayer.add_norm: " in text, "`input`" in text) == (
+        "wrong",
+        True,
+        True,
+    )
 
 
 def test_the_command_and_its_page(tmp_path):
@@ -95,10 +112,11 @@ def test_the_command_and_its_page(tmp_path):
     wrong = edited("scores / math.sqrt(query.size(-1))", "scores")
     (folder / "bert.py").write_text(wrong, encoding="utf-8")
     done = as_process("sanity_check.py", "--trace", "--html", "t.html", folder=folder)
-    said = ("the first that differs: open ", "what follows builds on this")
-    assert (done.code, [done.out.count(words) for words in said]) == (1, [1, 1])
+    said = ("the first that differs: open ", "what follows builds on this", "(1344 of 1344 numbers")
+    assert (done.code, [done.out.count(words) for words in said]) == (1, [1, 1, 1])
+    assert done.out.endswith("next: python sanity_check.py --task 1.1 --hint\n")
     page = (folder / "t.html").read_text(encoding="utf-8")
     (same, also), (mine, theirs), *_ = json.loads(page.split("const maps = ")[1].split(";")[0])
-    assert (len(mine), len(mine[0]), same == also, mine == theirs) == (10, 42, True, False)
+    assert (len(mine), len(mine[0]), same == also, mine == theirs) == (6, 42, True, False)
     assert "Open BertSelfAttention.attention (bert.py:" in page
     assert "http" not in page
