@@ -7,7 +7,8 @@ positions are dropped however the computation is written.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,14 +31,21 @@ class FixedDropout(TorchFunctionMode):
 
     Args:
         axis: along which positions are dropped.
+
+    Attributes:
+        acted: whether any dropout has dropped something.
+        called: the functions of torch that were called.
     """
 
     def __init__(self, axis: int = -1):
         super().__init__()
         self.axis = axis
+        self.acted = False
+        self.called: set[Callable[..., Any]] = set()
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        self.called.add(func)
         if func in (F.dropout, torch.dropout):
             # torch's own is called as well: it raises what it raises
             func(*args, **kwargs | ({"inplace": False} if func is F.dropout else {}))
@@ -50,6 +58,7 @@ class FixedDropout(TorchFunctionMode):
         """In place of F.dropout and torch.dropout."""
         if not (training if train is None else train) or p == 0:
             return input
+        self.acted = True
         mask = kept(input.size(self.axis), p, input)
         mask = mask if self.axis == -1 else mask[:, None]
         return input.mul_(mask) if inplace else input * mask
@@ -57,6 +66,7 @@ class FixedDropout(TorchFunctionMode):
     def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, **options):
         """In place of F.scaled_dot_product_attention."""
         if dropout_p:
+            self.acted = True
             value = value * kept(value.size(-2), dropout_p, value)[:, None]
         return F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
 

@@ -56,7 +56,7 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
     (ATTEND, SUM, "scores = scores.masked_fill(attention_mask == 0, -math.inf)",
      "Where the mask is 0 the scores become −inf", "dropout acts"),
     (ATTEND, SUM, f"{SUM}.sqrt()", "nan at [0, 0, 0]", "other results"),
-    (ATTEND, SUM, f"{SUM}\n    attention_mask.eq_(0)", "`mask`, which was given, is changed", "√"),
+    (ATTEND, SUM, f"{SUM}\n    attention_mask.eq_(0)", "`attention_mask`, which was given, is changed", "√"),
     (ATTEND, DROP, "if self.training:\n        probabilities = probabilities * "
      "(torch.rand_like(probabilities) > 0.2)",
      "other results in every run in training mode", "get no dropout"),
