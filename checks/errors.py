@@ -101,16 +101,10 @@ def message_of(error: BaseException) -> str:
     if any("autograd" in file.parts for file, _ in frames):
         elsewhere = "in the backward pass"
     place = line_of(error) or elsewhere
-    return f"{type(error).__name__}: {shortened(words)} ({place}){code}"
-
-
-def shortened(message: str) -> str:
-    """A message in one line, without torch's hint; of a long one as many sentences as fit."""
-    line = " ".join(message.split()).partition(" Hint: ")[0]
-    if len(line) <= LONGEST_MESSAGE:
-        return line
-    sentences, _, _ = line[:LONGEST_MESSAGE].rpartition(". ")
-    return f"{sentences}." if sentences else f"{line[:LONGEST_MESSAGE]}…"
+    words = " ".join(words.split()).partition(". Hint: ")[0]  # torch's, which is on anomalies
+    if len(words) > LONGEST_MESSAGE:  # as many sentences as fit
+        words = words[:LONGEST_MESSAGE].rpartition(". ")[0] or f"{words[:LONGEST_MESSAGE]}…"
+    return f"{type(error).__name__}: {words} ({place}){code}"
 
 
 def line_of(error: BaseException) -> str:

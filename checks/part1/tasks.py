@@ -29,10 +29,7 @@ from checks.task import Outputs, outputs_of, task_of
 
 ATTENTION, ADD_NORM, OPTIMIZER = "bert.attention", "bert.add_norm", "optimizer.step"
 LAYER, LAYER_WHOLE = "bert.layer", "bert.layer, whole"
-WHOLE_RUNS = {  # without stand-ins, for those that reach the correct result in another way
-    LAYER: LAYER_WHOLE,
-    "classifier.forward": "classifier.forward, whole",
-}
+WITH_WHOLE_RUN = (LAYER, "classifier.forward")  # without stand-ins, for other right ways
 LOST_DIGITS = "all of this is right in float64, but not in float32, in which models are trained"
 MASK = (
     ". The mask, 0 for a token and large and negative at padding, is added to the scores as it is"
@@ -60,7 +57,7 @@ def check(entry: GradedTask) -> list[Finding]:
     findings = attempt(adamw_checks.check if is_optimizer else partial(check_outputs, entry.id))
     if isinstance(findings, BaseException):  # there is no such class
         return [describe(findings)]
-    if findings and entry.id in WHOLE_RUNS and not check_outputs(WHOLE_RUNS[entry.id]):
+    if findings and entry.id in WITH_WHOLE_RUN and not check_outputs(f"{entry.id}, whole"):
         return []
     if findings and findings[0].kind == "not started":
         stub = re.match(r"Task (\d\.\d)", findings[0].text)
@@ -91,11 +88,11 @@ def explain(task_id: str, run: str, findings: Sequence[Finding]) -> list[Finding
         runs[LAYER_WHOLE] = outputs_of(LAYER_WHOLE)
     is_wrong = task_id == OPTIMIZER or compare(run, outputs)  # not in float32 alone
     is_told = any(finding.output.startswith("modes/") for finding in findings)
-    acts = watched(run)[0] and not is_told
     known_run, mistakes, left = known.find_in_runs(runs)
     mistakes.sort(key=lambda m: not known.is_shown_by(known_run, m, findings[0].output))
     found = properties.failing(task_id, findings[0], outputs) if is_wrong else []
-    found += [Finding("fact", ACTS)] * acts
+    if not is_told and watched(run)[0]:
+        found.append(Finding("fact", ACTS))
     if mistakes and is_wrong:
         # a judge says all that is wrong by itself
         facts = [] if task_of(run).judge else unexplained(runs[known_run], left)
@@ -121,7 +118,7 @@ def unexplained(outputs: Outputs, left: Sequence[str]) -> list[str]:
     """What known mistakes do not explain."""
     if not left:
         return []
-    what = [adamw_checks.ABOUT.get(name) or in_words(name) for name in left]
+    what = [adamw_checks.ABOUT.get(name) or in_words(*name.split("/")) for name in left]
     what = [*dict.fromkeys(what)][:3]  # what is wrong in both modes, once
     texts = [f"that is not all: it does not explain {', '.join(what)}"]
     cut = [name.partition("/")[2] for name in left if outputs[name] is None and "grad" in name]
@@ -130,13 +127,11 @@ def unexplained(outputs: Outputs, left: Sequence[str]) -> list[str]:
     return texts
 
 
-def in_words(name: str) -> str:
+def in_words(kind: str, what: str) -> str:
     """An output's name in a sentence: "the ln_layer that add_norm's call 2 gets"."""
-    kind, _, what = name.partition("/")
-    passed_on, _, call = what.partition(" of add_norm's")
-    if call and kind != "gradients":
-        return f"the {passed_on} that add_norm's{call} gets"
-    return f"{kind} of {what}"
+    given, _, call = what.partition(" of add_norm's ")
+    is_given = call and kind != "gradients"
+    return f"the {given} that add_norm's {call} gets" if is_given else f"{kind} of {what}"
 
 
 def random_numbers(run: str, outputs: Outputs) -> str:

@@ -47,7 +47,9 @@ FIRST_ADD_NORM = """self.add_norm(
         self.attention_dropout,
         self.attention_layer_norm,
     )"""
-FIRST_HALF = f"normed = {FIRST_ADD_NORM}\n    expanded = self.interm_dense(normed)"
+FIRST_HALF = f"""normed = {FIRST_ADD_NORM}
+    expanded = self.interm_dense(normed)
+    expanded = self.interm_af(expanded)"""
 WRITTEN_OUT = "attended = self.attention_dropout(self.attention_dense(attended))"
 STEP_SOURCE = plain(STEP)[1]
 LINES = STEP_SOURCE[STEP_SOURCE.index("            state = ") : STEP_SOURCE.index("    return")]
@@ -79,7 +81,7 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
     (LAYER, FIRST_HALF, f"{WRITTEN_OUT}\n    normed = self.attention_layer_norm(hidden_states + "
      "attended)\n    expanded = F.relu(self.interm_dense(normed))", "relu", "There is no dropout"),
     (LAYER, FIRST_HALF, f"{WRITTEN_OUT}\n    hidden_states += attended\n    normed = "
-     "self.attention_layer_norm(hidden_states)\n    expanded = self.interm_dense(normed)",
+     "self.attention_layer_norm(hidden_states)\n    expanded = F.gelu(self.interm_dense(normed))",
      "`hidden_states`, which was given, is changed", "no dropout"),
     (LAYER, "self.interm_af(expanded)", "expanded.exp().mul_(2)", "(in the backward pass)", "Hint"),
     (LAYER, MODULES, PASSED, "a Dropout instead of a LayerNorm", "tensor"),
