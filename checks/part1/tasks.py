@@ -64,15 +64,16 @@ def check(entry: GradedTask) -> list[Finding]:
         if stub and stub[1] != entry.number:
             return [Finding("waits", f"for Task {stub[1]}, a stub that it calls")]
         return findings[:1]
+    hints = [Finding("hint", READY_MADE)] * (entry.id == ATTENTION and watched(entry.id)[1])
     if not findings:
-        return [Finding("hint", READY_MADE)] * (entry.id == ATTENTION and watched(entry.id)[1])
+        return hints
     run = entry.id
     if run == LAYER and findings[0].kind != "error" and known.calls_add_norm_once(outputs_of(run)):
         for earlier in map(graded_task, (ATTENTION, ADD_NORM)):  # it is run with its own
             if check_outputs(earlier.id):
                 return [Finding("waits", f"for Task {earlier.number}, with which it is run")]
         run, findings = LAYER_WHOLE, check_outputs(LAYER_WHOLE)
-    return findings + explain(entry.id, run, findings)
+    return findings + explain(entry.id, run, findings) + hints
 
 
 def explain(task_id: str, run: str, findings: Sequence[Finding]) -> list[Finding]:
