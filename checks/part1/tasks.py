@@ -119,7 +119,7 @@ def unexplained(outputs: Outputs, left: Sequence[str]) -> list[str]:
     """What known mistakes do not explain."""
     if not left:
         return []
-    what = [adamw_checks.ABOUT.get(name) or in_words(*name.split("/")) for name in left]
+    what = [adamw_checks.ABOUT.get(name) or in_words(*name.split("/", 1)) for name in left]
     what = [*dict.fromkeys(what)][:3]  # what is wrong in both modes, once
     texts = [f"that is not all: it does not explain {', '.join(what)}"]
     cut = [name.partition("/")[2] for name in left if outputs[name] is None and "grad" in name]
