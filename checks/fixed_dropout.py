@@ -7,8 +7,7 @@ positions are dropped however the computation is written.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -31,17 +30,13 @@ class FixedDropout(TorchFunctionMode):
 
     Args:
         axis: along which positions are dropped.
-
-    Attributes:
-        acted: whether any dropout has dropped something.
-        called: the functions of torch that were called.
     """
 
     def __init__(self, axis: int = -1):
         super().__init__()
         self.axis = axis
-        self.acted = False
-        self.called: set[Callable[..., Any]] = set()
+        self.acted = False  # whether anything was dropped
+        self.called: set[object] = set()  # functions of torch
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

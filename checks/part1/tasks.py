@@ -34,13 +34,9 @@ LOST_DIGITS = "all of this is right in float64, but not in float32, in which mod
 MASK = (
     ". The mask, 0 for a token and large and negative at padding, is added to the scores as it is"
 )
-ACTS = (
-    "dropout acts in evaluation mode (F.dropout does if it is not told self.training, and so does "
-    "an nn.Dropout that is made in the function, which is in no mode but training)"
-)
+ACTS = "dropout acts in evaluation mode, as F.dropout without self.training, or a new nn.Dropout"
 READY_MADE = (
-    "scaled_dot_product_attention is called, which is a ready-made attention: see the rules in "
-    "docs/handout.md"
+    "you call torch's ready-made attention, which the rules in docs/handout.md do not allow"
 )
 RANDOM = (
     "the same inputs give other results in every run{}: random numbers are in it that are not "
