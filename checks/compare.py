@@ -22,6 +22,10 @@ TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-3}  # relative where the ri
 KEYS_FIRST = " (keys first)"  # the end of names of outputs that are as right: of scores
 # (B, H, keys, queries), along whose last axis dropout drops queries
 MODULES = {"dense_layer": "Linear", "dropout": "Dropout", "ln_layer": "LayerNorm"}  # of add_norm
+ARGUMENTS = {  # what students' functions call some of the stored inputs
+    "hidden": "hidden_states", "mask": "attention_mask", "ids": "input_ids",
+    "attended": "output", "expanded": "output",
+}  # fmt: skip
 # In names of outputs that are not returned but passed on:
 PASSED_ON = (" of add_norm's call ", " of attention", " given to ")
 OTHER_MODE = {  # kind → the kind with which it may be mistaken, and what to say then
@@ -55,7 +59,10 @@ def compare(
     references = load_references(dtype) if references is None else in_dtype(references, dtype)
     if ERROR in outputs:
         error = outputs[ERROR]
-        return [describe(error) if isinstance(error, BaseException) else error]
+        given = {name: x for name, x in outputs.items() if name.startswith("inputs/")}
+        right = expected_of(task_id, references)[0]
+        changed = list(differences(given, right, dtype, reveal))  # autograd may refuse it later
+        return [*changed, describe(error) if isinstance(error, BaseException) else error]
     if task.judge:
         return task.judge(outputs, references)
     ways = expected_of(task_id, references)
@@ -123,7 +130,8 @@ def difference(
     """
     label = f"{kind} of {what}"
     if kind == "inputs":
-        changed = Finding(kind, CHANGED_IN_PLACE.format(what), name="input_changed")
+        text = CHANGED_IN_PLACE.format(ARGUMENTS.get(what, what))
+        changed = Finding(kind, text, name="input_changed")
         return None if torch.equal(got, expected) else changed
     if got is None and kind == "gradients":
         return Finding(kind, f"{label}: no gradient arrives (detached, or under no_grad?)")

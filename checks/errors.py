@@ -33,6 +33,7 @@ from training.files.imports import with_imported
 from training.files.texts import read_text
 
 TABLE = Path(__file__).with_name("exceptions.toml")
+LONGEST_MESSAGE = 300  # characters of what Python or torch says
 LONGEST = 600  # characters of what an exception means
 FACTS = ("elsewhere", "names", "parts")  # sentences that say all, without what was given
 OTHERS = ("torch", "builtins", "typing")  # whose classes have too much to be listed
@@ -50,11 +51,13 @@ SIZES = {  # where self may keep a size → its letter
     "num_attention_heads": "H",
     "attention_head_size": "W",
     "all_head_size": "D",
+    "self_attention.all_head_size": "D",
     "bert.config.hidden_size": "D",
 }
 AXES = {  # of what functions are given
     "attention_mask": ("B", "", "", "L"),
     "hidden_states": ("B", "L", "D"),
+    "input": ("B", "L", "D"),
     "input_ids": ("B", "L"),
     "input_ids_1": ("B", "L"),
 }
@@ -98,7 +101,10 @@ def message_of(error: BaseException) -> str:
     if any("autograd" in file.parts for file, _ in frames):
         elsewhere = "in the backward pass"
     place = line_of(error) or elsewhere
-    return f"{type(error).__name__}: {' '.join(words.split())[:300]} ({place}){code}"
+    words = " ".join(words.split()).partition(". Hint: ")[0]  # torch's, which is on anomalies
+    if len(words) > LONGEST_MESSAGE:  # as many sentences as fit
+        words = words[:LONGEST_MESSAGE].rpartition(". ")[0] or f"{words[:LONGEST_MESSAGE]}…"
+    return f"{type(error).__name__}: {words} ({place}){code}"
 
 
 def line_of(error: BaseException) -> str:

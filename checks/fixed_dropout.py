@@ -35,9 +35,12 @@ class FixedDropout(TorchFunctionMode):
     def __init__(self, axis: int = -1):
         super().__init__()
         self.axis = axis
+        self.acted = False  # whether anything was dropped
+        self.called: set[object] = set()  # functions of torch
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        self.called.add(func)
         if func in (F.dropout, torch.dropout):
             # torch's own is called as well: it raises what it raises
             func(*args, **kwargs | ({"inplace": False} if func is F.dropout else {}))
@@ -50,6 +53,7 @@ class FixedDropout(TorchFunctionMode):
         """In place of F.dropout and torch.dropout."""
         if not (training if train is None else train) or p == 0:
             return input
+        self.acted = True
         mask = kept(input.size(self.axis), p, input)
         mask = mask if self.axis == -1 else mask[:, None]
         return input.mul_(mask) if inplace else input * mask
@@ -57,6 +61,7 @@ class FixedDropout(TorchFunctionMode):
     def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, **options):
         """In place of F.scaled_dot_product_attention."""
         if dropout_p:
+            self.acted = True
             value = value * kept(value.size(-2), dropout_p, value)[:, None]
         return F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
 

@@ -29,7 +29,7 @@ from training.files.errors import InputError
 
 REFERENCE = ROOT / "optimizer_test.npy"
 ORDERS = {
-    "after": "decay after the update (Loshchilov & Hutter, ours)",
+    "after": "decay after the update (Loshchilov & Hutter)",
     "before": "decay before the update",
 }
 SEED = "optimizer.step/inputs/seed"  # an input: of other hyper-parameters and gradients
@@ -264,12 +264,15 @@ def check() -> list[Finding]:
     opt_class = importlib.import_module("optimizer").AdamW
     if not is_started(opt_class):
         return [Finding("not started", "")]
-    titles: dict[str, str] = {}  # by text: many checks may fail with one and the same error
+    findings: dict[str, Finding] = {}  # by text: many checks may fail with one and the same error
     for title, check_one in CHECKS.items():  # every one runs, also after one has failed
-        if text := attempt(check_one, opt_class):
-            text = text if isinstance(text, str) else describe(text).text
-            titles.setdefault(text, title)
-    return [Finding("values", f"{title}: {text}") for text, title in titles.items()]
+        result = attempt(check_one, opt_class)
+        if isinstance(result, BaseException):  # the check's title would name another mistake
+            finding = describe(result)
+            findings.setdefault(finding.text, finding)
+        elif result:
+            findings.setdefault(result, Finding("values", f"{title}: {result}"))
+    return [*findings.values()]
 
 
 def as_output(path: Tensor | BaseException) -> Tensor | None:

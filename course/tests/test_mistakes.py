@@ -9,6 +9,7 @@ from checks import jobs, known
 from checks.findings import faulty
 from checks.graded_tasks import GRADED_TASKS, graded_task
 from checks.hunt.edits import installed_source
+from checks.part1.tasks import READY_MADE
 from checks.task import ERROR, outputs_of
 from course import make_tables
 from course.grading.judging.judge import costs
@@ -133,6 +134,6 @@ SOLUTIONS = [  # those of part 2: test_sanity_part2.py
 def test_a_correct_solution_is_no_false_positive(answer, version):
     tasks = [entry for entry in GRADED_TASKS if entry.file == answer.task.file]
     with installed_source(answer.task.file, put(answer, version)):
-        assert {entry.id: jobs.run(entry.id).findings for entry in tasks} == {
-            entry.id: () for entry in tasks
-        }
+        said = [finding.text for entry in tasks for finding in jobs.run(entry.id).findings]
+    ready_made = (answer.folder, answer.name) == ("bert.attention", "own_kernel")  # not forbidden:
+    assert said == [READY_MADE] * ready_made  # it is right, but a rule of the handout is against it

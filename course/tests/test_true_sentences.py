@@ -4,6 +4,8 @@ Each case is a task's plain solution with some texts replaced: what must be said
 must not.
 """
 
+import importlib
+
 import pytest
 from answers import read, solution_with
 
@@ -45,6 +47,10 @@ FIRST_ADD_NORM = """self.add_norm(
         self.attention_dropout,
         self.attention_layer_norm,
     )"""
+FIRST_HALF = f"""normed = {FIRST_ADD_NORM}
+    expanded = self.interm_dense(normed)
+    expanded = self.interm_af(expanded)"""
+WRITTEN_OUT = "attended = self.attention_dropout(self.attention_dense(attended))"
 STEP_SOURCE = plain(STEP)[1]
 LINES = STEP_SOURCE[STEP_SOURCE.index("            state = ") : STEP_SOURCE.index("    return")]
 MODULES = "self.attention_dropout,\n        self.attention_layer_norm"
@@ -56,12 +62,14 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
     (ATTEND, SUM, "scores = scores.masked_fill(attention_mask == 0, -math.inf)",
      "Where the mask is 0 the scores become −inf", "dropout acts"),
     (ATTEND, SUM, f"{SUM}.sqrt()", "nan at [0, 0, 0]", "other results"),
-    (ATTEND, SUM, f"{SUM}\n    attention_mask.eq_(0)", "`mask`, which was given, is changed", "√"),
+    (ATTEND, SUM, f"{SUM}\n    attention_mask.eq_(0)", "`attention_mask`, which was given", "√"),
     (ATTEND, DROP, "if self.training:\n        probabilities = probabilities * "
      "(torch.rand_like(probabilities) > 0.2)",
      "other results in every run in training mode", "get no dropout"),
     (ATTEND, SUM, "scores = scores + (1 - attention_mask) * -10000",
-     "all of this is right in float64", "dropout"),
+     "right in float64, but not in float32, in which models are trained. The mask, 0", "dropout"),
+    (ATTEND, DROP, "probabilities = F.dropout(probabilities, 0.1)", "dropout acts in evaluation",
+     "probably"),
     (ATTEND, "@ value", "@ (value / 7**0.5)", "scale_of_the_result_too", "sum to 0"),
     (ATTEND, MERGE, "context = context.sum(1)", "heads_summed", "dropout"),
     (ATTEND, MERGE, "context = context[:, -1]", "last_head_only", "dropout"),
@@ -70,6 +78,12 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
     (ADD, "= dropout(", "= F.dropout(p=1.5, input=", "has to be between 0 and 1", "reshape"),
     (LAYER, FIRST_ADD_NORM, "self.attention_layer_norm(hidden_states + attended)",
      "first_sublayer_past_add_norm", "that is not all"),
+    (LAYER, FIRST_HALF, f"{WRITTEN_OUT}\n    normed = self.attention_layer_norm(hidden_states + "
+     "attended)\n    expanded = F.relu(self.interm_dense(normed))", "relu", "There is no dropout"),
+    (LAYER, FIRST_HALF, f"{WRITTEN_OUT}\n    hidden_states += attended\n    normed = "
+     "self.attention_layer_norm(hidden_states)\n    expanded = F.gelu(self.interm_dense(normed))",
+     "`hidden_states`, which was given, is changed", "no dropout"),
+    (LAYER, "self.interm_af(expanded)", "expanded.exp().mul_(2)", "(in the backward pass)", "Hint"),
     (LAYER, MODULES, PASSED, "a Dropout instead of a LayerNorm", "tensor"),
     (LAYER, "self.attention_dropout,", "self.attention_dropout.p,", "a float instead of a Dropout",
      "that is not all"),
@@ -104,6 +118,7 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
      "last_parameter_of_the_group", "share"),
     (STEP, "p.sub_(update)", "p = group['params'][0]; p.sub_(update)",
      "first_parameter_of_the_group", "share"),
+    (STEP, 'state["m"] = torch.zeros_like(p)', "pass", "KeyError: 'm'", "gradient"),
     (STEP, LINES, LINES.replace("\n    ", "\n")[4:], "update_behind_the_loop", "share"),
     (STEP, 'state["m"] = torch.zeros_like(p)', 'state["m"] = p', "begins_with_parameter", "share"),
 ]  # fmt: skip
@@ -128,3 +143,14 @@ def test_a_function_that_calls_a_stub_waits_for_it():
     with installed_source("bert.py", solution_with(graded_task(EMBED), {"embed": stub})):
         outcome = jobs.run(EMBED)
     assert (outcome.status, outcome.about) == ("waits", "for Task 1.1, a stub that it calls")
+
+
+def test_a_layer_with_one_add_norm_written_out_waits_for_what_it_is_run_with(monkeypatch):
+    written = f"{WRITTEN_OUT}\n    normed = self.attention_layer_norm(hidden_states + attended)"
+    with with_changes(LAYER, (f"normed = {FIRST_ADD_NORM}", written)):
+        assert jobs.run(LAYER).status == "ok"
+        attention = importlib.import_module("bert").BertSelfAttention
+        monkeypatch.setattr(
+            attention, "attention", lambda *given: given[1].transpose(1, 2).flatten(2)
+        )
+        assert jobs.run(LAYER).about == "for Task 1.1, with which it is run"

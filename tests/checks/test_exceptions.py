@@ -90,6 +90,7 @@ def test_an_exception_is_explained(function, name, body, raised):
     ("function", "body", "words"),
     [
         ("attention", "return query + key.mT", "is a tensor (5, 6, 10, 7) = (B, H, L, W)"),
+        ("add_norm", "return input + output[:, 1:]", "is a tensor (5, 10, 42) = (B, L, D)"),
         ("attention", "b, h, l = value.shape[:2]", "is 2. Here `value.shape[:2]` is the shape (5,"),
         ("forward", "self.bert(input_ids, attention_mask)[1]", "keys 'last_hidden_state', 'pooler"),
         ("attention", "return quary", "names, these have a value: self, key, query, value"),

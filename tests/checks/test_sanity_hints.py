@@ -118,6 +118,12 @@ def test_a_level_says_no_more_than_was_asked_for(task_id, switch, property_, cap
     assert screens[2][3].startswith(f"probably: {says}")
 
 
+def test_the_mistake_that_explains_the_first_line_is_named_first():
+    with switched(functions()[ATTENTION], frozenset(["no_dropout", "scale_multiplied"])):
+        findings = jobs.examine(graded_task(ATTENTION))
+    assert [f.name for f in findings if f.name] == ["scale_multiplied", "no_dropout"]
+
+
 def test_flags_of_hints_and_the_courses_first_level(check_here, monkeypatch):
     assert read_settings(references.ROOT)["hints"]["first"] == FIRST_HINT  # in this repository
     monkeypatch.setattr(bert.BertSelfAttention, "attention", lambda *inputs: inputs[1] + 1)
