@@ -25,7 +25,7 @@ def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> 
     use_attention_kernel(model)
     use_lazy_output(model)
     replaced = [f"attention by scaled_dot_product_attention{'' if on_gpu else ' in evaluation'}"]
-    replaced.append("the last layer by its first position where no other is read")
+    replaced.append("the last layer for [CLS] alone where that suffices")
     if not on_gpu:
         use_short_draws(model)
         replaced.append("dropout by 16-bit draws")
