@@ -198,11 +198,10 @@ def peak(use_gpu: bool) -> float:
 
 def work_of(job: SimpleNamespace) -> float:
     """Floating-point operations of a forward pass of a text of the mean length."""
-    config = BertConfig.from_pretrained(job.model)
     length = mean(classifier.read_data(our_flags(job), "train")["train"].lengths())
-    width = config.hidden_size
-    matrices = 4 * width**2 + 2 * width * config.intermediate_size
-    return 2 * length * config.num_hidden_layers * (matrices + 2 * length * width)
+    width = job.config.hidden_size
+    matrices = 4 * width**2 + 2 * width * job.config.intermediate_size
+    return 2 * length * job.config.num_hidden_layers * (matrices + 2 * length * width)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -239,6 +238,7 @@ def main() -> None:
     args = parser.parse_args()
     everything = pd.read_csv(data_folder(args.data) / "ids-sst-train.csv", sep="\t", index_col=0)
     shared = {"model": str(find_model(args.model)), "use_gpu": args.use_gpu}
+    shared["config"] = BertConfig.from_pretrained(shared["model"])  # says once which it is
     print(f"{machine(args.use_gpu)}, {args.repeats} rounds")
     if not (args.use_gpu and importlib.util.find_spec("flash_attn")):
         print(f"{UNPADDED}, skipped: needs a GPU and flash-attn")
