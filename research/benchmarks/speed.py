@@ -21,10 +21,10 @@ from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from types import SimpleNamespace
-from typing import Any
 from unittest import mock
 
 import pandas as pd
+import sklearn.metrics  # noqa: F401 - or the evaluation's time would contain it
 import torch
 from torch.utils.benchmark import Timer
 
@@ -98,7 +98,7 @@ def trainer(job: SimpleNamespace, unpadded: bool = False) -> Callable[[], object
             tick(job)
 
     class Unpadded(transformers.Trainer):
-        def compute_loss(self, model: Any, inputs: dict, *_: object, **__: object) -> Any:
+        def compute_loss(self, model: torch.nn.Module, inputs: dict, *_, **__) -> torch.Tensor:
             """Of the first positions of all texts, which are in one row: (1, tokens)."""
             targets = inputs.pop("labels")  # (B,)
             hidden = model.bert(**inputs).last_hidden_state  # (1, tokens, D)
@@ -215,12 +215,12 @@ def spread(values: Iterable[float], digits: int) -> str:
     return "{} ({}–{})".format(*shown)
 
 
-def rows(contenders: dict, job: SimpleNamespace, pool: Any, repeats: int) -> Iterator[str]:
+def rows(contenders: dict, job: SimpleNamespace, run: Callable, repeats: int) -> Iterator[str]:
     """Of a table in Markdown: rates, factors and the peak's share."""
-    rounds = [[pool.apply(rate_of, (name, job)) for name in contenders] for _ in range(repeats)]
+    rounds = [[run(rate_of, (name, job)) for name in contenders] for _ in range(repeats)]
     first, *_ = rates = [*zip(*rounds, strict=True)]
     passes = 3 if contenders is TRAINING else 1  # backwards twice as much
-    share = 100 * passes * work_of(job) / pool.apply(peak, (job.use_gpu,))
+    share = 100 * passes * work_of(job) / run(peak, (job.use_gpu,))
     for name, own in zip(contenders, rates, strict=True):
         factors = (ahead / rate for ahead, rate in zip(first, own, strict=True))
         cells = spread(own, 1), spread(factors, 2), f"{share * median(own):.0f}"
@@ -258,7 +258,7 @@ def main() -> None:
                 sample = everything.sample(count, replace=count > len(everything), random_state=0)
                 sample["id"] = [f"{number:025x}" for number in range(count)]
                 sample.reset_index(drop=True).to_csv(job.file, sep="\t")
-                print(*rows(contenders, job, pool, args.repeats), sep="\n", flush=True)
+                print(*rows(contenders, job, pool.apply, args.repeats), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
