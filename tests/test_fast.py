@@ -1,8 +1,8 @@
 """What is read is what runs; what --fast puts in its place computes the same."""
 
-import copy
 import functools
 from collections import Counter
+from types import MethodType
 
 import pytest
 import torch
@@ -13,13 +13,11 @@ from torch import nn
 import classifier
 from bert import BertModel, BertSelfAttention
 from optimizer import AdamW
-from training import loop
-from training.fast.adamw import use_fused_step
+from training.fast.adamw import fused_step
 from training.fast.attention import use_attention_kernel
 from training.fast.dropout import VALUES, use_short_draws
 from training.fast.pooler import use_lazy_output
 
-MOMENTS = ("exp_avg", "exp_avg_sq")  # m and v
 IDS = torch.randint(1, 100, (3, 9), generator=torch.Generator().manual_seed(1))
 
 # ---------------------------------------------------------------------------------------------
@@ -110,7 +108,7 @@ def parameters_after(steps: range, saved: dict | None = None, is_fast: bool = Tr
     if saved:
         optimizer.load_state_dict(saved)
     if is_fast:
-        use_fused_step(optimizer)
+        optimizer.step = MethodType(fused_step, optimizer)
     for t in steps:
         for k, parameter in enumerate(parameters):
             missing = k == 0 and t % 4 == 0  # so that the two step counts differ
@@ -135,80 +133,18 @@ def test_the_fused_step_agrees_with_the_plain_one(correct_bias, weight_decay):
     torch.testing.assert_close(onwards, expected, rtol=0, atol=1e-6)
 
 
-def trained(steps: int, is_fast: bool, break_at: int = 0, width=12, **how) -> tuple:
-    """A table and a linear layer after steps on words that are met by and by; what was saved.
-
-    Args:
-        break_at: after which step a new optimizer goes on from the old one's state; 0 for none.
-        how: clip, weight_decay, parts of a batch, dtype, whether the table is tied to an output.
-    """
-    how = {
-        "clip": 0.0,
-        "weight_decay": 0.0,
-        "parts": 1,
-        "dtype": torch.float64,
-        "tied": False,
-    } | how
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Embedding(150, width, padding_idx=0), nn.Linear(width, 2))
-    model.to(how["dtype"])[0].sparse = is_fast
-    generator, optimizer = torch.Generator().manual_seed(1), None
-    for t in range(steps):
-        if t in (0, break_at):
-            saved = optimizer.state_dict() if optimizer else None
-            optimizer = AdamW(model.parameters(), lr=1e-2, weight_decay=how["weight_decay"])
-            if is_fast:
-                use_fused_step(optimizer)
-            if saved:
-                optimizer.load_state_dict(copy.deepcopy(saved))
-        if break_at and t == break_at + 5:
-            optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-        for _ in range(how["parts"]):
-            ids = torch.randint(3 * t + 8, (4, 6), generator=generator)
-            loss = model(ids).sin().square().mean()
-            if how["tied"]:
-                loss = loss + model[0].weight[:, 0].sin().sum()
-            loss.backward()
-        loop.clip(model, how["clip"])
-        optimizer.step()
-        optimizer.zero_grad()
-    moments = [x[name] for x in optimizer.state_dict()["state"].values() for name in MOMENTS]
-    return model[0].weight.detach(), model[1].weight.detach(), *moments
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        {},
-        {"clip": 0.01},
-        {"weight_decay": 0.3},
-        {"parts": 3},
-        {"tied": True},
-        {"dtype": torch.float32},
-    ],
-    ids=str,
-)
-def test_a_step_over_the_rows_met_so_far_is_the_whole_step(how):
-    rows, whole = (trained(30, is_fast, **how) for is_fast in (True, False))
-    assert (60 < (whole[2] != 0).any(dim=1).sum() < 140) != ("tied" in how)  # 140 < the table's
-    tolerance = 1e-5 if "dtype" in how else 1e-12
-    for one, other in zip(rows, whole, strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
-
-
-@pytest.mark.parametrize("width", [5, 16])
-def test_rows_resume_to_the_same_bytes_and_go_on_from_the_plain_state(width):
-    how = {"width": width, "dtype": torch.float32}
-    untouched, resumed = (trained(30, True, at, **how) for at in (0, 13))
-    assert all(map(torch.equal, untouched, resumed))
-
-
 # ---------------------------------------------------------------------------------------------
 # The last layer
 
 
-@pytest.mark.parametrize("names", [["pooler_output"], ["last_hidden_state", "pooler_output"]])
-def test_the_last_layer_for_one_position_is_the_whole_layer(names):
+def mix(layer_norm: nn.Module, given: tuple) -> tuple:
+    """Add to each position the mean of all, as PALs add what they attend to."""
+    return (given[0] + given[0].mean(dim=1, keepdim=True),)
+
+
+@pytest.mark.parametrize("is_hooked", [False, True])
+@pytest.mark.parametrize("names", ["pooler_output", "pooler_output last_hidden_state"])
+def test_the_last_layer_for_one_position_is_the_whole_layer(names, is_hooked):
     mask, results = torch.ones_like(IDS), []
     mask[1, 5:] = 0
     for is_fast in (False, True):
@@ -216,10 +152,14 @@ def test_the_last_layer_for_one_position_is_the_whole_layer(names):
         model = BertModel(tiny_config(initializer_range=0.3)).double().eval()
         if is_fast:
             use_lazy_output(model)
+        if is_hooked:
+            model.bert_layers[-1].out_layer_norm.register_forward_pre_hook(mix)
         output = model(IDS, mask, token_type_ids=IDS % 2)
-        sum(output[name][mask[:, 0] == 1].sin().sum() for name in names).backward()
+        values = {name: output[name] for name in names.split()}
+        sum(value.sin().sum() for value in values.values()).backward()
         gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-        results.append({name: output[name] for name in names} | gradients)
+        results.append(values | gradients)
+        assert all(output[name] is value for name, value in values.items())  # computed once
         with pytest.raises(KeyError, match="hidden"):
             output["hidden"]
     assert results[0].keys() == results[1].keys()

@@ -2,15 +2,14 @@
 
     python -P research/benchmarks/speed.py --data DIR --model all-MiniLM-L6-v2 [--use_gpu]
 
-Prints Markdown tables, values as median (minimum–maximum) over --repeats rounds. Each contender is
-a process of its own; its first steps, evaluation and files are not timed. The last column counts
-the products of the whole model without padding, against those of two large matrices in bf16. -P
+Prints the tables of docs/measured.md: medians (minimum–maximum) of --repeats rounds. The factor is
+how many times the first contender is as fast, by round. Each one is a process of its own. The peak
+is that of two large matrices in bf16; against it count the model's products without padding. -P
 keeps our datasets.py from shadowing a library that Trainer looks for.
 Needs: pip install -r requirements-dev.txt accelerate==1.15.0 sentence-transformers==6.2.0
 """
 
-from __future__ import annotations
-
+import importlib.util
 import multiprocessing
 import os
 import sys
@@ -20,29 +19,26 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from types import SimpleNamespace
-from typing import Any
 from unittest import mock
 
 import pandas as pd
+import sklearn.metrics  # noqa: F401 - or the evaluation's time would contain it
 import torch
+from torch.utils.benchmark import Timer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 import classifier
 from config import BertConfig
-from datasets import load_data
-from evaluation import classify
 from research.experiments.results import machine
-from tokenizer import BertTokenizer
 from training import loop
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.cli.sentiment_flags import ClassifierFlags
 from training.files.course_files import data_folder
-from training.files.errors import InputError
 from training.files.hub import find_model
 from training.loop.run import Run
 
@@ -52,50 +48,29 @@ WARM_UP, STEPS = 5, 40  # the first steps are not timed
 DEV = ROOT / "data" / "practice" / "ids-sst-dev.csv"
 
 # ---------------------------------------------------------------------------------------------
-# What is timed. A job: model, file, batch, use_gpu. The file has as many rows as all steps read, so
-# that every contender sees the same sentences
+# Contenders. Each takes a job (model, use_gpu, batch, and a file with as many rows as all steps
+# read, so that all see the same sentences) and returns the function that is timed
 
 
-class Done(Exception):
-    """The last step has been made."""
+def tick(job: SimpleNamespace) -> None:
+    """Note the time: call it first, after each step of training, and last."""
+    if job.use_gpu and len(job.times) in job.timed:
+        torch.cuda.synchronize()
+    job.times.append(time.perf_counter())
 
 
-class Clock:
-    """Counts the sentences and the seconds of all steps but the first WARM_UP ones."""
-
-    def __init__(self, job: SimpleNamespace):
-        self.job, self.step, self.seconds = job, 0, 0.0
-
-    def tick(self) -> None:
-        """Call it after every step.
-
-        Raises:
-            Done: that was the last one.
-        """
-        self.step += 1
-        if self.step in (WARM_UP, WARM_UP + STEPS):
-            if self.job.use_gpu:
-                torch.cuda.synchronize()
-            self.seconds = time.perf_counter() - self.seconds
-        if self.step == WARM_UP + STEPS:
-            raise Done
+def our_flags(job: SimpleNamespace, **flags: object) -> ClassifierFlags:
+    """Those of classifier.py; its files go into the working directory."""
+    shared = {"model": job.model, "option": "finetune", "batch_size": job.batch, "epochs": 1}
+    files = {"train": job.file, "dev": str(DEV), "dev_out": "dev.csv", "filepath": "model.pt"}
+    return ClassifierFlags(lr=LR, use_gpu=job.use_gpu, **shared, **files, **flags)
 
 
-def ours(job: SimpleNamespace, clock: Clock, flag: str = "") -> None:
-    """The script itself, with a look at the clock after each of its steps."""
+def ours(job: SimpleNamespace, fast: bool = False) -> Callable[[], object]:
+    """The training of classifier.py."""
     end_step = Run.end_step
-
-    def end_step_and_tick(run: Run) -> None:
-        end_step(run)
-        clock.tick()
-
-    options = {"train": job.file, "dev": DEV, "model": job.model, "option": "finetune"}
-    options |= {"epochs": 1, "lr": LR, "batch_size": job.batch}
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    on_gpu = ["--use_gpu", "--trust_device"] if job.use_gpu else []
-    sys.argv = ["classifier.py", *words, *on_gpu, *filter(None, [flag])]
-    with mock.patch.object(Run, "end_step", end_step_and_tick):
-        classifier.main()
+    mock.patch.object(Run, "end_step", lambda run: (end_step(run), tick(job))).start()
+    return partial(classifier.train, our_flags(job, fast=fast))
 
 
 def theirs(job: SimpleNamespace, attention: str = "sdpa") -> tuple:
@@ -111,22 +86,19 @@ def theirs(job: SimpleNamespace, attention: str = "sdpa") -> tuple:
     return AutoTokenizer.from_pretrained(job.model), model, texts, labels
 
 
-def trainer(job: SimpleNamespace, clock: Clock, unpadded: bool = False) -> None:
+def trainer(job: SimpleNamespace, unpadded: bool = False) -> Callable[[], object]:
     """transformers.Trainer, by length, in bf16, on ids; or with all texts of a batch in a row."""
     import transformers
 
-    if unpadded and not transformers.utils.is_flash_attn_2_available():
-        raise InputError("skipped: needs a GPU and flash-attn")
-    attention = "flash_attention_2" if unpadded else "sdpa"
-    tokenizer, model, texts, labels = theirs(job, attention)
+    tokenizer, model, texts, labels = theirs(job, "flash_attention_2" if unpadded else "sdpa")
     flatten = transformers.DataCollatorWithFlattening(return_flash_attn_kwargs=True)
 
     class Ticks(transformers.TrainerCallback):
         def on_step_end(self, *_: object, **__: object) -> None:
-            clock.tick()
+            tick(job)
 
     class Unpadded(transformers.Trainer):
-        def compute_loss(self, model: Any, inputs: dict, *_: object, **__: object) -> Any:
+        def compute_loss(self, model: torch.nn.Module, inputs: dict, *_, **__) -> torch.Tensor:
             """Of the first positions of all texts, which are in one row: (1, tokens)."""
             targets = inputs.pop("labels")  # (B,)
             hidden = model.bert(**inputs).last_hidden_state  # (1, tokens, D)
@@ -138,10 +110,8 @@ def trainer(job: SimpleNamespace, clock: Clock, unpadded: bool = False) -> None:
         targets = torch.tensor([row["labels"] for row in rows])
         return flatten([{"input_ids": row["input_ids"]} for row in rows]) | {"labels": targets}
 
-    encoded = [
-        {**tokenizer(text, truncation=True), "labels": label}
-        for text, label in zip(texts, labels, strict=True)
-    ]
+    ids = tokenizer(texts, truncation=True)["input_ids"]
+    encoded = [{"input_ids": x, "labels": label} for x, label in zip(ids, labels, strict=True)]
     arguments = transformers.TrainingArguments(
         "trainer", per_device_train_batch_size=job.batch, num_train_epochs=1, learning_rate=LR,
         save_strategy="no", logging_strategy="no", disable_tqdm=True, use_cpu=not job.use_gpu,
@@ -149,27 +119,19 @@ def trainer(job: SimpleNamespace, clock: Clock, unpadded: bool = False) -> None:
     )  # fmt: skip
     kinds = transformers.Trainer, transformers.DataCollatorWithPadding(tokenizer)
     kind, collator = (Unpadded, collate) if unpadded else kinds
-    kind(model, arguments, collator, train_dataset=encoded, callbacks=[Ticks()]).train()
-
-
-# ---------------------------------------------------------------------------------------------
-# Predictions for the same texts, with tokenization: functions that return what is timed
+    return kind(model, arguments, collator, train_dataset=encoded, callbacks=[Ticks()]).train
 
 
 def our_predictions(job: SimpleNamespace, by_line: bool = False) -> Callable[[], object]:
-    """The evaluation of classifier.py with --fast, or its --predict, one text after the other."""
-    device = loop.pick_device(job.use_gpu)
-    flags = ClassifierFlags(model=job.model, option="finetune", dev=str(DEV))
-    model, config = classifier.new_model(flags, 5)
-    model.to(device).eval()
-    texts = classifier.SentimentDataset(load_data(job.file, "train")[0], config)
+    """Of classifier.py, with tokenization: its evaluation with --fast, or its --predict."""
+    flags = our_flags(job, fast=True)
+    data = classifier.read_data(flags, "train")["train"]
+    model, config = classifier.new_model(flags)
+    loaded = model.to(loop.pick_device(job.use_gpu)).eval(), config
+    mock.patch.object(classifier, "load_model", return_value=loaded).start()
     if by_line:
-        mock.patch.object(classifier, "load_model", return_value=(model, config)).start()
-        return lambda: classifier.predict([text for text, *_ in texts], "", job.use_gpu)
-    loop.speed_up(model)
-    loader = loop.evaluation_loader(texts, job.batch)
-    autocast = loop.autocast_for(device, "auto")()
-    return autocast(lambda: classify(loader, model, device))
+        return partial(classifier.predict, [text for text, *_ in data], "", job.use_gpu)
+    return partial(classifier.test, flags, {"dev": data})
 
 
 def their_predictions(job: SimpleNamespace) -> Callable[[], object]:
@@ -195,54 +157,51 @@ def vectors(job: SimpleNamespace) -> Callable[[], object]:
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(job.model, device="cuda" if job.use_gpu else "cpu")
-    return lambda: model.encode(texts, batch_size=job.batch)
+    return partial(model.encode, texts, batch_size=job.batch)
 
 
-TRAINING = {"ours --fast": partial(ours, flag="--fast"), "ours": ours}
-TRAINING |= {"trainer": trainer, "unpadded": partial(trainer, unpadded=True)}
-PREDICTING = {"dev, --fast": our_predictions, "--predict": partial(our_predictions, by_line=True)}
-PREDICTING |= {"transformers": their_predictions, "sentence-tr.": vectors}
+UNPADDED = "`trainer` without padding"
+TRAINING = {
+    "ours, `--fast`": partial(ours, fast=True),
+    "ours": ours,
+    "`trainer`": trainer,
+    UNPADDED: partial(trainer, unpadded=True),
+}
+PREDICTING = {
+    "ours, the evaluation with `--fast`": our_predictions,
+    "ours, `--predict`: one sentence at a time": partial(our_predictions, by_line=True),
+    "`transformers`, sorted by length, bf16": their_predictions,
+    "`sentence-transformers`, `encode`": vectors,
+}
 
 
-def rate_of(contender: str, job: SimpleNamespace) -> float | str:
-    """Sentences a second of a contender, or why it was skipped."""
+def rate_of(contender: str, job: SimpleNamespace) -> float:
+    """Sentences a second."""
     os.chdir(Path(job.file).parent)
     torch.manual_seed(0)
-    clock = Clock(job)
     with redirect_stdout(sys.stderr):
-        try:
-            if contender in TRAINING:
-                TRAINING[contender](job, clock)
-            predict = PREDICTING[contender](job)
-            start = time.perf_counter()
-            predict()
-            return PREDICTED / (time.perf_counter() - start)
-        except Done:
-            return job.batch * STEPS / clock.seconds
-        except InputError as error:
-            return str(error)
+        timed = (TRAINING | PREDICTING)[contender](job)
+        tick(job)
+        timed()
+        tick(job)
+    first, last = job.timed
+    return job.sentences * (last - first) / (job.times[last] - job.times[first])
 
 
 def peak(use_gpu: bool) -> float:
     """The most floating-point operations a second: of products of two matrices in bf16."""
-    device, size, times = ("cuda", 8192, []) if use_gpu else ("cpu", 1536, [])
+    device, size = ("cuda", 8192) if use_gpu else ("cpu", 1536)
     matrix = torch.ones(size, size, dtype=torch.bfloat16, device=device)
-    for _ in range(10):
-        start = time.perf_counter()
-        (matrix @ matrix)[0, 0].item()  # waits for the GPU
-        times.append(time.perf_counter() - start)
-    return 2 * size**3 / min(times)
+    timer = Timer("x @ x", globals={"x": matrix}, num_threads=torch.get_num_threads())
+    return 2 * size**3 / min(timer.timeit(3).mean for _ in range(10))
 
 
 def work_of(job: SimpleNamespace) -> float:
     """Floating-point operations of a forward pass of a text of the mean length."""
-    config = BertConfig.from_pretrained(job.model)
-    tokenizer = BertTokenizer.from_pretrained(job.model)
-    texts = pd.read_csv(job.file, sep="\t")["sentence"]
-    length = sum(len(tokenizer.tokenize(text)) + 2 for text in texts) / len(texts)
-    width = config.hidden_size
-    matrices = 4 * width**2 + 2 * width * config.intermediate_size
-    return 2 * length * config.num_hidden_layers * (matrices + 2 * length * width)
+    length = mean(classifier.read_data(our_flags(job), "train")["train"].lengths())
+    width = job.config.hidden_size
+    matrices = 4 * width**2 + 2 * width * job.config.intermediate_size
+    return 2 * length * job.config.num_hidden_layers * (matrices + 2 * length * width)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -256,20 +215,15 @@ def spread(values: Iterable[float], digits: int) -> str:
     return "{} ({}–{})".format(*shown)
 
 
-def table(contenders: dict, job: SimpleNamespace, pool: Any, repeats: int) -> Iterator[str]:
-    """Markdown: rates, how many times the first one is as fast, by round, and the peak's share."""
-    rates: dict[str, list] = {name: [] for name in contenders}
-    for _ in range(repeats):
-        for name, own in rates.items():
-            own.append(pool.apply(rate_of, (name, job)))
-    first, *_ = rates.values()
+def rows(contenders: dict, job: SimpleNamespace, run: Callable, repeats: int) -> Iterator[str]:
+    """Of a table in Markdown: rates, factors and the peak's share."""
+    rounds = [[run(rate_of, (name, job)) for name in contenders] for _ in range(repeats)]
+    first, *_ = rates = [*zip(*rounds, strict=True)]
     passes = 3 if contenders is TRAINING else 1  # backwards twice as much
-    share = 100 * passes * work_of(job) / pool.apply(peak, (job.use_gpu,))
-    for name, own in rates.items():
-        cells = own[0], "", ""
-        if not isinstance(own[0], str):
-            factors = (ahead / rate for ahead, rate in zip(first, own, strict=True))
-            cells = spread(own, 1), spread(factors, 2), f"{share * median(own):.0f}"
+    share = 100 * passes * work_of(job) / run(peak, (job.use_gpu,))
+    for name, own in zip(contenders, rates, strict=True):
+        factors = (ahead / rate for ahead, rate in zip(first, own, strict=True))
+        cells = spread(own, 1), spread(factors, 2), f"{share * median(own):.0f}"
         yield f"| {job.batch} | {name} | {' | '.join(cells)} |"
 
 
@@ -284,20 +238,27 @@ def main() -> None:
     args = parser.parse_args()
     everything = pd.read_csv(data_folder(args.data) / "ids-sst-train.csv", sep="\t", index_col=0)
     shared = {"model": str(find_model(args.model)), "use_gpu": args.use_gpu}
+    shared["config"] = BertConfig.from_pretrained(shared["model"])  # says once which it is
     print(f"{machine(args.use_gpu)}, {args.repeats} rounds")
+    if not (args.use_gpu and importlib.util.find_spec("flash_attn")):
+        print(f"{UNPADDED}, skipped: needs a GPU and flash-attn")
+        del TRAINING[UNPADDED]
     fresh = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder, fresh.Pool(1, maxtasksperchild=1) as pool:
-        for contenders in (TRAINING, PREDICTING):
-            print("\n| batch | contender | sentences/s | ours is … × as fast | % of the peak |")
+        for contenders, trains in ((TRAINING, True), (PREDICTING, False)):
+            what = "fine-tuning" if trains else f"{PREDICTED:,} predictions"
+            print(f"\n| batch size | {what} | sentences/s | factor | % of the peak |")
             print("|--:|---|--:|--:|--:|", flush=True)
-            for batch in BATCHES if contenders is TRAINING else BATCHES[1:]:
-                count = batch * (WARM_UP + STEPS) if contenders is TRAINING else PREDICTED
-                file = Path(folder, f"{count}.csv")
+            for batch in BATCHES if trains else BATCHES[-1:]:
+                first, last = (WARM_UP, WARM_UP + STEPS) if trains else (0, 1)
+                job = SimpleNamespace(batch=batch, times=[], timed=(first, last), **shared)
+                job.sentences = batch if trains else PREDICTED  # from tick to tick
+                count = last * job.sentences
+                job.file = str(Path(folder, f"{count}.csv"))
                 sample = everything.sample(count, replace=count > len(everything), random_state=0)
                 sample["id"] = [f"{number:025x}" for number in range(count)]
-                sample.reset_index(drop=True).to_csv(file, sep="\t")
-                job = SimpleNamespace(**shared, batch=batch, file=str(file))
-                print(*table(contenders, job, pool, args.repeats), sep="\n", flush=True)
+                sample.reset_index(drop=True).to_csv(job.file, sep="\t")
+                print(*rows(contenders, job, pool.apply, args.repeats), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from checks.findings import ROOT
 from checks.part1 import adamw_checks
 from checks.part1.adamw_checks import CASES, Case, Group, run_case, start_value
 from optimizer import AdamW
-from training.fast.adamw import use_fused_step
+from training.fast.adamw import fused_step
 from training.files.errors import InputError
 
 # The other order of decay, which is correct, too
@@ -112,16 +112,10 @@ def test_equals_torch_with_decay_up_to_its_order():
     torch.testing.assert_close(ours, keep * torchs, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("is_fast", [False, True])
-def test_a_rate_that_is_a_tensor_stays_as_it_was(is_fast):
+@pytest.mark.parametrize("step", [AdamW.step, fused_step])
+def test_a_rate_that_is_a_tensor_stays_as_it_was(step):
     rate = torch.tensor(0.05, dtype=torch.float64)
-
-    def either(*given, **options):
-        adamw = AdamW(*given, **options)
-        if is_fast:
-            use_fused_step(adamw)
-        return adamw
-
+    either = type("Either", (AdamW,), {"step": step})
     hyper = {"eps": 1e-3, "weight_decay": 0.5}
     ours = steps(either, START, lr=rate, **hyper)
     torch.testing.assert_close(ours, steps(AdamW, START, lr=0.05, **hyper), rtol=0, atol=1e-12)

@@ -28,8 +28,5 @@ def attention_by_kernel(
     if self.training and query.device.type == "cpu":
         return type(self).attention(self, key, query, value, attention_mask)
     dropout = self.dropout.p if self.training else 0.0
-    mask = attention_mask.to(query.dtype)
-    context = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, dropout_p=dropout
-    )  # (B, H, L, W)
+    context = F.scaled_dot_product_attention(query, key, value, attention_mask.to(query), dropout)
     return context.transpose(1, 2).flatten(2)  # (B, L, H, W) → (B, L, D)
