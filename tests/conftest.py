@@ -4,6 +4,7 @@ import pytest
 from fixtures import (  # noqa: F401
     check_here,
     in_browser,
+    interruptible,
     offline_model,
     real_data,
     resumable,

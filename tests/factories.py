@@ -7,6 +7,8 @@ os.environ.pop("MINBERT_MODEL", None)
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 import random
+import re
+import runpy
 import shutil
 import threading
 from collections.abc import Sequence
@@ -22,6 +24,7 @@ from bert import BertModel
 from classifier import BertSentimentClassifier
 from config import BertConfig
 from optimizer import AdamW
+from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 from training.loop.checkpoints import save_model
 
@@ -61,6 +64,19 @@ def copy_part1(target: Path) -> Path:
     return target
 
 
+def read_cases(name: str) -> list[tuple[str, str, str]]:
+    """The cases of a text in checks/: a function, what is found in it, and a student's lines."""
+    text = (ROOT / "tests" / "checks" / name).read_text(encoding="utf-8")
+    return re.findall(r"^## (\w+): (\w+)\n(.*?)\n(?=\n|\Z)", text, re.DOTALL | re.MULTILINE)
+
+
+def multitask_variant(name: str) -> type[nn.Module]:
+    """The MultitaskBERT of a correct solution."""
+    space = runpy.run_path(str(ROOT / "course" / "variants" / "multitask" / name))
+    (methods,) = (x for x in space.values() if getattr(x, "__module__", "") == "<run_path>")
+    return type("MultitaskBERT", (methods, nn.Module), {})
+
+
 def tiny_config(**values) -> BertConfig:
     """A BERT of a few thousand parameters."""
     small = {
@@ -86,6 +102,7 @@ def tiny_vocabulary() -> list[str]:
     return [*SPECIAL_TOKENS, *characters, *("##" + c for c in characters)]
 
 
+TINY = BertTokenizer(tiny_vocabulary())
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
 
 
@@ -112,6 +129,16 @@ def save_tiny_model(folder: Path, **values) -> Path:
     shape = {"vocab_size": len(tiny_vocabulary()), "max_position_embeddings": 512}
     BertModel(tiny_config(**(shape | values))).save_pretrained(folder)
     BertTokenizer(tiny_vocabulary()).save_pretrained(folder)
+    return folder
+
+
+def save_word_model(folder: Path) -> Path:
+    """A random model with a head for masked words."""
+    vocabulary = [*tiny_vocabulary(), *"the captain looked at sea old and smiled".split()]
+    torch.manual_seed(4)
+    config = tiny_config(vocab_size=len(vocabulary), max_position_embeddings=40)
+    stir(PretrainingModel(config), 0.2).save_pretrained(folder)
+    BertTokenizer(vocabulary).save_pretrained(folder)
     return folder
 
 

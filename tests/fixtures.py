@@ -20,6 +20,7 @@ import torch
 from factories import make_rows, save_tiny_model, write_table
 from running import draw_nothing
 
+import classifier
 import sanity_check
 from checks import jobs
 from training.cli.scripts import run_script
@@ -111,6 +112,12 @@ def run_script_here(tmp_path, monkeypatch, capsys):
     deterministic = torch.are_deterministic_algorithms_enabled()
     yield run
     torch.use_deterministic_algorithms(deterministic, warn_only=True)
+
+
+@pytest.fixture
+def interruptible(run_script_here, resumable, sst_line) -> Callable[..., SimpleNamespace]:
+    """A function that trains for two epochs of seven steps in this process."""
+    return lambda *more: run_script_here(classifier, *sst_line, "--epochs", "2", *more)
 
 
 @pytest.fixture

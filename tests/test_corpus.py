@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from factories import tiny_vocabulary
+from factories import TINY
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import entropy
@@ -17,8 +17,6 @@ from pretraining import corpus as corpora
 from pretraining.corpus import AS_TYPED, build, text_files, unigram_entropy
 from pretraining.sentences import split_sentences
 from tokenizer import BertTokenizer
-
-TINY = BertTokenizer(tiny_vocabulary())
 
 
 @pytest.mark.parametrize(

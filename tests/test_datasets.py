@@ -1,7 +1,6 @@
 """The course's files and batches, held to the contract (datasets.py)."""
 
 import csv
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -48,18 +47,20 @@ def test_rows_of_single_sentences(tmp_path, column):
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "ids"),
     [
-        "\ufeffid\tsentence\tlabel\na\tgood\t1\t\t\r\nb\tbad\t0\r\t\t\n",
-        "ID\t Sentence\tLabel \na\tgood\t1\nb\tbad\t0\n",
-        "label\tid\tsentence\t\n1.0\ta\tgood\n 0\tb\tbad\n",
-        "id,\ufeffText,label\na,good,1\nb,bad,0\n",
+        ("\ufeffid\tsentence\tlabel\na\tgood\t1\t\t\r\nb\tbad\t0\r\t\t\n", "ab"),
+        ("ID\t Sentence\tLabel \na\tgood\t1\nb\tbad\t0\n", "ab"),
+        ("label\tid\tsentence\t\n1.0\ta\tgood\n 0\tb\tbad\n", "ab"),
+        ("id,\ufeffText,label\na,good,1\nb,bad,0\n", "ab"),
+        ("text,label\ngood,1\nbad,0\n", "01"),  # without ids they are numbered
     ],
-    ids=["bytes of other systems", "header", "order", "commas"],
+    ids=["bytes of other systems", "header", "order", "commas", "numbered"],
 )
-def test_rows_that_are_clear(tmp_path, text):
+def test_rows_that_are_clear(tmp_path, capsys, text, ids):
     (tmp_path / "t.csv").write_bytes(text.encode())
-    assert load_data(tmp_path / "t.csv", "dev") == [("good", 1, "a"), ("bad", 0, "b")]
+    assert load_data(tmp_path / "t.csv", "dev") == [("good", 1, ids[0]), ("bad", 0, ids[1])]
+    assert ("no column id" in capsys.readouterr().out) == (ids == "01")
 
 
 @pytest.mark.parametrize(
@@ -77,14 +78,6 @@ def test_quotation_marks(tmp_path, cells, texts):
     assert [row[0] for row in load_data(tmp_path / "t.csv", "dev")] == texts
 
 
-def rows_or_refusal(path: Path) -> list | str:
-    """What load_data reads, or why it does not."""
-    try:
-        return load_data(path, "dev")
-    except InputError as error:
-        return str(error)
-
-
 @given(st.data(), st.lists(st.text('a "\\\t\n,', min_size=1), min_size=1, max_size=4))
 def test_no_row_is_lost_and_none_refused_without_a_reason(tmp_path_factory, data, texts):
     """What csv writes is read as it was, unless it could also be several rows."""
@@ -96,15 +89,12 @@ def test_no_row_is_lost_and_none_refused_without_a_reason(tmp_path_factory, data
         table = csv.DictWriter(file, order, delimiter=data.draw(st.sampled_from("\t,")))
         table.writeheader()
         table.writerows(rows)
-    found = rows_or_refusal(path)
+    try:
+        found = load_data(path, "dev")
+    except InputError as error:
+        found = str(error)
     is_doubtful = any("\n" in text for text in texts) and "rows if they do not" in found
     assert is_doubtful or found == [(text, 1, f"i{n}") for n, text in enumerate(texts)]
-
-
-def test_rows_without_ids_are_numbered(tmp_path, capsys):
-    (tmp_path / "t.csv").write_text("text,label\ngood,1\nbad,0\n")
-    assert load_data(tmp_path / "t.csv", "dev") == [("good", 1, "0"), ("bad", 0, "1")]
-    assert "no column id" in capsys.readouterr().out
 
 
 def test_the_library_that_this_file_hides_is_named():

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -40,14 +41,6 @@ class Classifier(nn.Module):
         return self.head(self.bert(ids, mask)["pooler_output"])
 
 
-@contextmanager
-def replaced(owner: type, name: str, function: Callable):
-    """A class with another method."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, name, function)
-        yield
-
-
 def device(precision: str, difference: Callable = nullcontext) -> Callable:
     """The passes of a device in that precision: a context within which it computes differently."""
     dtype = PRECISIONS[precision]
@@ -77,7 +70,7 @@ def one_after_the_other(self, x):
 @in_all_precisions
 def test_an_honest_device_passes_whatever_the_weights(precision):
     """Autocast rounds within the products, kernels elsewhere; sums have another order."""
-    order = partial(replaced, nn.Linear, "forward", one_after_the_other)
+    order = partial(patch.object, nn.Linear, "forward", one_after_the_other)
     difference = order if precision == "fp32" else nullcontext
     for seed in range(12):
         torch.manual_seed(seed)
@@ -96,7 +89,7 @@ def with_attention(change):
         scores = query @ key.transpose(-1, -2) / math.sqrt(query.size(-1))
         return change(scores, attention_mask, value).transpose(1, 2).flatten(2)
 
-    return partial(replaced, BertSelfAttention, "attention", attention)
+    return partial(patch.object, BertSelfAttention, "attention", attention)
 
 
 def without_mask(scores, mask, value):
@@ -114,7 +107,7 @@ def without_gradient():
     def forward(self, ids):
         return F.embedding(ids, self.weight.detach() if self.padding_idx == 0 else self.weight)
 
-    return replaced(nn.Embedding, "forward", forward)
+    return patch.object(nn.Embedding, "forward", forward)
 
 
 LAYER = "of bert.bert_layers.0.self_attention"

@@ -8,7 +8,6 @@ import pytest
 import torch
 from running import assert_refused, at_call, succeeded
 
-import classifier
 from optimizer import AdamW
 from training.loop import devices
 from training.loop.checkpoints import load_checkpoint
@@ -53,21 +52,15 @@ def test_as_many_threads_as_cores_are_idle_unless_the_user_chooses(
     assert torch.get_num_threads() == threads
 
 
-@pytest.fixture
-def run(run_script_here, resumable, sst_line):
-    """A function that runs an epoch of seven steps in this process."""
-    return lambda *more: run_script_here(classifier, *sst_line, "--epochs", "1", *more)
-
-
-def test_a_resumed_run_has_the_threads_it_had(run, four_threads, monkeypatch, tmp_path):
+def test_a_resumed_run_has_the_threads_it_had(interruptible, four_threads, monkeypatch, tmp_path):
     """Another number may round differently."""
     monkeypatch.setattr(devices, "LOAD", tmp_path / "nowhere")
     torch.set_num_threads(2)
     with monkeypatch.context() as patch:
         at_call(patch, AdamW, "step", 5, Mock(side_effect=KeyboardInterrupt))
-        run()
+        interruptible()
     torch.set_num_threads(1)
-    succeeded(run("--resume"))
+    succeeded(interruptible("--resume"))
     assert torch.get_num_threads() == 2
 
 
@@ -80,10 +73,12 @@ LOST = torch.AcceleratorError("CUDA error: unspecified launch failure\nCUDA kern
 
 
 @pytest.mark.parametrize("fault", [*FULL, LOST], ids=["CUDA", "MPS", "CPU", "lost"])
-def test_a_full_or_lost_device_is_one_line_that_says_how_to_go_on(run, monkeypatch, fault):
+def test_a_full_or_lost_device_is_one_line_that_says_how_to_go_on(
+    interruptible, monkeypatch, fault
+):
     at_call(monkeypatch, AdamW, "step", 4, Mock(side_effect=fault))
     remedy = "the GPU was lost" if fault is LOST else "lower --batch_size"
-    assert_refused(run(), remedy, "--resume")
+    assert_refused(interruptible(), remedy, "--resume")
     assert load_checkpoint("sst-classifier.resume")["position"]["step"] == 3
 
 
@@ -95,8 +90,8 @@ def test_a_full_or_lost_device_is_one_line_that_says_how_to_go_on(run, monkeypat
         NotImplementedError("cross encoding"),  # which a student's code does not support
     ],
 )
-def test_a_fault_of_the_program_keeps_its_traceback(run, monkeypatch, fault):
+def test_a_fault_of_the_program_keeps_its_traceback(interruptible, monkeypatch, fault):
     at_call(monkeypatch, AdamW, "step", 2, Mock(side_effect=fault))
     with pytest.raises(RuntimeError) as caught:
-        run()
+        interruptible()
     assert caught.value is fault

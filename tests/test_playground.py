@@ -17,8 +17,7 @@ from factories import (
     save_classifier_folder,
     save_sentiment_checkpoint,
     save_tiny_model,
-    stir,
-    tiny_config,
+    save_word_model,
     tiny_vocabulary,
 )
 from running import as_process, succeeded
@@ -26,23 +25,12 @@ from running import as_process, succeeded
 import tokenizer
 from lessons import playground
 from lessons.attention_maps import attention_maps
-from pretraining.model import PretrainingModel
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(
     NODE is None, reason="no node on PATH: the page's JavaScript is not compared; install nodejs"
 )
-
-
-def save_word_model(folder):
-    """A random model with a head for masked words."""
-    vocabulary = [*tiny_vocabulary(), *"the captain looked at sea old and smiled".split()]
-    torch.manual_seed(4)
-    config = tiny_config(vocab_size=len(vocabulary), max_position_embeddings=40)
-    stir(PretrainingModel(config), 0.2).save_pretrained(folder)
-    BertTokenizer(vocabulary).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -13,15 +13,8 @@ import pytest
 from factories import make_rows, write_table
 from running import assert_refused, at_call, needs_fork
 
-import classifier
 from training.loop.checkpoints import load_checkpoint, locked, save_checkpoint
 from training.loop.run import Run
-
-
-@pytest.fixture
-def interruptible(run_script_here, resumable, sst_line):
-    """A function that runs two epochs in this process."""
-    return lambda *more: run_script_here(classifier, *sst_line, "--epochs", "2", *more)
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 exceptions.txt has a case for each entry: the function, the entry, and a student's lines.
 """
 
-import re
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from factories import read_cases
 from torch import nn
 
 import bert
@@ -18,11 +18,7 @@ import optimizer
 from checks.errors import describe, find, meaning
 from config import BertConfig
 
-CASES = re.findall(
-    r"^## (\w+): (\w+)\n(.*?)\n(?=\n|\Z)",
-    Path(__file__).with_name("exceptions.txt").read_text(encoding="utf-8"),
-    re.DOTALL | re.MULTILINE,
-)
+CASES = read_cases("exceptions.txt")
 SIZES = {"hidden_size": 42, "num_attention_heads": 6, "intermediate_size": 36, "vocab_size": 100}
 FUNCTIONS = {  # file, arguments
     "attention": (bert, "self, key, query, value, attention_mask"),

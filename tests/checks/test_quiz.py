@@ -60,12 +60,13 @@ def test_what_is_not_written_is_left_out_with_a_line(tmp_path, monkeypatch):
 EVALUATION = "the result in evaluation mode"
 KEYS, QUERIES = f"{EVALUATION} where all keys are 0", f"{EVALUATION} where all queries are 0"
 REAL, TRAINING = f"{EVALUATION} without padding", "the result in training mode"
+EVERY = {EVALUATION, KEYS, QUERIES, REAL, TRAINING}
 SCORES, MASKED = "scores = query @ key.transpose(-1, -2)", "scores = scores + attention_mask"
 DROPPED = "probabilities = self.dropout(F.softmax(scores, dim=-1))"
 
 
 def made(kind, old, new):
-    """A kind of questions about attention, after an edit of one line: why, and the claims."""
+    """A kind of questions about attention, after an edit of one line: why, and what holds."""
     function = Function(ATTENTION, SOURCE)
     (line,) = (n for n, text in enumerate(function.lines, start=1) if old in text)
     edit = Edit(line, line, function.lines[line - 1].replace(old, new), "scores")
@@ -73,36 +74,37 @@ def made(kind, old, new):
     runs = defaultdict(dict)
     for key, number in numbers(subject).items():
         runs[key.partition("|")[0]][key.partition("|")[2]] = number
-    return [(why, options) for _, why, _, options in kind(subject, runs)]
-
-
-def claims(kind, old, new):
-    """The options of these questions: which hold."""
-    return [{o for o, holds in options.items() if holds} for _, options in made(kind, old, new)]
+    asked = [*kind(subject, runs)]
+    claims = [{option for option in options if options[option]} for *_, options in asked]
+    return [why for _, why, *_ in asked], claims
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "changed"),
+    ("old", "new", "kept", "reason"),
     [
-        (DROPPED, "probabilities = F.softmax(scores, dim=-1)", {TRAINING}),
-        (MASKED, "pass", {EVALUATION, KEYS, QUERIES, TRAINING}),
-        (MASKED, "scores = scores.masked_fill(attention_mask < 0, -1e30)", set()),
-        (SCORES, "scores = query @ query.transpose(-1, -2)", {EVALUATION, KEYS, REAL, TRAINING}),
+        (DROPPED, "probabilities = F.softmax(scores, dim=-1)", EVERY - {TRAINING}, "training mode"),
+        (MASKED, "pass", {REAL}, "whose attention weights become 0"),
+        (MASKED, "scores = scores.masked_fill(attention_mask < 0, -1e30)", EVERY, ""),
+        (SCORES, "scores = query @ query.mT", {QUERIES}, "all scores are 0"),
     ],
 )
-def test_what_an_edit_changes(old, new, changed):
-    every = {EVALUATION, KEYS, QUERIES, REAL, TRAINING}
-    assert claims(questions.changes, old, new) == [changed, every - changed]
+def test_what_an_edit_changes_and_why(old, new, kept, reason):
+    reasons, claims = made(questions.changes, old, new)
+    assert claims == [EVERY - kept, kept]
+    assert any(reason in why for why in reasons)
 
 
-def test_what_gets_a_gradient():
-    cut = "scores = query.detach() @ key.transpose(-1, -2)"
-    assert claims(questions.gradients, SCORES, cut) == [{"`key`, `value`"}]
+def test_what_gets_a_gradient_and_why():
+    (why,), claims = made(questions.gradients, SCORES, "scores = query.detach() @ key.mT")
+    assert claims == [{"`key`, `value`"}]
+    assert "detach() ends one" in why
 
 
 def test_a_shape_is_asked_where_no_input_has_it():
-    ((right,),) = claims(questions.shapes, SCORES, SCORES)  # scores, not what is made like them
-    assert re.fullmatch(r"\((\d+), 6, (\d+), \2\)", right)  # (B, H, L, L)
+    (why,), ((right,),) = made(questions.shapes, SCORES, SCORES)
+    assert "Its axes: 3 sentences, 6 heads," in why
+    # (B, H, L, L): scores, not what is made like them
+    assert re.fullmatch(r"\((\d+), 6, (\d+), \2\)", right)
 
 
 def test_as_many_subjects_and_functions_as_can_be_are_chosen():
@@ -110,20 +112,6 @@ def test_as_many_subjects_and_functions_as_can_be_are_chosen():
     chosen = choose([first, second], 4)
     assert len({question.about for question in chosen}) == 4
     assert len({question in first for question in chosen}) == 2
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "kind", "words"),
-    [
-        (MASKED, "pass", questions.changes, "whose attention weights become 0"),
-        (DROPPED, "probabilities = F.softmax(scores, dim=-1)", questions.changes, "training mode"),
-        (SCORES, "scores = query @ query.mT", questions.changes, "all scores are 0"),
-        (SCORES, SCORES, questions.shapes, "Its axes: 3 sentences, 6 heads,"),
-        (SCORES, "scores = query.detach() @ key.mT", questions.gradients, "detach() ends one"),
-    ],
-)
-def test_an_answer_has_a_reason(old, new, kind, words):
-    assert any(words in why for why, _ in made(kind, old, new))
 
 
 def test_comments_and_texts_are_not_shown():

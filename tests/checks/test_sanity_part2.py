@@ -4,15 +4,12 @@ part2_mistakes.txt has a wrong version for each property: method, property, and 
 may write. Right versions are in course/variants/multitask.
 """
 
-import re
-import runpy
 import textwrap
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 import torch
-from factories import ROOT
+from factories import multitask_variant, read_cases
 from torch import nn
 from torch.nn import functional as F
 
@@ -28,26 +25,11 @@ from config import BertConfig
 from extensions.model import TechniquesBERT
 
 IDS = (INIT, FORWARD, *PREDICTIONS)
-VARIANTS = ROOT / "course" / "variants" / "multitask"
-MISTAKES = re.findall(
-    r"^## (\w+): (\w+)\n(.*?)\n(?=\n|\Z)",
-    Path(__file__).with_name("part2_mistakes.txt").read_text(encoding="utf-8"),
-    re.DOTALL | re.MULTILINE,
-)
+MISTAKES = read_cases("part2_mistakes.txt")
 SENTENCE = "self, input_ids, attention_mask"
 ARGUMENTS = {"init": "self, config", "forward": SENTENCE, "predict_sentiment": SENTENCE}
 STUB = "raise NotImplementedError('Task …')"
 SHIFT, UNUSED, NO_DROPOUT = "more columns of", "with --option pretrain", "in training no dropout"
-
-
-def class_of(name):
-    """The MultitaskBERT of a correct solution."""
-    (methods,) = (
-        x
-        for x in runpy.run_path(str(VARIANTS / name)).values()
-        if getattr(x, "__module__", "") == "<run_path>"
-    )
-    return type("MultitaskBERT", (methods, nn.Module), {})
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +44,7 @@ def _nothing_known():
 def model(monkeypatch):
     """The class of a plain bi-encoder, as a student would write it first, to be changed."""
     monkeypatch.setattr(compare, "check", lambda _: [])  # bert.py is right
-    monkeypatch.setattr(multitask_classifier, "MultitaskBERT", class_of("plain.py"))
+    monkeypatch.setattr(multitask_classifier, "MultitaskBERT", multitask_variant("plain.py"))
     return multitask_classifier.MultitaskBERT
 
 
@@ -139,7 +121,7 @@ def test_a_right_way_is_no_false_positive(method, body, hints, model):
 @pytest.mark.parametrize(
     ("cls", "options", "hints"),
     [
-        (class_of("pairs_as_pairs.py"), {}, [SHIFT, UNUSED]),
+        (multitask_variant("pairs_as_pairs.py"), {}, [SHIFT, UNUSED]),
         (multitask_classifier.MultitaskBERT, {}, []),
         (TechniquesBERT, {"similarity": "cosine", "pooling": "mean"}, [UNUSED, NO_DROPOUT]),
         (TechniquesBERT, {"separate_layers": 1, "pooling": "cls"}, []),

@@ -1,30 +1,25 @@
 """checks/part2/loop.py against our loop, the handout's, wrong ones and other right ones."""
 
 import re
-import runpy
 import textwrap
 
 import pytest
 import torch
-from factories import ROOT
-from torch import nn
+from factories import ROOT, multitask_variant
 
 import multitask_classifier
 from checks import jobs
 from checks.findings import faulty
 from checks.part2 import loop
 
-VARIANTS = ROOT / "course" / "variants"
-PLAIN = (VARIANTS / "multitask.training" / "plain.py").read_text(encoding="utf-8")
+PLAIN = (ROOT / "course/variants/multitask.training/plain.py").read_text(encoding="utf-8")
 SCRIPT = textwrap.dedent(PLAIN.partition("class Script:\n")[2])
 
 
 @pytest.fixture
 def findings_with(monkeypatch):
     """A function: what is found in a plain loop with one text replaced."""
-    methods = runpy.run_path(str(VARIANTS / "multitask" / "plain.py"))["Plain"]
-    cls = type("MultitaskBERT", (methods, nn.Module), {})
-    monkeypatch.setattr(multitask_classifier, "MultitaskBERT", cls)
+    monkeypatch.setattr(multitask_classifier, "MultitaskBERT", multitask_variant("plain.py"))
 
     def find(old, new):
         assert SCRIPT.count(old) == 1, old

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from factories import padded_batch, stir, tiny_config
+from factories import padded_batch, random_bert
 from running import assert_refused, succeeded
 
 from bert import BertModel
@@ -22,8 +22,7 @@ from training.fast import replace_by_kernels
     [(torch.float32, 1e-6, True, True), (torch.float64, 1e-14, False, False)],
 )
 def test_maps_are_those_of_transformers(dtype, atol, pair, by_kernel):
-    torch.manual_seed(3)
-    ours = stir(BertModel(tiny_config()), 0.2)
+    ours = random_bert()
     if by_kernel:
         replace_by_kernels(ours)
     config = transformers.BertConfig(**vars(ours.config), attn_implementation="eager")

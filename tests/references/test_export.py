@@ -29,13 +29,6 @@ def encoded(tokenizer):
     return tokenizer(TEXTS, padding=True, truncation=True, max_length=512, return_tensors="pt")
 
 
-def our_logits(path):
-    model, config = load_model(path, torch.device("cpu"))
-    batch = encoded(BertTokenizer.from_pretrained(config.model))
-    with torch.no_grad():
-        return model(batch["input_ids"], batch["attention_mask"])
-
-
 def test_a_classifier_in_a_folder_of_transformers(checkpoint, run_script_here, tmp_path):
     result = succeeded(run_script_here(export, checkpoint, "--to", "out"))
     assert "largest difference 0.0e+00" in result.out
@@ -44,10 +37,12 @@ def test_a_classifier_in_a_folder_of_transformers(checkpoint, run_script_here, t
     )
     assert not any(notes[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
-    batch = encoded(tokenizer)
+    model, config = load_model(checkpoint, torch.device("cpu"))
+    batches = (encoded(one) for one in (tokenizer, BertTokenizer.from_pretrained(config.model)))
+    pairs = [(batch["input_ids"], batch["attention_mask"]) for batch in batches]
     with torch.no_grad():
-        logits = theirs.eval()(batch["input_ids"], batch["attention_mask"]).logits
-    torch.testing.assert_close(logits, our_logits(checkpoint), atol=1e-6, rtol=0)
+        logits, wanted = theirs.eval()(*pairs[0]).logits, model(*pairs[1])
+    torch.testing.assert_close(logits, wanted, atol=1e-6, rtol=0)
     assert theirs.config.id2label == dict(enumerate(LABELS))
     assert theirs.config.label2id == {label: i for i, label in enumerate(LABELS)}
     assert theirs.config.classifier_dropout == theirs.dropout.p == 0.25

@@ -7,7 +7,7 @@ import scipy.stats
 import torch
 import transformers
 from factories import make_rows, padded_batch, random_bert, save_tiny_model, tiny_config
-from running import one_line_error
+from running import assert_same_tensors, one_line_error
 
 from bert import BertModel
 from datasets import SentencePairDataset, preprocess_string
@@ -71,8 +71,7 @@ def test_own_layers_begin_as_copies_that_learn(count):
     assert set(layers) == {"sst", "sts"}
     for task in layers:
         output = encode(bert, IDS, MASK, layers=layers[task])
-        for key, tensor in expected.items():
-            assert torch.equal(output[key], tensor)
+        assert_same_tensors(output, expected)
     assert all(parameter.requires_grad for parameter in layers.parameters())
     assert not any(parameter.requires_grad for parameter in bert.parameters())
     with one_line_error(f"--separate_layers 4: this BERT has {3 - count} layers"):

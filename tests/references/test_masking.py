@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from factories import tiny_vocabulary
+from factories import TINY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import BertTokenizer as HuggingFaceTokenizer
@@ -19,8 +19,6 @@ from pretraining.examples import PretrainingExamples
 from pretraining.masking import IGNORED, mask_tokens
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
-
-TINY = BertTokenizer(tiny_vocabulary())
 
 
 @pytest.mark.parametrize("probability", [0.15, 1.0])

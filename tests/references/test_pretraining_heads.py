@@ -3,7 +3,7 @@
 import pytest
 import torch
 import transformers
-from factories import NO_DROPOUT, WORDS, padded_batch, stir, tiny_config, tiny_vocabulary
+from factories import NO_DROPOUT, padded_batch, save_word_model, stir, tiny_config
 from running import assert_same_tensors
 from safetensors.torch import load_file, save_file
 from transformers import BertForMaskedLM, BertForPreTraining
@@ -12,7 +12,6 @@ from lessons import fill_mask, playground
 from pretraining.losses import pretraining_losses
 from pretraining.masking import masked_positions
 from pretraining.model import PretrainingModel
-from tokenizer import BertTokenizer
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}
 
@@ -103,12 +102,8 @@ def test_a_head_that_a_checkpoint_lacks_is_new_and_it_says_so(tmp_path, capsys):
 
 def test_words_for_masks_are_those_of_transformers(tmp_path):
     """Also where the head's bias has the other name that Hugging Face's files give it."""
-    vocabulary = tiny_vocabulary()
-    torch.manual_seed(1)
-    stir(PretrainingModel(tiny_config(vocab_size=len(vocabulary))), 0.3).save_pretrained(tmp_path)
-    BertTokenizer(vocabulary).save_pretrained(tmp_path)
-    text = f"{WORDS[0]} [MASK] {WORDS[1]} [MASK] ."
-    ours = fill_mask.fill_mask(*fill_mask.load(str(tmp_path)), text, 5)
+    text = "the [MASK] warm [MASK] ."
+    ours = fill_mask.fill_mask(*fill_mask.load(str(save_word_model(tmp_path))), text, 5)
     tokenizer = transformers.BertTokenizer.from_pretrained(tmp_path)
     theirs = BertForMaskedLM.from_pretrained(tmp_path)
     pipeline = transformers.pipeline("fill-mask", model=theirs, tokenizer=tokenizer, top_k=5)

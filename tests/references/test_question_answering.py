@@ -6,7 +6,7 @@ import random
 
 import pytest
 import torch
-from factories import tiny_config
+from factories import TINY, tiny_config
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from running import succeeded
@@ -16,12 +16,6 @@ from lessons import question_answering as script
 from lessons.heads import Trained
 from lessons.question_answering import QuestionAnswerer, answer
 from lessons.squad import Question, Windows, align, best_spans, score
-from tokenizer import BertTokenizer
-
-
-@pytest.fixture(scope="module")
-def ours(tiny_model_folder) -> BertTokenizer:
-    return BertTokenizer.from_pretrained(str(tiny_model_folder))
 
 
 @pytest.fixture(scope="module")
@@ -40,21 +34,21 @@ LETTERS = st.text(
 @example("\u200ea\u200db\x00c\x07d\ufffde")  # deleted within words
 @example("x" * 101 + " y")  # too long a word
 @example("\u0301a \u0301")  # an accent alone
-def test_tokens_know_their_characters_as_in_transformers(ours, theirs, text):
-    found = align(ours, text)
+def test_tokens_know_their_characters_as_in_transformers(theirs, text):
+    found = align(TINY, text)
     wanted = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
-    assert found.ids == ours.text_to_ids(text) == wanted["input_ids"]
+    assert found.ids == TINY.text_to_ids(text) == wanted["input_ids"]
     assert list(zip(found.starts, found.ends, strict=True)) == wanted["offset_mapping"]
 
 
 @pytest.mark.parametrize(("length", "stride"), [(20, 4), (13, 2), (200, 50)])
-def test_windows_are_those_of_transformers(ours, theirs, length, stride):
+def test_windows_are_those_of_transformers(theirs, length, stride):
     chance = random.Random(length)
     asked, context = (
         " ".join("".join(chance.choices("abc", k=chance.randint(1, 3))) for _ in range(count))
         for count in (2, 40)
     )
-    data = Windows([Question("1", asked, context, [(7, "x")])], ours, length, stride)
+    data = Windows([Question("1", asked, context, [(7, "x")])], TINY, length, stride)
     batch = data.collate_fn(range(len(data)))
     options = {"truncation": "only_second", "return_overflowing_tokens": True, "padding": True}
     options |= {"max_length": length, "stride": stride, "return_tensors": "pt"}
@@ -67,17 +61,17 @@ def test_windows_are_those_of_transformers(ours, theirs, length, stride):
     assert data.lengths() == wanted["attention_mask"].sum(dim=1).tolist()
 
 
-def test_where_the_answer_is(ours):
+def test_where_the_answer_is():
     context = "aa bb cc dd ee"  # 10 tokens, two a word
     for text, answers, places in (
         (context, [(3, "bb cc"), (0, "aa")], (3 + 2, 3 + 5)),
         (context, [(4, "b c")], (3 + 3, 3 + 4)),  # begins inside a word
         ("a \u200e b", [(2, "\u200e")], (0, 0)),  # has no token
     ):
-        (row,) = Windows([Question("1", "q", text, answers)], ours, 20, 2).rows
+        (row,) = Windows([Question("1", "q", text, answers)], TINY, 20, 2).rows
         assert (row.first, row.last) == places
     question = Question("1", "q", context, [(3, "bb cc")])
-    rows = Windows([question], ours, 10, 2).rows  # windows of 6 tokens
+    rows = Windows([question], TINY, 10, 2).rows  # windows of 6 tokens
     assert [row[1:] for row in rows] == [(0, 6, 5, 8), (4, 10, 0, 0)]  # half of it is not it
 
 
@@ -117,20 +111,20 @@ def answers_of(model, data):
     return answer(Trained(model, None, torch.device("cpu"), plain), data, 2)
 
 
-def test_the_answer_is_cut_from_the_text_as_it_was(ours):
-    number = ours.vocab
+def test_the_answer_is_cut_from_the_text_as_it_was():
+    number = TINY.vocab
     sep = number["[SEP]"]
     model = Fixed({number["z"]: 9.0, sep: 50.0}, {number["##e"]: 9.0, sep: 50.0})
     question = Question("1", "ze", "In Zürich-Ost: Das  Café. Zoo", [])
     # neither [SEP] nor the question's own z and e; and case, accents and spaces are back
-    assert answers_of(model, Windows([question], ours, 64, 8)) == ["Zürich-Ost: Das  Café"]
+    assert answers_of(model, Windows([question], TINY, 64, 8)) == ["Zürich-Ost: Das  Café"]
 
 
-def test_the_best_window_wins(ours):
-    data = Windows([Question("1", "x", "a b c d e f g h", [])], ours, 9, 2)  # 5 tokens a window
+def test_the_best_window_wins():
+    data = Windows([Question("1", "x", "a b c d e f g h", [])], TINY, 9, 2)  # 5 tokens a window
     assert len(data) == 2
     for values in ((3.0, 4.0), (4.0, 3.0)):
-        table = dict(zip((ours.vocab["b"], ours.vocab["g"]), values, strict=True))
+        table = dict(zip((TINY.vocab["b"], TINY.vocab["g"]), values, strict=True))
         assert answers_of(Fixed(table, table), data) == ["bg"[values.index(4.0)]]
 
 
@@ -143,13 +137,11 @@ def test_scores_by_hand():
     assert found == {"exact": pytest.approx(2 / 3), "f1": pytest.approx((1 + 0 + 2 / 3) / 3)}
 
 
-def test_a_file_is_answered_and_questions_without_an_answer_do_not_count(
-    run_script_here, tmp_path, ours
-):
+def test_a_file_is_answered_and_questions_without_an_answer_do_not_count(run_script_here, tmp_path):
     """Half of an emoji in a text ends nothing, nor does a byte-order mark."""
-    config = tiny_config(vocab_size=ours.vocab_size, max_position_embeddings=128)
+    config = tiny_config(vocab_size=TINY.vocab_size, max_position_embeddings=128)
     QuestionAnswerer(config, ("first", "last")).save_pretrained(tmp_path / "squad")
-    ours.save_pretrained(tmp_path / "squad")
+    TINY.save_pretrained(tmp_path / "squad")
     answers = [{"answer_start": 3, "text": "cd"}]
     asked = [
         {"id": f"\ud83c{i}", "question": "q " * (70 - i), "answers": answers * (not i)}

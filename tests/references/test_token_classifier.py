@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from factories import tiny_config
+from factories import TINY, tiny_config
 from running import succeeded
 from transformers import AutoTokenizer
 
@@ -19,7 +19,6 @@ from lessons.entities import (
     read_sentences,
 )
 from lessons.token_classifier import TokenClassifier
-from tokenizer import BertTokenizer
 
 LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 
@@ -69,15 +68,10 @@ def test_files(tmp_path, content, sentences):
 WORDS = ["Ada", "Lovelace", "\u200e", "Zürich", "🦜x", "don't", "ABBA-fan", "x" * 120]
 
 
-@pytest.fixture(scope="module")
-def ours(tiny_model_folder) -> BertTokenizer:
-    return BertTokenizer.from_pretrained(str(tiny_model_folder))
-
-
-def test_labels_are_at_first_tokens_as_transformers_counts_words(ours, tiny_model_folder):
+def test_labels_are_at_first_tokens_as_transformers_counts_words(tiny_model_folder):
     theirs = AutoTokenizer.from_pretrained(tiny_model_folder)
     tags = ["B-PER", "I-PER", "O", "B-LOC", "O", "O", "B-LOC", "B-ORG"]
-    data = TaggedWords([Sentence(WORDS, tags)], ours, LABELS, 128)
+    data = TaggedWords([Sentence(WORDS, tags)], TINY, LABELS, 128)
     ids, targets, places = data.rows[0]
     encoded = theirs(WORDS, is_split_into_words=True)
     assert ids.tolist() == encoded["input_ids"]
@@ -91,20 +85,20 @@ def test_labels_are_at_first_tokens_as_transformers_counts_words(ours, tiny_mode
     assert data.unseen == 0
 
 
-def test_a_batch_is_padded(ours):
+def test_a_batch_is_padded():
     rows = [Sentence(["ab"], ["B-LOC"]), Sentence(["a", "b", "c"], ["O", "O", "B-PER"])]
-    batch = TaggedWords(rows, ours, LABELS, 16).collate_fn(range(2))
+    batch = TaggedWords(rows, TINY, LABELS, 16).collate_fn(range(2))
     assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 0], [1] * 5]
-    assert batch["token_ids"][0, -1] == ours.pad_token_id
+    assert batch["token_ids"][0, -1] == TINY.pad_token_id
     assert batch["labels"].tolist() == [[-100, 1, -100, -100, -100], [-100, 0, 0, 3, -100]]
 
 
-def test_a_file_is_scored_and_words_beyond_the_length_are_o(run_script_here, ours, tmp_path):
+def test_a_file_is_scored_and_words_beyond_the_length_are_o(run_script_here, tmp_path):
     torch.manual_seed(1)
-    model = TokenClassifier(tiny_config(vocab_size=ours.vocab_size), LABELS)
+    model = TokenClassifier(tiny_config(vocab_size=TINY.vocab_size), LABELS)
     model.head.bias.data[1] = 9.0  # B-LOC for every word that is looked at
     model.save_pretrained(tmp_path / "tagger")
-    ours.save_pretrained(tmp_path / "tagger")
+    TINY.save_pretrained(tmp_path / "tagger")
     words = list("abcdefghij" * 8)  # 64 positions: 62 words
     gold = ["B-LOC" if word in "abc" else "O" for word in words]
     lines = [f"{word}\t{tag}" for word, tag in zip(words, gold, strict=True)]

@@ -70,9 +70,8 @@ def test_values_and_gradients_are_those_of_transformers(pair):
     names = dict(ours.hf_names())
     grads = {name: p.grad for name, p in reference.named_parameters() if p.grad is not None}
     assert grads.keys() == names.keys()  # RoBERTa's and ALBERT's other tables have none
-    for name, grad in grads.items():
-        mine = ours.get_parameter(names[name]).grad
-        torch.testing.assert_close(mine, grad, rtol=0, atol=1e-10)
+    mine = {name: ours.get_parameter(names[name]).grad for name in grads}
+    torch.testing.assert_close(mine, grads, rtol=0, atol=1e-10)
 
 
 def test_the_table_has_the_published_sizes(run_script_here):

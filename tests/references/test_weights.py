@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 import transformers
-from factories import Malicious, stir, tiny_config
+from factories import Malicious, padded_batch, stir, tiny_config
 from running import assert_same_tensors, one_line_error
 from safetensors.torch import load_file, save_file
 
@@ -99,8 +99,7 @@ def test_transformers_loads_what_we_save(tmp_path, model, precision):
     )
     assert not any(notes[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     assert theirs.dtype == precision
-    ids = torch.randint(1, 100, (3, 11))
-    mask = (torch.arange(11) < torch.tensor([11, 4, 1])[:, None]).long()
+    ids, mask, _ = padded_batch(11, 4, 1)
     with torch.no_grad():
         mine, reference = model(ids, mask), theirs.eval()(ids, mask)
     for name in ("last_hidden_state", "pooler_output"):
