@@ -6,6 +6,7 @@ inside may cost, which is no mistake; a result of that type is compared in float
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -158,7 +159,7 @@ def difference(
 
 
 def no_tensor(kind: str, what: str, got: Any) -> Finding:
-    """What is said of an output that is no tensor: what it is, and what is expected."""
+    """What to say about an output that is not a tensor: its type, and the one expected."""
     name = "sparse or complex tensor" if isinstance(got, Tensor) else type(got).__name__
     name = f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
     if got is None or isinstance(got, type):
@@ -174,13 +175,18 @@ def no_tensor(kind: str, what: str, got: Any) -> Finding:
     return Finding(kind, text, name="no_tensor_returned")
 
 
+def first_place(got: Tensor, wrong: Tensor) -> list[int]:
+    """The index of the first number that is not finite, else of the first wrong one."""
+    odd = ~got.isfinite()
+    return (odd if odd.any() else wrong).nonzero()[0].tolist()
+
+
 def in_words(got: Tensor, expected: Tensor, wrong: Tensor, reveal: bool) -> str:
     """Where a tensor first differs, and by how much at most; that all of it is a multiple."""
-    odd = ~got.isfinite()
-    index = (odd if odd.any() else wrong).nonzero()[0].tolist()
+    index = first_place(got, wrong)
     value, wanted = got[tuple(index)].item(), expected[tuple(index)].item()
     right = f", expected {wanted:.6g}" if reveal else ""
-    if odd.any():
+    if not math.isfinite(value):
         return f"{value} at {index}{right}"
     off = (got.double() - expected.double()).abs().max()
     where = f"off by up to {off:.1e}, in {int(wrong.sum())} of {wrong.numel()} numbers"

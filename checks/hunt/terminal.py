@@ -34,7 +34,7 @@ def hunt(tasks: Sequence[GradedTask], seed: int, limit: float | None = None) -> 
         limit: seconds for the hunt in a function; without it, LIMIT.
 
     Raises:
-        InputError: there is no my_tests.py, or it is not a text.
+        InputError: my_tests.py is missing, or is not a text.
     """
     if not (ROOT / TESTS).is_file():
         raise InputError(f"{TESTS} is not here: the handout of part 1 has one to begin with")

@@ -60,35 +60,39 @@ def check(entry: GradedTask) -> list[Finding]:
         if stub and stub[1] != entry.number:
             return [Finding("waits", f"for Task {stub[1]}, a stub that it calls")]
         return findings[:1]
-    hints = [Finding("hint", READY_MADE)] * (entry.id == ATTENTION and watched(entry.id)[1])
-    if not findings:
-        return hints
     run = entry.id
+    if not findings:
+        return [Finding("hint", READY_MADE)] * (run == ATTENTION and watched(run)[1])
     if run == LAYER and findings[0].kind != "error" and known.calls_add_norm_once(outputs_of(run)):
         for earlier in map(graded_task, (ATTENTION, ADD_NORM)):  # it is run with its own
             if check_outputs(earlier.id):
                 return [Finding("waits", f"for Task {earlier.number}, with which it is run")]
         run, findings = LAYER_WHOLE, check_outputs(LAYER_WHOLE)
-    return findings + explain(entry.id, run, findings) + hints
+    dropout_acts, is_ready_made = watched(run)
+    hints = [Finding("hint", READY_MADE)] * (run == ATTENTION and is_ready_made)
+    return findings + explain(entry.id, run, findings, dropout_acts) + hints
 
 
-def explain(task_id: str, run: str, findings: Sequence[Finding]) -> list[Finding]:
+def explain(
+    task_id: str, run: str, findings: Sequence[Finding], dropout_acts: bool
+) -> list[Finding]:
     """A property that fails, the known mistakes, and facts on what those leave unexplained.
 
     Args:
         run: the id of the run in which something is wrong.
         findings: what is wrong with it.
+        dropout_acts: whether it does so in evaluation mode.
     """
     outputs = outputs_of(run)
     runs = {run: outputs}
-    if task_id == LAYER:  # it may not call what has stand-ins
+    if run == LAYER:  # it may not call what has stand-ins
         runs[LAYER_WHOLE] = outputs_of(LAYER_WHOLE)
     is_wrong = task_id == OPTIMIZER or compare(run, outputs)  # not in float32 alone
     is_told = any(finding.output.startswith("modes/") for finding in findings)
     known_run, mistakes, left = known.find_in_runs(runs)
     mistakes.sort(key=lambda m: not known.is_shown_by(known_run, m, findings[0].output))
     found = properties.failing(task_id, findings[0], outputs) if is_wrong else []
-    if not is_told and watched(run)[0]:
+    if dropout_acts and not is_told:
         found.append(Finding("fact", ACTS))
     if mistakes and is_wrong:
         # a judge says all that is wrong by itself

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from checks import jobs
-from checks.compare import TOLERANCES, difference, differing, is_dense
+from checks.compare import TOLERANCES, difference, differing, first_place, is_dense
 from checks.errors import attempt, describe, line_of, place_of
 from checks.findings import Finding, Outcome
 from checks.fixed_dropout import FixedDropout, default_dtype
@@ -156,12 +156,10 @@ def compared(kind: str, name: str, got: Any, right: Tensor, real: Tensor) -> Lin
     wrong = differing(got, right, TOLERANCE)
     if not wrong.any():
         return Line(name, "ok", f"{off:.1e}", both=(got, right))
-    odd = ~got.isfinite()
-    place = tuple((odd if odd.any() else wrong).nonzero()[0].tolist())
-    why = (
-        f"{kind} of {name}: first difference at {[*place]}: got {got[place]:.6g}, expected "
-        f"{right[place]:.6g} ({wrong.sum()} of {count} numbers differ)"
-    )
+    place = first_place(got, wrong)
+    numbers = f"got {got[*place]:.6g}, expected {right[*place]:.6g}"
+    why = f"{kind} of {name}: first difference at {place}: {numbers} "
+    why += f"({wrong.sum()} of {count} numbers differ)"
     return Line(name, "differs", f"{off:.1e}", why, "", (got, right), place[0])
 
 

@@ -81,7 +81,7 @@ def test_a_layer_that_is_written_in_another_way_is_not_wrong():
         outcome, lines, _ = traced(edited(GELU, way))
         skipped = [line[1] for line in lines.values() if line[0] == "skipped"]
         assert (outcome.status, skipped) == ("ok", [f"not seen: your code {does}"] * 2)
-        assert len(lines) == 22  # a gradient of what is not seen is no line
+        assert len(lines) == 22  # a gradient of what is not seen has no line
 
 
 def test_a_task_that_is_not_written_and_an_exception_end_the_trace():

@@ -89,12 +89,10 @@ class ResumePoint:
         self.path, self.parts = resume_path(args.filepath), parts
         self.seconds, self.written = seconds, time.monotonic()
         self.settings = {"processes": world_size()}
-        for flag in fields(args):
-            value = getattr(args, flag.name)
-            if isinstance(value, (str, Path)) and Path(value).is_file():
-                value = sha256_of(value)
-            if not flag.metadata.get("may_change"):
-                self.settings[flag.name] = value
+        for name in (flag.name for flag in fields(args) if not flag.metadata.get("may_change")):
+            value = getattr(args, name)
+            is_file = isinstance(value, (str, Path)) and Path(value).is_file()
+            self.settings[name] = sha256_of(value) if is_file else value
 
     def due(self) -> bool:
         """Whether the last write was long enough ago."""
