@@ -29,7 +29,7 @@ from evaluation import (
 from optimizer import AdamW
 from training.cli.flags import given_lines, hint_at_rate, read_flags, with_defaults
 from training.cli.scripts import run_script
-from training.cli.task_flags import ABOUT, TaskFlags, find_files, name_outputs
+from training.cli.task_flags import ABOUT, TaskFlags, find_files
 from training.files.course_files import class_names
 from training.files.errors import InputError
 from training.files.hub import default_model
@@ -146,7 +146,7 @@ class MultitaskFlags(TaskFlags):
 
 def get_args(arguments: Sequence[str] | None = None) -> MultitaskFlags:
     """Read and check the command line."""
-    return name_outputs(read_flags(MultitaskFlags(), arguments, ABOUT), TASKS)
+    return read_flags(MultitaskFlags(), arguments, ABOUT)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
     Also writes learning curves and multitask-metrics.json into args.out_dir, after every epoch,
     and every minute a file that --resume continues from. Reads the dev sets unless they are given.
     """
-    args = find_files(with_defaults(args, MultitaskFlags), TASKS)
+    args = find_files(with_defaults(args, MultitaskFlags))
     device = loop.pick_device(args.use_gpu)
     autocast = loop.autocast_for(device, args.precision)
     tasks = [task for task in args.tasks if task in LOSSES]
@@ -258,7 +258,7 @@ def test_model(args, held_out: HeldOut | None = None) -> None:
 
     It reads the data sets unless they are given.
     """
-    args = find_files(with_defaults(args, MultitaskFlags), TASKS)
+    args = find_files(with_defaults(args, MultitaskFlags))
     device = loop.pick_device(args.use_gpu)
     model, config = load_model(args.filepath, device)
     if args.fast:
@@ -310,7 +310,7 @@ def main() -> None:
         return
     loop.join_processes(args.use_gpu)
     args.model = args.model or loop.on_main_process(default_model)
-    args = find_files(with_defaults(args, MultitaskFlags), TASKS)
+    find_files(args)
     hint_at_rate(args)
     with loop.sole_run([args], [f"{args.out_dir}/multitask"]):
         held_out = read_held_out(args, args.tasks)  # a fault must show before the training

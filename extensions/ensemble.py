@@ -90,7 +90,7 @@ def get_args() -> EnsembleFlags:
     add("--use_gpu", action="store_true", help="CUDA, or Apple's MPS")
     add("--data_dir", help="folder of the course files ($MINBERT_DATA does the same)")
     add("--out_dir", help="folder of the prediction files")
-    return find_files(parser.parse_args(namespace=EnsembleFlags()), COURSE)
+    return find_files(parser.parse_args(namespace=EnsembleFlags()))
 
 
 def main() -> None:

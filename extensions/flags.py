@@ -13,7 +13,7 @@ from extensions.features import pooling
 from extensions.tasks import COURSE, TASKS
 from extensions.text import sampling
 from training.cli.flags import flag, positive_float, positive_int, probability, read_flags
-from training.cli.task_flags import ABOUT, DATA, OUT, TaskFlags, name_outputs, task_names
+from training.cli.task_flags import ABOUT, DATA, OUT, TaskFlags, task_names
 
 EXTRA_HELP = "further loss on vectors"
 RANKING = ("ranking", "ranking_symmetric")
@@ -49,8 +49,8 @@ class TechniqueFlags(ModelFlags, TaskFlags):
     nli_train: str = flag("data/nli-train.csv", **DATA)
     nli_dev: str = flag("data/nli-dev.csv", **DATA)
     nli_test: str = flag("data/nli-test-student.csv", may_change=True, **DATA)
-    nli_dev_out: str | None = flag(None, **OUT)
-    nli_test_out: str | None = flag(None, **OUT)
+    nli_dev_out: str = flag("predictions/nli-dev-output.csv", **OUT)
+    nli_test_out: str = flag("predictions/nli-test-output.csv", **OUT)
     sst_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     para_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
     sts_weight: float = flag(1.0, type=positive_float, help="weight of its loss")
@@ -142,4 +142,4 @@ def spelled(condition: str) -> str:
 
 def get_args(arguments: Sequence[str] | None = None) -> TechniqueFlags:
     """The flags of a command line, checked."""
-    return name_outputs(read_flags(TechniqueFlags(), arguments, ABOUT), TASKS)
+    return read_flags(TechniqueFlags(), arguments, ABOUT)

@@ -166,7 +166,7 @@ def main() -> None:
         return
     loop.join_processes(args.use_gpu)
     args.model = args.model or loop.on_main_process(default_model)
-    find_files(args, our.TASKS, our.STEMS)
+    find_files(args)
     hint_at_rate(args)
     with loop.sole_run([args], [f"{args.out_dir}/multitask"]):
         held_out = our.read_held_out(args)  # a fault must show before the training

@@ -22,8 +22,7 @@ from optimizer import AdamW
 from pretraining.corpus import Corpus, build
 from pretraining.examples import PretrainingExamples
 from pretraining.flags import PRESETS, SHAPE, PretrainingFlags, get_args
-from pretraining.held_out import HeldOut
-from pretraining.losses import KEYS, pretraining_losses
+from pretraining.masking import KEYS, pretraining_losses
 from pretraining.model import PretrainingModel
 from pretraining.report import Report
 from pretraining.steps import StepsConfig, StepsModel
@@ -108,8 +107,8 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     optimizer = new_optimizer(args, model)
     if args.fast:
         loop.speed_up(model, optimizer)
-    corpus, rest = corpus.split(args.held_out, args.seed)
-    held_out = HeldOut(args, tokenizer, rest)
+    corpus, held_out = corpus.split(args.held_out, args.seed)
+    report = Report(args, tokenizer, held_out)
     examples = PretrainingExamples(args, tokenizer, corpus, args.mask)
     workers = 2 if device.type == "cuda" else 0
     loader = PretrainingLoader(examples, args.batch_size, args.seed, num_workers=workers)
@@ -118,7 +117,6 @@ def train(args: PretrainingFlags, tokenizer: BertTokenizer, corpus: Corpus) -> N
     args.eval_every = args.eval_every or max(args.log_every, math.ceil(planned / 20))
     loop.check_device(args, model, {"forward": examples})
     args.checksum_of_text = corpus.checksum()
-    report = Report(args, tokenizer, held_out)
 
     with loop.Run(args, model, optimizer, loader, report) as run:
         run.total_steps = args.steps or sys.maxsize

@@ -12,7 +12,7 @@ from evaluation import overall, pearson
 from extensions import ensemble
 from extensions.flags import TechniqueFlags, get_args
 from extensions.multitask import load_model, new_model
-from extensions.tasks import COURSE, FILE_COLUMNS, HEADS, KEYS, STEMS, read_set
+from extensions.tasks import COURSE, FILE_COLUMNS, HEADS, KEYS, read_set
 from optimizer import AdamW
 from training.cli.task_flags import find_files
 from training.files.predictions import read_predictions
@@ -62,7 +62,7 @@ def test_averages_counted_by_hand(run, make, tiny_data, tiny_model_folder):
     result = run(*paths, "--precision", "fp32")
     assert result.err == ""
     args = TechniqueFlags(model=str(tiny_model_folder), data_dir=str(tiny_data))
-    args, differs, scores = find_files(args, COURSE, STEMS), 0, {}
+    args, differs, scores = find_files(args), 0, {}
     for name in SIX:
         task, split, _ = name.split("-")
         rows = read_set(task, args, split)

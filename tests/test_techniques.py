@@ -17,7 +17,7 @@ import multitask_classifier
 from extensions import multitask, objective
 from extensions.flags import TechniqueFlags
 from extensions.model import TechniquesBERT
-from extensions.tasks import STEMS, TASKS, read_held_out
+from extensions.tasks import read_held_out
 from extensions.text.no_duplicates import compared_texts
 from training.cli.task_flags import find_files
 from training.files.errors import InputError
@@ -54,7 +54,7 @@ def run(tiny_model_folder, tiny_data, tmp_path, monkeypatch):
     defaults |= {"model": str(tiny_model_folder), "data_dir": str(tiny_data), "precision": "fp32"}
 
     def train(**values) -> dict:
-        args = train.args = find_files(TechniqueFlags(**defaults | values), TASKS, STEMS)
+        args = train.args = find_files(TechniqueFlags(**defaults | values))
         seed_everything(args.seed)
         multitask.train(args, read_held_out(args))
         return load_checkpoint(args.filepath)

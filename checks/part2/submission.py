@@ -31,7 +31,7 @@ FILES = {  # of predictions: task and split
 
 def predictions(data_dir: str | None) -> Iterator[tuple]:
     """Of the six files path, data file and split, the task's COLUMNS, and what writes the file."""
-    args = find_files(TaskFlags(data_dir=data_dir), ())
+    args = find_files(TaskFlags(data_dir=data_dir))
     for path, (task, split) in FILES.items():
         yield path, Path(getattr(args, f"{task}_{split}")), split, *COLUMNS[task], COMMAND
 

@@ -158,7 +158,7 @@ def load_results() -> list[dict]:
 
 def dev_files(flags: dict[str, Any]) -> dict[str, Path]:
     """Each task's dev file, as the scripts find it with these flags."""
-    args = find_files(TaskFlags(data_dir=flags.get("data_dir")), TASKS)
+    args = find_files(TaskFlags(data_dir=flags.get("data_dir")))
     return {t: Path(flags.get(f"{t}_dev") or getattr(args, f"{t}_dev")) for t in TASKS}
 
 

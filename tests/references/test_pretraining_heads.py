@@ -9,8 +9,7 @@ from safetensors.torch import load_file, save_file
 from transformers import BertForMaskedLM, BertForPreTraining
 
 from lessons import fill_mask, playground
-from pretraining.losses import pretraining_losses
-from pretraining.masking import masked_positions
+from pretraining.masking import masked_positions, pretraining_losses
 from pretraining.model import PretrainingModel
 
 TOLERANCE = {torch.float32: (1e-6, 1e-4, 1e-7), torch.float64: (1e-13, 1e-10, 1e-12)}

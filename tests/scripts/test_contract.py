@@ -16,14 +16,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from running import left_by, needs_fork, run_as_two, run_forked, succeeded, written_at
+from running import draw_nothing, left_by, needs_fork, run_as_two, run_forked, succeeded, written_at
 from safetensors.torch import load_file
 from training_scripts import SCRIPTS, WRITTEN, Script, make_files, module_of
 
-from pretraining.report import Report as PretrainingReport
 from training.loop.checkpoints import load_checkpoint
 from training.loop.run import Run
-from training.reports.report import Report
 
 pytestmark = needs_fork
 
@@ -32,12 +30,7 @@ pytestmark = needs_fork
 def _no_pictures():
     """Runs draw nothing, which takes longest, and do not wait for the disk."""
     with pytest.MonkeyPatch.context() as patch:
-        for owner, name in (
-            (Report, "draw_page"),
-            (Report, "describe"),
-            (PretrainingReport, "draw"),
-        ):
-            patch.setattr(owner, name, lambda *_: None, raising=False)
+        draw_nothing(patch)
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 

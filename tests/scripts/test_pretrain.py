@@ -19,8 +19,8 @@ from optimizer import AdamW
 from pretraining import pretrain, vocabulary
 from pretraining.corpus import Corpus, unigram_entropy
 from pretraining.examples import PretrainingExamples
-from pretraining.held_out import HeldOut
 from pretraining.model import PretrainingModel
+from pretraining.report import Report
 from tokenizer import BertTokenizer
 from training.loop import devices, progress
 from training.loop.run import linear_factor
@@ -54,10 +54,10 @@ def test_what_is_kept_has_the_losses_of_the_table(run):
     tokenizer = BertTokenizer.from_pretrained("out")
     train, held = Corpus("out/corpus/corpus.bin").split(0.2, 11711)
     assert metrics["unigram_entropy"] == unigram_entropy(held) != unigram_entropy(train)
-    rows = HeldOut(args, tokenizer, held)
+    report = Report(args, tokenizer, held)
     for folder, row in (("out", metrics["best"]), ("out/last", metrics["held_out"][-1])):
         model = PretrainingModel.from_pretrained(folder, objective="nsp")
-        again = rows.measure(model, "fp32")
+        again = report.measure(model)
         assert again == pytest.approx({key: row[key] for key in again}, abs=1e-5)
 
     line = [word for word in LINE if word not in ("--config", "shape.json", "--vocab", "words")]

@@ -1,12 +1,12 @@
 """The flags of a run of several tasks: the course's data files, and where predictions go."""
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from training.cli.flags import FineTuningFlags, Flags, flag, positive_int
-from training.files.course_files import COURSE_STEMS, SPLITS, data_folder
+from training.files.course_files import COURSE_STEMS, data_folder
 
 DATA = {"help": "tab-separated (%(default)s)"}
 OUT = {"may_change": True, "help": "file for predictions (in --out_dir)"}
@@ -36,12 +36,12 @@ class TaskFlags(FineTuningFlags):
     sts_train: str = flag("data/sts-train.csv", **DATA)
     sts_dev: str = flag("data/sts-dev.csv", **DATA)
     sts_test: str = flag("data/sts-test-student.csv", may_change=True, **DATA)
-    sst_dev_out: str | None = flag(None, **OUT)
-    sst_test_out: str | None = flag(None, **OUT)
-    para_dev_out: str | None = flag(None, **OUT)
-    para_test_out: str | None = flag(None, **OUT)
-    sts_dev_out: str | None = flag(None, **OUT)
-    sts_test_out: str | None = flag(None, **OUT)
+    sst_dev_out: str = flag("predictions/sst-dev-output.csv", **OUT)
+    sst_test_out: str = flag("predictions/sst-test-output.csv", **OUT)
+    para_dev_out: str = flag("predictions/para-dev-output.csv", **OUT)
+    para_test_out: str = flag("predictions/para-test-output.csv", **OUT)
+    sts_dev_out: str = flag("predictions/sts-dev-output.csv", **OUT)
+    sts_test_out: str = flag("predictions/sts-test-output.csv", **OUT)
     out_dir: str = flag("predictions", may_change=True, help="folder for everything written")
     filepath: str | None = flag(None, may_change=True, help="for the best model")
     steps_per_epoch: int | None = flag(None, type=positive_int, help="one for each batch")
@@ -53,21 +53,18 @@ class TaskFlags(FineTuningFlags):
             yield "--predict takes one text or the two of a pair; give more on standard input"
 
 
-def name_outputs(args: Flags, tasks: Sequence[str]) -> Flags:
-    """Fill in the names of what a run of these tasks writes, where none were given; → args."""
+def find_files(args: Flags) -> Flags:
+    """Turn default names, data/NAME and predictions/NAME, into where these files are; → args.
+
+    That is in the folder of the course files, and in --out_dir; the model's name is filled in.
+    """
     args.filepath = args.filepath or f"{args.option}-{args.epochs}-{args.lr}-multitask.pt"
-    for task in tasks:
-        for split in ("dev", "test"):
-            name, default = f"{task}_{split}_out", f"{args.out_dir}/{task}-{split}-output.csv"
-            setattr(args, name, getattr(args, name) or default)
-    return args
-
-
-def find_files(args: Flags, tasks: Sequence[str], stems: Mapping[str, str] = COURSE_STEMS) -> Flags:
-    """Name the outputs, and turn data/NAME, NAME a course file, into where that file is; → args."""
-    name_outputs(args, tasks)
-    names = {f"{t}_{s}": f"{stems[t]}-{end}.csv" for t in stems for s, end in SPLITS.items()}
-    wanted = [key for key, name in names.items() if getattr(args, key) == f"data/{name}"]
-    folder = data_folder(args.data_dir) if wanted else Path()
-    vars(args).update({key: str(folder / names[key]) for key in wanted})
+    names = {name: x for name, x in vars(type(args)()).items() if getattr(args, name) == x}
+    inputs, outputs = (
+        [name for name, x in names.items() if isinstance(x, str) and x.startswith(folder)]
+        for folder in ("data/", "predictions/")
+    )
+    folder = data_folder(args.data_dir) if inputs else Path()
+    vars(args).update({name: str(folder / Path(names[name]).name) for name in inputs})
+    vars(args).update({name: f"{args.out_dir}/{Path(names[name]).name}" for name in outputs})
     return args

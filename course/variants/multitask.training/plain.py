@@ -5,7 +5,7 @@ from torch.utils.data import DataLoader
 
 class Script:
     def train_multitask(args):
-        args = find_files(with_defaults(args, MultitaskFlags), TASKS)
+        args = find_files(with_defaults(args, MultitaskFlags))
         train_sets = {name: read_set(name, args, "train") for name in TASKS}
         loaders = {
             name: DataLoader(rows, args.batch_size, shuffle=True, collate_fn=rows.collate_fn)
