@@ -248,11 +248,6 @@ def evaluate(
     return scores | {"overall": overall(scores)}
 
 
-def load_model(filepath: str, device: torch.device) -> tuple[MultitaskBERT, SimpleNamespace]:
-    """The model that save_model wrote, in evaluation mode, and its configuration."""
-    return loop.restore_model(filepath, device, MultitaskBERT)
-
-
 def test_model(args, held_out: HeldOut | None = None) -> None:
     """Write each task's predictions for dev and test with the model kept in args.filepath.
 
@@ -260,7 +255,7 @@ def test_model(args, held_out: HeldOut | None = None) -> None:
     """
     args = find_files(with_defaults(args, MultitaskFlags))
     device = loop.pick_device(args.use_gpu)
-    model, config = load_model(args.filepath, device)
+    model, config = loop.restore_model(args.filepath, device, MultitaskBERT)
     if args.fast:
         loop.speed_up(model)
     vars(args).update(vars(config))
@@ -306,7 +301,8 @@ def main() -> None:
     args = get_args()
     if args.predict is not None:
         device = loop.pick_device(args.use_gpu)
-        predict(*load_model(args.checkpoint, device), given_lines(args.predict), device)
+        model, config = loop.restore_model(args.checkpoint, device, MultitaskBERT)
+        predict(model, config, given_lines(args.predict), device)
         return
     loop.join_processes(args.use_gpu)
     args.model = args.model or loop.on_main_process(default_model)

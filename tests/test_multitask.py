@@ -19,8 +19,9 @@ import multitask_classifier as multitask
 from evaluation import FILE_COLUMNS, TASKS
 from multitask_classifier import MultitaskBERT
 from optimizer import AdamW
-from training.cli.task_flags import task_names
+from training.cli.task_flags import find_files, task_names
 from training.files.predictions import parse_predictions, read_predictions
+from training.loop.checkpoints import restore_model
 
 CPU = torch.device("cpu")
 
@@ -39,7 +40,6 @@ DEFAULTS = {  # exactly the attributes that older callers set
     "batch_size": 8,
     "hidden_dropout_prob": 0.3,
     "lr": 1e-5,
-    "filepath": "pretrain-10-1e-05-multitask.pt",
 }
 for name, file in (("sst", "ids-sst"), ("para", "quora"), ("sts", "sts")):
     DEFAULTS[f"{name}_train"] = f"data/{file}-train.csv"
@@ -54,7 +54,8 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
     """What older callers set, of a short run."""
     monkeypatch.setenv("MINBERT_MODEL", str(tiny_model_folder))
     monkeypatch.chdir(tmp_path)
-    flags = Namespace(**DEFAULTS | {"option": "finetune", "epochs": 1, "lr": 1e-3})
+    more = {"option": "finetune", "epochs": 1, "lr": 1e-3, "filepath": "m.pt"}
+    flags = Namespace(**DEFAULTS | more)
     for task in TASKS:
         for split in ("train", "dev", "test"):
             path = Path(DEFAULTS[f"{task}_{split}"])
@@ -63,9 +64,10 @@ def flags(tiny_model_folder, tiny_data, tmp_path, monkeypatch) -> Namespace:
 
 
 def test_flags_and_defaults():
-    args = vars(multitask.get_args([]))
-    assert {name: args[name] for name in DEFAULTS} == DEFAULTS
-    assert args["tasks"] == ["sst", "para", "sts"]
+    args = multitask.get_args([])
+    assert {name: getattr(args, name) for name in DEFAULTS} == DEFAULTS
+    assert args.tasks == ["sst", "para", "sts"]
+    assert find_files(args).filepath == "pretrain-10-1e-05-multitask.pt"
     assert task_names("sts, sst") == ["sst", "sts"]  # in one order, however they are given
 
 
@@ -144,7 +146,7 @@ def test_train_and_test_with_the_attributes_of_older_callers(flags):
     ours = {file.name: file.read_text() for file in folder.glob("*-output.csv")}
     for file in folder.glob("*-output.csv"):
         file.unlink()
-    model, _ = multitask.load_model(flags.filepath, CPU)
+    model, _ = restore_model(flags.filepath, CPU, MultitaskBERT)
     evaluation.test_multitask(flags, model, CPU)
     for task in TASKS:
         for split in ("dev", "test"):
