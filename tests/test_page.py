@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pandas as pd
 
 from training.loop.progress import Progress
-from training.reports.figures import picture, style
-from training.reports.page import write_page
+from training.reports.page import picture, style, write_page
 from training.reports.report import Report
 
 HISTORY = [
@@ -41,4 +40,4 @@ def test_a_page_loads_nothing_escapes_what_is_filled_in_and_names_its_run(tmp_pa
 
 def test_dollars_in_a_name_are_no_formula():
     name = r"o$\beta_$5"
-    assert name in picture("epoch", "score", [([1, 2], [3, 4], style(0, label=name))])
+    assert name in picture("score", [(pd.Series([3, 4]), style(0, label=name))])

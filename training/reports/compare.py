@@ -18,8 +18,7 @@ from training.files.errors import InputError, values_of
 from training.files.texts import read_json
 from training.files.writing import write_whole
 from training.loop.progress import minutes
-from training.reports.figures import picture, style
-from training.reports.page import WINDOW, template
+from training.reports.page import WINDOW, losses_of, picture, running_mean, style, template
 
 METRICS = "metrics.json"
 OUTPUT = re.compile(r"(^|_)out(_|$)|^filepath$")  # settings that only say where results go
@@ -44,11 +43,8 @@ def read_run(place: str) -> dict[str, Any]:
         best = {key: float(value) for key, value in metrics["best"].items()}
         run = {"prefix": prefix.rstrip("-") or paths[0].stem, "epochs": epochs, "best": best}
         run |= {"args": dict(metrics["args"]), "seconds": float(metrics["seconds"])}
-    steps = Path(f"{prefix}steps.csv")
-    with values_of(f"{steps} is not a table of steps", "train again, or delete it"):
-        table = pd.read_csv(steps) if steps.is_file() else pd.DataFrame({"step": [], "loss": []})
-        run["steps"] = table.set_index("step")["loss"].astype(float)
-    return run
+    with values_of(f"{prefix}steps.csv is not a table of steps", "train again, or delete it"):
+        return run | {"steps": losses_of(f"{prefix}steps.csv")}
 
 
 def is_score(key: str) -> bool:
@@ -80,17 +76,17 @@ def setting_rows(runs: Sequence[dict]) -> dict[str, list[str]]:
 def curves(runs: Sequence[dict], ylabel: str, of_runs: Sequence[pd.Series]) -> Markup:
     """A line for each run that has one, over what its series is indexed by."""
     lines = [
-        (y.index, y, style(i, label=f"{i + 1} · {runs[i]['prefix']}", markevery=len(y) // 8 or 1))
+        (y, style(i, label=f"{i + 1} · {runs[i]['prefix']}", markevery=len(y) // 8 or 1))
         for i, y in enumerate(of_runs)
         if len(y)
     ]
-    return picture(lines[0][0].name, ylabel, lines)
+    return picture(ylabel, lines)
 
 
 def pictures_of(runs: Sequence[dict]) -> Iterator[tuple[str, Markup]]:
     """The losses by step, and each score on dev by epoch, where a run has more than one."""
     if any(len(run["steps"]) for run in runs):
-        means = [run["steps"].rolling(WINDOW, min_periods=1).mean() for run in runs]
+        means = [running_mean(run["steps"]) for run in runs]
         yield f"Training loss, mean of {WINDOW} steps", curves(runs, "loss", means)
     several = [key for run in runs if len(run["epochs"]) > 1 for key in run["epochs"]]
     for key in filter(is_score, dict.fromkeys(several)):
