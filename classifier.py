@@ -151,7 +151,7 @@ def train(args, data: dict[str, TextDataset] | None = None) -> None:
                 accuracy, f1 = model_eval(dev_loader, model, device)[:2]
             if run.is_best(accuracy):
                 save_model(model, optimizer, args, config, args.filepath)
-            run.end_epoch(run.means() | {"dev_acc": accuracy, "dev_f1": f1})
+            run.end_epoch({"dev_acc": accuracy, "dev_f1": f1})
 
 
 def test(args, data: dict[str, TextDataset] | None = None) -> None:

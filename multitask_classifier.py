@@ -217,7 +217,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
                 scores = evaluate(model, dev_loaders, device)
             if run.is_best(scores["overall"]):
                 save_model(model, optimizer, args, config, args.filepath)
-            run.end_epoch(run.means() | scores)
+            run.end_epoch(scores)
 
 
 def loss_of_a_guess(task: str, rows: TextDataset) -> float:

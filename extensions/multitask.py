@@ -139,7 +139,7 @@ def train(args: TechniqueFlags, held_out: HeldOut) -> None:
                 scores = part2.evaluate(model, dev_loaders, device, our.predict_rows)
             if run.is_best(scores["overall"]):
                 loop.save_model(model, optimizer, args, config, args.filepath)
-            run.end_epoch(run.means() | scores)
+            run.end_epoch(scores)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def train(args: AnswerFlags) -> None:
             if run.is_best(scores["f1"]):
                 model.save_pretrained(args.out)
                 tokenizer.save_pretrained(args.out, model.config.max_position_embeddings)
-            run.end_epoch(run.means() | {f"dev_{name}": x for name, x in scores.items()})
+            run.end_epoch({f"dev_{name}": x for name, x in scores.items()})
 
 
 def answer_with(args: AnswerFlags, questions: list[Question]) -> list[str]:

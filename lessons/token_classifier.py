@@ -139,7 +139,7 @@ def train(args: TokenFlags) -> None:
                 model.save_pretrained(args.out)
                 tokenizer.save_pretrained(args.out, model.config.max_position_embeddings)
             results = {f"dev_{name}": float(scores[name]) for name in ("precision", "recall", "f1")}
-            run.end_epoch(run.means() | results)
+            run.end_epoch(results)
 
 
 def count_words(labels: Tensor) -> int:

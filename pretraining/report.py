@@ -86,7 +86,6 @@ class Report:
     def print_row(self, run: Run, step: int) -> None:
         """Print a row of the table, of means since the last row."""
         means = run.means()
-        run.record.sums = {}
         shown = "  ".join(f"{means[name]:8.3f}" for name in self.columns)
         speed, left = run.notes["tokens"] / run.progress.seconds(), minutes(run.progress.left())
         say(f"{step:8d}  {shown}  {speed:8,.0f}  {left:>9}")

@@ -13,7 +13,8 @@ import pytest
 from factories import make_rows, write_table
 from running import assert_refused, at_call, needs_fork
 
-from training.loop.checkpoints import load_checkpoint, locked, save_checkpoint
+from training.loop.checkpoints import load_checkpoint, save_checkpoint
+from training.loop.outputs import locked
 from training.loop.run import Run
 
 

@@ -121,7 +121,7 @@ class Run:
         return self.scaler.scale(loss)
 
     def log(self, count: float, **values: Tensor) -> None:
-        """Add to the running means of the epoch; nothing is read from the device.
+        """Add to the means of the epoch; nothing is read from the device.
 
         Args:
             count: how many rows (or words) of the batch the values are about.
@@ -159,9 +159,10 @@ class Run:
             self.record.read()
 
     def means(self) -> dict[str, float]:
-        """The running means of the epoch by the names given to ``log``."""
+        """The means of what was given to ``log`` since the last call, by name."""
         self.record.read()
-        return {name: total / (count or 1) for name, (total, count) in self.record.sums.items()}
+        sums, self.record.sums = self.record.sums, {}
+        return {name: total / (count or 1) for name, (total, count) in sums.items()}
 
     def is_best(self, score: float) -> bool:
         """Whether a score is higher than all before it; --patience waits for such a one."""
@@ -170,10 +171,12 @@ class Run:
         return self.scores[-1] > max(self.scores[:-1], default=-math.inf)
 
     def end_epoch(self, results: Mapping[str, float] | None = None) -> None:
-        """Report an epoch, and write the resume point; saving the model comes before it."""
+        """Report an epoch's means and results, if it has any, and write the resume point.
+
+        Saving the model comes before it.
+        """
         if results is not None:
-            self.record.sums = {}
-            self.history.append({"epoch": self.epoch, **results})
+            self.history.append({"epoch": self.epoch, **self.means(), **results})
             self.times.append(self.progress.seconds())
             if is_main_process():
                 self.report.end_epoch(self)
