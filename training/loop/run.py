@@ -171,10 +171,7 @@ class Run:
         return self.scores[-1] > max(self.scores[:-1], default=-math.inf)
 
     def end_epoch(self, results: Mapping[str, float] | None = None) -> None:
-        """Report an epoch's means and results, if it has any, and write the resume point.
-
-        Saving the model comes before it.
-        """
+        """Report an epoch, its means and results, and write the resume point, after the model."""
         if results is not None:
             self.history.append({"epoch": self.epoch, **self.means(), **results})
             self.times.append(self.progress.seconds())
