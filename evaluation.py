@@ -20,9 +20,12 @@ from training.files.writing import atomic_write
 from training.loop.batches import PAIR, SINGLE, evaluation_loader, to_device
 from training.loop.progress import progress_bar
 
-COLUMNS = ("Predicted_Sentiment", "Predicted_Is_Paraphrase", "Predicted_Similarity")
-TASKS = ("sst", "para", "sts")  # of part 2
-FILE_COLUMNS = dict(zip(TASKS, COLUMNS, strict=True))  # in the header of each one's predictions
+TASKS = ("sst", "para", "sts")  # of part 2; extensions/ have inference (nli), too
+# In the header of each task's predictions; and the function of a model that makes them
+FILE_COLUMNS = {"sst": "Predicted_Sentiment", "para": "Predicted_Is_Paraphrase"}
+FILE_COLUMNS |= {"sts": "Predicted_Similarity", "nli": "Predicted_Relation"}
+HEADS = {"sst": "predict_sentiment", "para": "predict_paraphrase", "sts": "predict_similarity"}
+HEADS |= {"nli": "predict_relation"}
 HeldOut = Mapping[tuple[str, str], TextDataset]  # by task and split: ("sst", "dev")
 
 # ---------------------------------------------------------------------------------------------
@@ -68,13 +71,13 @@ def classify(
 
 
 def predict_rows(model: nn.Module, task: str, loader: Iterable[dict], device) -> dict[str, list]:
-    """The predictions of a model with part 2's three functions, in the order of the batches.
+    """A task's predictions of a model with the functions in HEADS, in the order of the batches.
 
     Lists y_pred, y_true and sent_ids, of classes also probabilities, of paraphrases those of "yes".
     """
-    if task == "sst":
-        return classify(loader, model.predict_sentiment, device)
-    head = model.predict_paraphrase if task == "para" else model.predict_similarity
+    head = getattr(model, HEADS[task])
+    if task in ("sst", "nli"):
+        return classify(loader, head, device, SINGLE if task == "sst" else PAIR)
     outputs, rows = outputs_of(head, loader, PAIR, device)  # (N,) or (N, 1)
     if task == "sts":
         return rows | {"y_pred": outputs.flatten().tolist()}
@@ -171,23 +174,18 @@ def predict_held_out(
     model: nn.Module,
     device: torch.device,
     held_out: HeldOut,
-    *,
-    predict_rows: Callable[..., dict[str, list]] = predict_rows,
-    columns: Mapping[str, str] = FILE_COLUMNS,
     trained: Iterable[str] = TASKS,
 ) -> None:
     """Write a file of predictions for each set, args.sst_dev_out …, and print the scores on dev.
 
-    Args:
-        predict_rows, columns: others, of further tasks.
-        trained: the tasks that count for the overall score.
+    Tasks that are not ``trained`` do not count for the overall score.
     """
     model.eval()
     scores = {}
     for (task, split), rows in held_out.items():
         loader = evaluation_loader(rows, args.batch_size)
         predictions = predict_rows(model, task, loader, device)
-        write_in_order(getattr(args, f"{task}_{split}_out"), rows, predictions, columns[task])
+        write_in_order(getattr(args, f"{task}_{split}_out"), rows, predictions, FILE_COLUMNS[task])
         if split == "dev":
             scores[task] = score(task, predictions)
     shown = "".join(f"  {task} {value:.3f}" for task, value in scores.items())

@@ -5,7 +5,7 @@ python multitask_classifier.py --predict 'How old are you?' 'What is your age?' 
 torchrun --nproc_per_node 2 multitask_classifier.py --option finetune
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -17,6 +17,7 @@ import training.loop as loop
 from bert import BertModel
 from datasets import SentenceClassificationTestDataset, TextDataset, preprocess_string, read_set
 from evaluation import (
+    HEADS,
     TASKS,
     HeldOut,
     overall,
@@ -38,9 +39,6 @@ from training.reports.report import Report
 from utils import seed_everything
 
 save_model = loop.save_model  # the course's name
-
-CLASSES = {"sst": 5, "para": 2, "sts": 0}  # how many; a similarity has none
-HEADS = {"sst": "predict_sentiment", "para": "predict_paraphrase", "sts": "predict_similarity"}
 
 # ---------------------------------------------------------------------------------------------
 # The model
@@ -164,7 +162,7 @@ def new_model(
         hidden_size=BertModel.config_class.from_pretrained(args.model).hidden_size,
         data_dir=".",
         model=args.model,
-        labels=class_names(args.sst_dev or "", CLASSES["sst"]),
+        labels=class_names(args.sst_dev or "", 5),
         **entries,
     )
     return (kind or MultitaskBERT)(config), config
@@ -239,9 +237,7 @@ def report_of(args: MultitaskFlags, tasks: Sequence[str]) -> Report:
 # Evaluation
 
 
-def evaluate(
-    model: nn.Module, loaders: Mapping[str, Iterable], device, predict_rows: Callable = predict_rows
-) -> dict[str, float]:
+def evaluate(model: nn.Module, loaders: Mapping[str, Iterable], device) -> dict[str, float]:
     """Each task's score on its dev batches, and the overall one."""
     model.eval()
     scores = {t: score(t, predict_rows(model, t, rows, device)) for t, rows in loaders.items()}
@@ -261,7 +257,7 @@ def test_model(args, held_out: HeldOut | None = None) -> None:
     vars(args).update(vars(config))
     held_out = held_out or read_held_out(args, args.tasks)
     with loop.autocast_for(device, args.precision)():
-        predict_held_out(args, model, device, held_out, trained=LOSSES)
+        predict_held_out(args, model, device, held_out, LOSSES)
 
 
 test_multitask = test_model  # an older name

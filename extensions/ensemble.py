@@ -20,10 +20,10 @@ import numpy as np
 from torch import nn
 
 from datasets import TextDataset
-from evaluation import HeldOut, overall, score, write_in_order
+from evaluation import FILE_COLUMNS, HeldOut, overall, predict_rows, score, write_in_order
 from extensions.flags import TechniqueFlags
 from extensions.multitask import load_model
-from extensions.tasks import CLASSES, COURSE, FILE_COLUMNS, predict_rows, read_held_out
+from extensions.tasks import CLASSES, COURSE, read_held_out
 from training.cli.flags import OneLineParser, positive_int
 from training.cli.scripts import run_script
 from training.cli.task_flags import find_files

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 
 import multitask_classifier as part2
 from datasets import TextDataset
-from evaluation import HeldOut, predict_held_out
+from evaluation import HEADS, HeldOut, predict_held_out
 from extensions import tasks as our
 from extensions.flags import RANKING, ModelFlags, TechniqueFlags, get_args
 from extensions.gradients.pcgrad import pcgrad
@@ -109,7 +109,7 @@ def train(args: TechniqueFlags, held_out: HeldOut) -> None:
     optimizer = AdamW([p for p in model.parameters() if p.requires_grad], lr=args.lr)
     if args.fast:  # first: copies of the model have to draw the same dropout
         loop.speed_up(model, optimizer)
-    loop.check_device(args, model, {our.HEADS[name]: rows for name, rows in train_sets.items()})
+    loop.check_device(args, model, {HEADS[name]: rows for name, rows in train_sets.items()})
     objective = Objective(args, model, autocast, load_teachers(args, device))
     gradients = TaskGradients(model) if args.gradients else None
 
@@ -136,7 +136,7 @@ def train(args: TechniqueFlags, held_out: HeldOut) -> None:
                 optimizer.zero_grad()
                 run.end_step()
             with autocast():
-                scores = part2.evaluate(model, dev_loaders, device, our.predict_rows)
+                scores = part2.evaluate(model, dev_loaders, device)
             if run.is_best(scores["overall"]):
                 loop.save_model(model, optimizer, args, config, args.filepath)
             run.end_epoch(scores)
@@ -152,9 +152,8 @@ def test(args: TechniqueFlags, held_out: HeldOut) -> None:
     model, config = load_model(args.filepath, device)
     if args.fast:
         loop.speed_up(model)
-    options = {"predict_rows": our.predict_rows, "columns": our.FILE_COLUMNS}
     with loop.autocast_for(device, args.precision)():
-        predict_held_out(args, model, device, held_out, trained=config.tasks, **options)
+        predict_held_out(args, model, device, held_out, config.tasks)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from evaluation import HEADS
 from extensions.flags import COMPARES_ROWS, TechniqueFlags, holds, spelled
 from extensions.loss.cosine import cosent
 from extensions.loss.distillation import score_loss, soft_loss
@@ -20,7 +21,7 @@ from extensions.loss.r_drop import r_drop, twice
 from extensions.loss.ranking import ranking
 from extensions.loss.simcse import simcse
 from extensions.loss.smart import Passes, smoothness
-from extensions.tasks import CLASSES, HEADS, LOSSES, relation
+from extensions.tasks import CLASSES, LOSSES, relation
 from training.files.errors import InputError
 from training.loop.batches import cpu_copy, to_device
 from training.loop.module_outputs import outputs_of

@@ -8,11 +8,11 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score
 
-from evaluation import overall, pearson
+from evaluation import FILE_COLUMNS, HEADS, overall, pearson
 from extensions import ensemble
 from extensions.flags import TechniqueFlags, get_args
 from extensions.multitask import load_model, new_model
-from extensions.tasks import COURSE, FILE_COLUMNS, HEADS, KEYS, read_set
+from extensions.tasks import COURSE, KEYS, read_set
 from optimizer import AdamW
 from training.cli.task_flags import find_files
 from training.files.predictions import read_predictions

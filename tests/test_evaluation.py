@@ -12,9 +12,10 @@ from torch.nn import functional as F
 
 import classifier
 import evaluation
-from evaluation import COLUMNS, pearson, predict_rows, write_in_order
+from evaluation import FILE_COLUMNS, pearson, predict_rows, write_in_order
 from training.files.predictions import read_predictions
 
+COLUMNS = [*FILE_COLUMNS.values()]
 SENTIMENT = COLUMNS[0]
 CPU = torch.device("cpu")
 
