@@ -12,6 +12,7 @@ import math
 import signal
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
@@ -97,23 +98,13 @@ def encode_block(text: str, tokenizer: BertTokenizer) -> np.ndarray:
     return np.concatenate(parts)
 
 
-_worker: dict[str, BertTokenizer] = {}  # a worker's tokenizer, sent once, not with every block
-
-
-def _begin_worker(tokenizer: BertTokenizer) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
-    _worker["tokenizer"] = tokenizer
-
-
-def _encode_in_worker(text: str) -> np.ndarray:
-    return encode_block(text, _worker["tokenizer"])
-
-
 def encode_files(files: Iterable[Path], tokenizer: BertTokenizer) -> Iterator[np.ndarray]:
     """The tokens of all files, block by block in order; a process for each core makes them."""
     texts = (text for path in files for text in read_blocks(path))
-    with Pool(initializer=_begin_worker, initargs=(tokenizer,)) as pool:
-        yield from pool.imap(_encode_in_worker, texts)  # a full pipe stops the reading
+    # Ctrl-C is for the parent
+    with Pool(initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
+        # a full pipe stops the reading
+        yield from pool.imap(partial(encode_block, tokenizer=tokenizer), texts)
 
 
 # ---------------------------------------------------------------------------------------------

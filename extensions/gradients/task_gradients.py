@@ -69,21 +69,15 @@ class TaskGradients:
                 for what it draws → weights (T,).
             seed: of the generator; all processes, and a resumed run, give the same one.
         """
-        gradients = list(self.taken.values())
-        of_parameters = list(zip(*gradients, strict=True))  # those of the T tasks
-        shared = [all(grad is not None for grad in of_tasks) for of_tasks in of_parameters]
-        products = inner_products(
-            [[g for g, is_shared in zip(of, shared, strict=True) if is_shared] for of in gradients]
-        )
+        rows = list(zip(*self.taken.values(), strict=True))  # a parameter's gradients, or None
+        shared = [grads for grads in rows if all(grad is not None for grad in grads)]
+        products = inner_products(list(zip(*shared, strict=True)))
         weights = rule(products, torch.Generator().manual_seed(seed))
-        for parameter, of_tasks, is_shared in zip(
-            self.parameters, of_parameters, shared, strict=True
-        ):
-            parts = [
-                weight * grad if is_shared else grad
-                for weight, grad in zip(weights, of_tasks, strict=True)
-                if grad is not None
-            ]  # divided, because the processes' gradients will be added up once more
+        for parameter, grads in zip(self.parameters, rows, strict=True):
+            parts = [grad for grad in grads if grad is not None]
+            if len(parts) == len(grads):
+                parts = [weight * grad for weight, grad in zip(weights, parts, strict=True)]
+            # divided, because the processes' gradients will be added up once more
             parameter.grad = sum(parts[1:], parts[0]) / world_size() if parts else None
         self.taken = {}
         return products
