@@ -1,4 +1,4 @@
-"""What the machine is like: how many cores are idle; memory that is full, a GPU that is lost."""
+"""What the machine is like: how many cores are idle; memory that is full."""
 
 import os
 from collections.abc import Iterator
@@ -69,16 +69,12 @@ FULL = (
     RuntimeError("MPS backend out of memory (MPS allocated: 9.06 GB)"),
     RuntimeError("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory"),
 )
-LOST = torch.AcceleratorError("CUDA error: unspecified launch failure\nCUDA kernel errors might …")
 
 
-@pytest.mark.parametrize("fault", [*FULL, LOST], ids=["CUDA", "MPS", "CPU", "lost"])
-def test_a_full_or_lost_device_is_one_line_that_says_how_to_go_on(
-    interruptible, monkeypatch, fault
-):
+@pytest.mark.parametrize("fault", FULL, ids=["CUDA", "MPS", "CPU"])
+def test_a_full_device_is_one_line_that_says_how_to_go_on(interruptible, monkeypatch, fault):
     at_call(monkeypatch, AdamW, "step", 4, Mock(side_effect=fault))
-    remedy = "the GPU was lost" if fault is LOST else "lower --batch_size"
-    assert_refused(interruptible(), remedy, "--resume")
+    assert_refused(interruptible(), "lower --batch_size", "--resume")
     assert load_checkpoint("sst-classifier.resume")["position"]["step"] == 3
 
 

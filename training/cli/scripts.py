@@ -4,9 +4,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from training.files.errors import InputError, Stopped, output_fault
-from training.loop.devices import device_fault
+from training.files.errors import InputError, Stopped, first_line, output_fault
 from training.loop.processes import is_main_process, leave_processes
+
+# What PyTorch says where the memory is full, of a GPU or of the machine
+FULL = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
 
 
 def run_script(main: Callable[[], Any]) -> None:
@@ -40,5 +42,7 @@ def one_line(error: Exception) -> str | None:
         return str(error) if isinstance(error, Stopped) else f"error: {error}"
     if isinstance(error, NotImplementedError) and str(error).startswith("Task "):  # of a stub
         return f"error: {error} is not written yet; python sanity_check.py says where to begin"
-    fault = device_fault(error)
-    return fault and f"error: {fault}"
+    if any(words in str(error) for words in FULL):
+        remedy = "lower --batch_size or raise --accumulate, or free some and go on with --resume"
+        return f"error: the memory is full ({first_line(error)}); {remedy}"
+    return None

@@ -14,8 +14,6 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from training.files.errors import first_line
-
 LOAD = Path("/proc/loadavg")
 REFERENCE = "cpu"  # the kind of device that others are compared with
 
@@ -67,17 +65,6 @@ def set_threads(count: int) -> None:
     """Compute with that many threads, unless the user has chosen another number."""
     if "OMP_NUM_THREADS" not in os.environ and "MKL_NUM_THREADS" not in os.environ:
         torch.set_num_threads(count)
-
-
-def device_fault(error: RuntimeError) -> str | None:
-    """What to do about memory that is full, or a GPU that was lost, in a line; None for others."""
-    text, reason = str(error), first_line(error)
-    resume = "--resume goes on from the last resume point"
-    if any(words in text for words in ("out of memory", "can't allocate memory", "ALLOC_FAILED")):
-        return f"the memory is full ({reason}); lower --batch_size, or raise --accumulate; {resume}"
-    # an assertion in a kernel is a fault of the program, such as a label beyond the last class
-    is_lost = "CUDA error" in text and "device-side assert" not in text
-    return f"the GPU was lost ({reason}); {resume}" if is_lost else None
 
 
 def has_bf16(device: torch.device) -> bool:
