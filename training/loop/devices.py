@@ -95,6 +95,20 @@ def autocast_for(device: torch.device, precision: str) -> Callable[[], AbstractC
     return lambda: torch.autocast(device.type, dtype=dtype, enabled=dtype is not None)
 
 
+def unscale(scaler: torch.amp.GradScaler, optimizer: Optimizer) -> None:
+    """Divide gradients by the factor of the loss, if fp16 has one (Micikevicius et al. 2018, 3.2).
+
+    An infinite one drops them all, so that the optimizer's step changes nothing, and halves the
+    factor, which 2,000 steps without such a case double.
+    """
+    if scaler.is_enabled():
+        factor = scaler.get_scale()
+        scaler.unscale_(optimizer)
+        scaler.update()
+        if scaler.get_scale() < factor:
+            optimizer.zero_grad()
+
+
 # What only some runs use is in files that others do not import
 def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> None:
     """On a GPU: compare a pass of the model with the CPU's; see training/loop/device_check.py."""

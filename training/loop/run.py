@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from training.files.errors import InputError, Stopped, trouble_in_one_line
 from training.files.writing import write_whole
 from training.loop.checkpoints import ResumePoint
-from training.loop.devices import half_type, set_threads
+from training.loop.devices import half_type, set_threads, unscale
 from training.loop.processes import gather, is_main_process, rank, sum_gradients, world_size
 from training.loop.progress import Progress, say
 
@@ -131,19 +131,9 @@ class Run:
         self.record.add(self.step + 1, count, values)
 
     def gather_gradients(self) -> None:
-        """After a step's backward passes: sum those of all processes; in fp16 unscale them.
-
-        One infinite gradient drops them all, and the optimizer's step changes nothing. The factor
-        of the loss is then halved, and after 2,000 steps without such a case doubled (Micikevicius
-        et al. 2018, section 3.2).
-        """
+        """After a step's backward passes: sum those of all processes; in fp16 unscale them."""
         sum_gradients(self.model)
-        if self.scaler.is_enabled():
-            factor = self.scaler.get_scale()
-            self.scaler.unscale_(self.optimizer)
-            self.scaler.update()
-            if self.scaler.get_scale() < factor:
-                self.optimizer.zero_grad()
+        unscale(self.scaler, self.optimizer)
 
     def end_step(self) -> None:
         """Count the step; once a minute write the resume point, and stop if that was asked."""
