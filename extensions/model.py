@@ -18,7 +18,7 @@ from extensions.parameters.pals import PALs
 from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.tasks import CLASSES, COURSE
 from training.cli.flags import with_defaults
-from training.loop.segments import check_segments
+from training.loop.models import check_segments
 
 
 class TechniquesBERT(nn.Module):

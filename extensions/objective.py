@@ -24,7 +24,7 @@ from extensions.loss.smart import Passes, smoothness
 from extensions.tasks import CLASSES, LOSSES, relation
 from training.files.errors import InputError
 from training.loop.batches import cpu_copy, to_device
-from training.loop.module_outputs import outputs_of
+from training.loop.models import outputs_of
 from training.loop.processes import world_size
 
 

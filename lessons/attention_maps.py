@@ -32,8 +32,7 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.hub import default_model
 from training.files.writing import write_whole
-from training.loop.module_outputs import outputs_of
-from training.loop.segments import check_segments
+from training.loop.models import check_segments, outputs_of
 from training.reports.page import STYLE
 from utils import get_extended_attention_mask
 

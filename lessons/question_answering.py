@@ -34,8 +34,8 @@ from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
 from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
+from training.loop.models import check_segments
 from training.loop.progress import progress_bar
-from training.loop.segments import check_segments
 
 LONGEST = 30  # tokens of an answer
 KEYS = ("token_ids", "attention_mask", "token_type_ids", "labels")

@@ -21,7 +21,7 @@ from lessons.grammar import Ids
 from pretraining.model import PretrainingModel
 from tokenizer import BertTokenizer
 from training.files.errors import InputError
-from training.loop.module_outputs import outputs_of
+from training.loop.models import outputs_of
 
 VERBS = (("is", "are"), ("was", "were"), ("does", "do"), ("has", "have"))
 PADDING = 8  # tokens behind each row, which are seen once the mask is off

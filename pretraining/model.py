@@ -15,7 +15,7 @@ from bert import BertModel
 from config import BertConfig
 from training.files.errors import InputError
 from training.files.folder import check_surplus
-from training.loop.segments import check_segments
+from training.loop.models import check_segments
 
 # The decoder's rows come in multiples of this: on a CPU PyTorch keeps code and buffers for every
 # number of rows it has met, gigabytes in a long run.

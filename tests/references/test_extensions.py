@@ -16,7 +16,7 @@ from extensions.features.cross_encoding import concat
 from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.text.sampling import Turns
 from training.loop.batches import LengthBatches
-from training.loop.segments import check_segments
+from training.loop.models import check_segments
 
 
 def test_cross_encoding_is_that_of_transformers(tmp_path):

@@ -3,10 +3,10 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+
+from torch.utils.data import DataLoader
 
 from training.files.errors import InputError
-from training.loop.batches import TrainingLoader
 
 
 class RoundRobin:
@@ -16,7 +16,7 @@ class RoundRobin:
     first set; where a set continues follows from the steps before: there is no state to save.
     """
 
-    def __init__(self, loaders: Mapping[str, TrainingLoader], steps: int):
+    def __init__(self, loaders: Mapping[str, DataLoader], steps: int):
         if steps < len(loaders):
             why = f"{list(loaders)[-1]} would never have a step; give at least {len(loaders)}"
             raise InputError(f"--steps_per_epoch {steps} is too few: {why}")
@@ -34,28 +34,20 @@ class RoundRobin:
         return [*itertools.islice(itertools.cycle(self.loaders), self.steps)]
 
     def __iter__(self) -> Iterator[dict]:
-        order = self.order(self.epoch)
-        earlier = itertools.chain.from_iterable(map(self.order, range(1, self.epoch)))
-        before = Counter([*earlier, *order[: self.skip]])
-        streams = {
-            name: endless(loader.dataset, loader.batch_sampler, before[name])
-            for name, loader in self.loaders.items()
-        }
-        for name in order[self.skip :]:
+        order = [name for epoch in range(self.epoch) for name in self.order(epoch + 1)]
+        start = (self.epoch - 1) * self.steps + self.skip
+        taken = Counter(order[:start])
+        streams = {name: endless(loader, taken[name]) for name, loader in self.loaders.items()}
+        for name in order[start:]:
             yield next(streams[name]) | {"task": name}
 
 
-def endless(dataset: Any, batches: Any, skip: int) -> Iterator[dict]:
-    """A set's batches, all of them again and again in new orders; the first ``skip`` left out.
-
-    Args:
-        batches: the row numbers of an epoch's batches, such as LengthBatches.
-    """
-
-    def rows() -> Iterator[list[int]]:
-        for epoch in itertools.count(1):
-            batches.set_epoch(epoch)
-            yield from batches
-
-    for numbers in itertools.islice(rows(), skip, None):
-        yield dataset.collate_fn([dataset[i] for i in numbers])
+def endless(loader: DataLoader, skip: int) -> Iterator[dict]:
+    """A set's batches, all of them again and again in new orders; the first ``skip`` left out."""
+    for epoch in itertools.count(1):
+        loader.batch_sampler.set_epoch(epoch)
+        for rows in loader.batch_sampler:
+            if skip > 0:
+                skip -= 1
+            else:
+                yield loader.dataset.collate_fn([loader.dataset[i] for i in rows])
