@@ -138,9 +138,9 @@ ROWS = [
     Row(f"{RUN} --test_out data", "data is a folder; name a file in it"),
     Row(f"{RUN} --dev_out sst-classifier.pt", "sst-classifier.pt is data, or another output"),
     Row(f"{TASKS} --sst_dev_out a --sts_test_out ./a", "a is data, or another output"),
-    Row("classifier.py --predict a b --checkpoint x.pt", "several as lines on standard input"),
+    Row("classifier.py --predict a b --checkpoint x.pt", "takes 1 text at most"),
     Row("classifier.py --predict film", "--predict and --checkpoint go together"),
-    Row("multitask_classifier.py --predict a b c --checkpoint x.pt", "the two of a pair"),
+    Row("multitask_classifier.py --predict a b c --checkpoint x.pt", "takes 2 texts at most"),
     Row(f"{TASKS} --steps_per_epoch 2", "--steps_per_epoch 2 is too few"),
     # checkpoints
     Row("classifier.py --predict film --checkpoint none.pt", "none.pt"),

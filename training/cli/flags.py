@@ -138,8 +138,12 @@ class FineTuningFlags(TrainingFlags):
         None, may_change=True, nargs="*", metavar="TEXT", help="for it, or for standard input"
     )
     checkpoint: str | None = flag(None, may_change=True, help="the model that predicts")
+    most_texts = 1  # that --predict takes; no flag
 
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""
         if (self.predict is None) != (self.checkpoint is None):
             yield "--predict and --checkpoint go together; --resume continues a run"
+        if self.predict and len(self.predict) > self.most_texts:
+            texts = f"{self.most_texts} text{'s' * (self.most_texts > 1)}"
+            yield f"--predict takes {texts} at most, in quotes; give more on standard input"

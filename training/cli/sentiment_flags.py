@@ -35,8 +35,6 @@ class ClassifierFlags(FineTuningFlags):
     def faults(self) -> Iterator[str]:
         """Why these flags make no sense together, a sentence each."""
         yield from super().faults()
-        if self.predict and len(self.predict) > 1:
-            yield "--predict takes one text, in quotes; give several as lines on standard input"
         if (self.train or self.dev or self.test) and not (self.train and self.dev):
             yield "give --train and --dev together (--test is optional)"
         if self.train and self.only:

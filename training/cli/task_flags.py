@@ -1,7 +1,7 @@
 """The flags of a run of several tasks: the course's data files, and where predictions go."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,12 +45,7 @@ class TaskFlags(FineTuningFlags):
     out_dir: str = flag("predictions", may_change=True, help="folder for everything written")
     filepath: str | None = flag(None, may_change=True, help="for the best model")
     steps_per_epoch: int | None = flag(None, type=positive_int, help="one for each batch")
-
-    def faults(self) -> Iterator[str]:
-        """Why these flags make no sense together, a sentence each."""
-        yield from super().faults()
-        if self.predict and len(self.predict) > 2:
-            yield "--predict takes one text or the two of a pair; give more on standard input"
+    most_texts = 2
 
 
 def find_files(args: Flags) -> Flags:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import signal
 import sys
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import chain, takewhile
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -196,7 +197,7 @@ class Record:
         self.losses: dict[int, list[float]] = {}  # step: [sum, count], those not in the file yet
         self.steps: list[tuple[int, int, int, float]] = []  # step, epoch, batch, learning rate
         self.unread: list[tuple[int, str, float, Tensor]] = []  # step, name, count, sum
-        self.recent: list[float] = []  # losses of up to STUCK steps
+        self.recent: deque[float] = deque(maxlen=STUCK)  # losses
         old = path.read_text("utf-8").splitlines(True) if path.is_file() else []
         write_whole(path, "".join(["step,epoch,loss,lr\n", *old[1 : step + 1]]))
 
@@ -222,27 +223,28 @@ class Record:
                 pairs.append(self.losses.setdefault(step, [0.0, 0]))
             for pair in pairs:
                 pair[0], pair[1] = pair[0] + total, pair[1] + count
-        logged = [self.losses.pop(step, (0.0, 1)) for step, *_ in self.steps]
-        losses = [total / count for total, count in logged]
-        finite = [*takewhile(math.isfinite, losses)]
-        if is_main_process() and finite:
+        lines, fault = [], ""
+        for step, epoch, batch, rate in self.steps:
+            total, count = self.losses.pop(step, (0.0, 1))
+            if not math.isfinite(total):
+                fault = f"the loss is {total} in epoch {epoch}, batch {batch}"
+                break
+            lines.append(f"{step},{epoch},{total / count:.6g},{rate:.6g}\n")
+            self.recent.append(total / count)
+        if is_main_process() and lines:
             with trouble_in_one_line("free space", f"cannot write {self.path}: "):
                 with open(self.path, "a", encoding="utf-8") as file:
-                    for (step, epoch, _, rate), loss in zip(self.steps, finite, strict=False):
-                        file.write(f"{step},{epoch},{loss:.6g},{rate:.6g}\n")
-        if len(finite) < len(losses):
-            _, epoch, batch, _ = self.steps[len(finite)]
-            place = f"the loss is {losses[len(finite)]} in epoch {epoch}, batch {batch}"
+                    file.writelines(lines)
+        if fault:
             remedy = "lower --lr, and run python optimizer_test.py"
-            raise InputError(f"{place}; {remedy}. No model of this epoch is saved")
+            raise InputError(f"{fault}; {remedy}. No model of this epoch is saved")
         self.unread, self.steps = [], []
-        self.recent = [*self.recent, *losses][-STUCK:]
         if len(self.recent) == STUCK:
             self.hint_at_guess()
 
     def hint_at_guess(self) -> None:
         """Say once if STUCK steps, and the later half of them, are no better than a guess."""
-        mean, late = fmean(self.recent), fmean(self.recent[STUCK // 2 :])
+        mean, late = fmean(self.recent), fmean([*self.recent][STUCK // 2 :])
         if min(mean, late) > self.guess:
             what = f"hint: the mean loss of the last {STUCK} steps is {mean:.3f}; the same answer"
             remedy = "try another --lr, and run python sanity_check.py and python optimizer_test.py"
