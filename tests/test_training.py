@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 import torch
 import transformers
-from factories import make_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import one_line_error
@@ -19,13 +18,11 @@ from torch.nn import functional as F
 
 import classifier
 import multitask_classifier
-from datasets import SentenceClassificationDataset
 from training.loop import devices
 from training.loop import run as loop
-from training.loop.batches import LengthBatches, TrainingLoader
+from training.loop.batches import LengthBatches
 from training.loop.checkpoints import load_checkpoint
 from training.loop.progress import Progress
-from training.loop.round_robin import RoundRobin
 from training.loop.run import Run, linear_factor
 from utils import seed_everything
 
@@ -60,31 +57,6 @@ def test_little_padding_in_batches_that_do_not_come_sorted():
     assert sum(lengths) > 0.95 * sum(8 * width for width in longest)
     correlation = torch.corrcoef(torch.tensor([range(len(longest)), longest]).float())[0, 1]
     assert abs(correlation) < 0.5
-
-
-def test_round_robin_takes_the_sets_in_turn_and_each_without_end(tiny_model_folder):
-    """Sets of 4, 1 and 2 batches; eight steps an epoch."""
-    loaders, args = {}, SimpleNamespace(model=str(tiny_model_folder))
-    for name, size, first_id in (("large", 13, 0), ("small", 3, 100), ("middle", 8, 200)):
-        rows = [(text, 0, key) for key, text in make_rows(size, first_id=first_id)]
-        loaders[name] = TrainingLoader(SentenceClassificationDataset(rows, args), 4, seed=0)
-    round_robin = RoundRobin(loaders, steps=8)
-    seen, names = {name: [] for name in round_robin.loaders}, []
-    for epoch in range(1, 7):
-        round_robin.set_epoch(epoch, 0)
-        for batch in round_robin:
-            names.append(batch["task"])
-            seen[names[-1]] += batch["sent_ids"]
-    assert names == ["large", "small", "middle", "large", "small", "middle", "large", "small"] * 6
-    for name, loader in round_robin.loaders.items():
-        rows = {key for _, _, key in loader.dataset}
-        rounds = [seen[name][i : i + len(rows)] for i in range(0, len(seen[name]), len(rows))]
-        whole = [keys for keys in rounds if len(keys) == len(rows)]
-        assert len(whole) >= 3
-        assert all(set(keys) == rows for keys in whole)  # each row once in each round
-        assert len(set(map(str, whole))) > 1  # in new orders
-    with one_line_error("--steps_per_epoch 2 is too few", "middle would never have a step"):
-        RoundRobin(round_robin.loaders, steps=2)
 
 
 @pytest.mark.parametrize(

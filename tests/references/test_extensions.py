@@ -130,14 +130,14 @@ class Rows(list):
 
 @pytest.mark.parametrize(("kind", "tasks"), [("round_robin", 1), ("together", 2)])
 def test_turns_continue_where_the_epoch_before_has_come_to(kind, tasks):
-    """Every row of a task once before any comes again, also after a stop."""
+    """Every row of a task once before any comes again, in a new order, also after a stop."""
     sets = {"a": Rows(range(10)), "b": Rows(range(100, 103))}
     loaders = {
         name: SimpleNamespace(dataset=rows, batch_sampler=LengthBatches([1] * len(rows), 2, seed=0))
         for name, rows in sets.items()
     }
     whole = []
-    for epoch in (1, 2, 3):
+    for epoch in range(1, 7):
         turns = Turns(loaders, 4, kind)
         turns.set_epoch(epoch)
         steps = [step["turns"] for step in turns]
@@ -148,4 +148,6 @@ def test_turns_continue_where_the_epoch_before_has_come_to(kind, tasks):
         assert [step["turns"] for step in turns] == steps[1:]
     for name, own in sets.items():
         rows = [row for task, labels in whole if task == name for row in labels]
-        assert sorted(rows[: len(own)]) == own
+        rounds = [rows[: len(own)], rows[len(own) : 2 * len(own)]]
+        assert [sorted(one) for one in rounds] == [own, own]
+        assert rounds[0] != rounds[1]
