@@ -131,7 +131,7 @@ class Rows(list):
 @pytest.mark.parametrize(("kind", "tasks"), [("round_robin", 1), ("together", 2)])
 def test_turns_continue_where_the_epoch_before_has_come_to(kind, tasks):
     """Every row of a task once before any comes again, in a new order, also after a stop."""
-    sets = {"a": Rows(range(10)), "b": Rows(range(100, 103))}
+    sets = {"a": Rows(range(10)), "b": Rows(range(100, 105))}
     loaders = {
         name: SimpleNamespace(dataset=rows, batch_sampler=LengthBatches([1] * len(rows), 2, seed=0))
         for name, rows in sets.items()
