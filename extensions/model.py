@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bert import BertModel
 from extensions.features.cross_encoding import concat
 from extensions.features.pooling import pool
 from extensions.flags import TechniqueFlags
@@ -17,27 +16,23 @@ from extensions.parameters.lora import add_lora
 from extensions.parameters.pals import PALs
 from extensions.parameters.task_layers import encode, split_top_layers
 from extensions.tasks import CLASSES, COURSE
+from multitask_classifier import MultitaskBERT
 from training.cli.flags import with_defaults
 from training.loop.models import check_segments
 
 
-class TechniquesBERT(nn.Module):
-    """A model for the course's tasks, and all of its flags.
+class TechniquesBERT(MultitaskBERT):
+    """Part 2's model with the parts that the flags put into it and around it.
 
     Args:
-        config: hidden_size, model (the name or folder of the pretrained BERT) and ModelFlags.
+        config: of a MultitaskBERT, and ModelFlags.
     """
 
     def __init__(self, config: Any):
-        super().__init__()
+        super().__init__(config)
         flags = with_defaults(config, TechniqueFlags)
         tasks = list(dict.fromkeys((*COURSE, *flags.tasks)))
-        self.bert = BertModel.from_pretrained(flags.model)
-        self.bert.requires_grad_(flags.option == "finetune")
-        self.joins_pairs = flags.pair_encoding == "cross"
-        if self.joins_pairs:
-            check_segments(self.bert, "--pair_encoding cross")
-        self.pooling, size = flags.pooling, config.hidden_size
+        self.pooling, self.joins_pairs = flags.pooling, flags.pair_encoding == "cross"
 
         # Parts put into BERT, in an order in which each finds what it needs
         self.task_layers = split_top_layers(self.bert, flags.separate_layers, tasks)
@@ -45,14 +40,14 @@ class TechniquesBERT(nn.Module):
             add_lora(self.bert, flags.rank)
         self.pals = PALs(self.bert, tasks, flags.pals, flags.pal_heads) if flags.pals else None
 
-        # The heads
-        pair_size = size if self.joins_pairs else 3 * size
-        self.dropout = nn.Dropout(flags.hidden_dropout_prob)
-        self.sentiment = nn.Linear(size, 5)
-        self.paraphrase = nn.Linear(pair_size, 1)
-        # a cosine has no head
-        self.similarity = nn.Linear(pair_size, 1) if flags.similarity == "linear" else None
-        self.relation = nn.Linear(pair_size, CLASSES["nli"]) if "nli" in tasks else None
+        # Other heads; a cosine has none
+        size = config.hidden_size if self.joins_pairs else self.paraphrase.in_features
+        if self.joins_pairs:
+            check_segments(self.bert, "--pair_encoding cross")
+            self.paraphrase, self.similarity = nn.Linear(size, 1), nn.Linear(size, 1)
+        if flags.similarity == "cosine":
+            self.similarity = None
+        self.relation = nn.Linear(size, CLASSES["nli"]) if "nli" in tasks else None
 
     def forward(
         self,
@@ -66,11 +61,6 @@ class TechniquesBERT(nn.Module):
             output = encode(self.bert, input_ids, attention_mask, segments, self.task_layers[task])
         return pool(output, attention_mask, self.pooling)  # (B, D)
 
-    def apply_head(self, head: nn.Module, vectors: Tensor) -> Tensor:
-        """Dropout and a head, in float32: bf16 has so few numbers that many pairs would tie."""
-        with torch.autocast(vectors.device.type, enabled=False):
-            return head(self.dropout(vectors.float()))
-
     def pair_features(self, ids_1, mask_1, ids_2, mask_2, task: str) -> Tensor:
         """What the heads of pairs see: (B, D) of a cross-encoder, (B, 3 D) of a bi-encoder.
 
@@ -82,10 +72,6 @@ class TechniquesBERT(nn.Module):
             return self(ids, mask, segments, task)  # (B, D)
         u, v = self(ids_1, mask_1, task=task), self(ids_2, mask_2, task=task)  # (B, D) each
         return torch.cat([u, v, (u - v).abs()], dim=-1)  # (B, 3 D)
-
-    def predict_sentiment(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Logits of the five classes: (B, L), (B, L) → (B, 5)."""
-        return self.apply_head(self.sentiment, self(input_ids, attention_mask))
 
     def predict_paraphrase(self, *pair: Tensor) -> Tensor:
         """The logit of "yes, a paraphrase": (B, L1) …, (B, L2) … → (B,)."""

@@ -1,6 +1,7 @@
 """The tasks: the course's three as multitask_classifier.py has them, and inference (NLI).
 
-A further task is an entry in each of these tables, a head in model.py, and its flags in flags.py.
+A further task is an entry in these tables and those of evaluation.py, a head in model.py, and its
+flags in flags.py.
 """
 
 from __future__ import annotations
