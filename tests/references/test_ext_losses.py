@@ -18,7 +18,6 @@ from extensions.loss.r_drop import r_drop
 from extensions.loss.simcse import simcse
 from extensions.loss.smart import Passes
 from extensions.text.no_duplicates import NoDuplicates
-from training.loop.batches import LengthBatches
 
 CHANCE = np.random.default_rng(8)
 U, V, W = CHANCE.normal(size=(3, 6, 32))  # (B, D) each
@@ -149,8 +148,7 @@ PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, 
 @settings(deadline=None)
 @given(PAIRS, st.integers(1, 7), st.integers(0, 5))
 def test_every_row_once_and_no_sentence_twice(pairs, size, epoch):
-    lengths = LengthBatches([3 + i * 7 % 20 for i in range(len(pairs))], size, 0)
-    sampler = NoDuplicates(lengths, pairs)
+    sampler = NoDuplicates([3 + i * 7 % 20 for i in range(len(pairs))], size, 0, pairs)
     sampler.set_epoch(epoch)
     batches = list(sampler)
     assert sorted(row for batch in batches for row in batch) == list(range(len(pairs)))
