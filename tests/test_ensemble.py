@@ -58,7 +58,7 @@ def outputs_of(path: str, task: str, rows) -> np.ndarray:
 
 def test_averages_counted_by_hand(run, make, tiny_data, tiny_model_folder):
     """Two bi-encoders and a cross encoder: 1/3 of each one's probabilities and similarities."""
-    paths = [make("a", 1), make("b", 2), make("c", 3, "--pair_encoding", "cross")]
+    paths = [make("a", 1), make("b", 2), make("c", 5, "--pair_encoding", "cross")]
     result = run(*paths, "--precision", "fp32")
     assert result.err == ""
     args = TechniqueFlags(model=str(tiny_model_folder), data_dir=str(tiny_data))

@@ -18,21 +18,20 @@ def run_script(main: Callable[[], Any]) -> None:
     try:
         main()
         sys.stdout.flush()
-        leave_processes()
+        leave_processes(0)
     except KeyboardInterrupt:
         sys.exit("\ninterrupted" if is_main_process() else 1)
     except OSError:
-        fault = output_fault()
-        if fault is None:
+        if (fault := output_fault()) is None:
             raise
-        leave_processes("the output is read no more")
+        leave_processes(1)
         sys.exit(fault or 1)
     except (InputError, RuntimeError) as error:  # the same in all processes, if there are several
-        line = one_line(error)
-        if line is None:
+        if (line := one_line(error)) is None:
             raise
-        leave_processes(line)
-        print(line, file=sys.stderr)
+        if is_main_process():
+            print(line, file=sys.stderr)
+        leave_processes(1)
         sys.exit(1 if isinstance(error, (Stopped, RuntimeError)) else 2)  # 2 as argparse does
 
 

@@ -46,15 +46,13 @@ def join_processes(use_gpu: bool) -> None:
     print(f"processes: {world_size()} train together")
 
 
-def leave_processes(error: str = "") -> None:
+def leave_processes(code: int) -> None:
     """End one of several processes, without Python's own end: gloo's threads may outlive that."""
     if dist.is_available() and dist.is_initialized():
-        if error and is_main_process():
-            print(error, file=sys.stderr)
         dist.destroy_process_group()
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(1 if error else 0)
+        os._exit(code)
 
 
 def gather(value: Any) -> list[Any]:
