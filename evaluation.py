@@ -17,7 +17,7 @@ from datasets import TextDataset, read_set
 from training.files.course_files import trained_names
 from training.files.errors import InputError
 from training.files.writing import atomic_write
-from training.loop.batches import PAIR, SINGLE, evaluation_loader, to_device
+from training.loop.batches import evaluation_loader, input_keys, to_device
 from training.loop.progress import progress_bar
 
 TASKS = ("sst", "para", "sts")  # of part 2; extensions/ have inference (nli), too
@@ -34,16 +34,17 @@ HeldOut = Mapping[tuple[str, str], TextDataset]  # by task and split: ("sst", "d
 
 @torch.no_grad()
 def outputs_of(
-    function: Callable[..., Tensor], batches: Iterable[dict], keys: Sequence[str], device
+    function: Callable[..., Tensor], batches: Iterable[dict], device
 ) -> tuple[Tensor, dict[str, list]]:
-    """What a function returns for a batch's tensors with these keys, the labels aside; for all.
+    """What a function returns for the ids and masks of all batches.
 
     Also lists in the order of the batches: y_true (empty without labels), sents, sent_ids.
     """
     outputs: list[Tensor] = []  # read at the end: reading waits for a GPU
     rows: dict[str, list] = {"y_true": [], "sents": [], "sent_ids": []}
     for batch in progress_bar(batches, "eval"):
-        outputs.append(function(*(to_device(batch[key], device) for key in keys[:-1])).float())
+        inputs = (to_device(batch[key], device) for key in input_keys(batch))
+        outputs.append(function(*inputs).float())
         rows["y_true"] += batch["labels"].tolist() if "labels" in batch else []
         rows["sents"] += batch.get("sents", [])
         rows["sent_ids"] += batch["sent_ids"]
@@ -51,12 +52,9 @@ def outputs_of(
 
 
 def classify(
-    batches: Iterable[dict],
-    logits_of: Callable[..., Tensor],
-    device: torch.device,
-    keys: Sequence[str] = SINGLE,
+    batches: Iterable[dict], logits_of: Callable[..., Tensor], device: torch.device
 ) -> dict[str, list]:
-    """Predict the classes of all single sentences, or with the keys PAIR of pairs.
+    """Predict the classes of all single sentences, or pairs.
 
     Args:
         logits_of: ids and mask, (B, L) each, of a pair four of them → (B, number of classes).
@@ -65,7 +63,7 @@ def classify(
         Lists in the order of the batches: y_pred, y_true (empty without labels), probabilities
         (one list per sentence), sents, sent_ids.
     """
-    logits, rows = outputs_of(logits_of, batches, keys, device)  # (N, number of classes)
+    logits, rows = outputs_of(logits_of, batches, device)  # (N, number of classes)
     probabilities = logits.softmax(dim=-1).tolist()
     return rows | {"y_pred": logits.argmax(dim=-1).tolist(), "probabilities": probabilities}
 
@@ -77,8 +75,8 @@ def predict_rows(model: nn.Module, task: str, loader: Iterable[dict], device) ->
     """
     head = getattr(model, HEADS[task])
     if task in ("sst", "nli"):
-        return classify(loader, head, device, SINGLE if task == "sst" else PAIR)
-    outputs, rows = outputs_of(head, loader, PAIR, device)  # (N,) or (N, 1)
+        return classify(loader, head, device)
+    outputs, rows = outputs_of(head, loader, device)  # (N,) or (N, 1)
     if task == "sts":
         return rows | {"y_pred": outputs.flatten().tolist()}
     probabilities = outputs.flatten().double().sigmoid().tolist()

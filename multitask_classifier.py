@@ -198,8 +198,7 @@ def train_multitask(args, held_out: HeldOut | None = None) -> None:
         for _ in run.epochs():
             for batch in run.batches():
                 task = batch["task"]
-                keys = loop.SINGLE if task == "sst" else loop.PAIR
-                for *inputs, labels in loop.parts(batch, args.accumulate, device, keys):
+                for *inputs, labels in loop.parts(batch, args.accumulate, device):
                     with autocast():
                         outputs = getattr(model, HEADS[task])(*inputs)  # (B, 5) or (B,)
                     loss = LOSSES[task](outputs.float(), labels)

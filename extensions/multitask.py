@@ -117,8 +117,7 @@ def train(args: TechniqueFlags, held_out: HeldOut) -> None:
             for step in run.batches():
                 for batch in step["turns"]:  # of one task, or with --gradients of all
                     name = batch["task"]
-                    keys = our.KEYS[name]
-                    for *inputs, labels in loop.parts(batch, args.accumulate, device, keys):
+                    for *inputs, labels in loop.parts(batch, args.accumulate, device):
                         loss = objective(name, inputs, labels)
                         weight = getattr(args, f"{name}_weight")
                         loss_of_rows = weight * loss * len(labels) / len(batch["labels"])

@@ -15,13 +15,11 @@ import datasets
 import evaluation
 import multitask_classifier as part2
 from datasets import SentencePairDataset, SentencePairTestDataset, TextDataset, load_pairs
-from training.loop.batches import PAIR, SINGLE
 
 COURSE = evaluation.TASKS  # those of the leaderboard
 TASKS = (*COURSE, "nli")
 CLASSES = {"sst": 5, "para": 2, "sts": 0, "nli": 3}  # how many; a similarity has none
 LOSSES = part2.LOSSES | {"nli": F.cross_entropy}
-KEYS = {name: SINGLE if name == "sst" else PAIR for name in TASKS}
 SAME = {"para": 1, "sts": 4.0, "nli": 2}  # from which label on a pair says the same
 DIFFERENT = {"para": 0, "nli": 0}  # with which label it says something else
 

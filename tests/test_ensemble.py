@@ -12,10 +12,11 @@ from evaluation import FILE_COLUMNS, HEADS, overall, pearson
 from extensions import ensemble
 from extensions.flags import TechniqueFlags, get_args
 from extensions.multitask import load_model, new_model
-from extensions.tasks import COURSE, KEYS, read_set
+from extensions.tasks import COURSE, read_set
 from optimizer import AdamW
 from training.cli.task_flags import find_files
 from training.files.predictions import read_predictions
+from training.loop.batches import input_keys
 from training.loop.checkpoints import save_model
 
 SIX = [f"{task}-{split}-output.csv" for task in COURSE for split in ("dev", "test")]
@@ -50,7 +51,7 @@ def outputs_of(path: str, task: str, rows) -> np.ndarray:
     """What one model says of all rows, as one batch: probabilities, or similarities."""
     batch = rows.collate_fn(list(rows))
     model, _ = load_model(path, torch.device("cpu"))
-    outputs = getattr(model, HEADS[task])(*(batch[key] for key in KEYS[task][:-1]))
+    outputs = getattr(model, HEADS[task])(*(batch[key] for key in input_keys(batch)))
     if task == "sts":
         return outputs.numpy()
     return (outputs.softmax(dim=1) if task == "sst" else outputs.sigmoid()).numpy()

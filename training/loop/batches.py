@@ -12,10 +12,6 @@ from training.loop.processes import rank, world_size
 
 POOL_BATCHES = 50  # how many batches' worth of shuffled rows are sorted by length together
 
-# What a model takes of a batch of single texts or of pairs, and the labels
-SINGLE = ("token_ids", "attention_mask", "labels")
-PAIR = ("token_ids_1", "attention_mask_1", "token_ids_2", "attention_mask_2", "labels")
-
 
 class LengthBatches(Sampler):
     """Batches of rows of similar length, in an order that is new and random every epoch.
@@ -75,14 +71,21 @@ def evaluation_loader(dataset: Any, batch_size: int) -> DataLoader:
     return DataLoader(dataset, batch_sampler=batches, collate_fn=dataset.collate_fn)
 
 
+def input_keys(batch: Mapping[str, Any]) -> Sequence[str]:
+    """The keys of a batch's ids and masks, of single texts or of pairs: token_ids_1, …"""
+    ends = ("_1", "_2") if "token_ids_1" in batch else ("",)
+    return [f"{name}{end}" for end in ends for name in ("token_ids", "attention_mask")]
+
+
 def parts(
-    batch: Mapping[str, Any], accumulate: int, device: torch.device, keys: Sequence[str] = SINGLE
+    batch: Mapping[str, Any], accumulate: int, device: torch.device, keys: Sequence[str] = ()
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Split a batch into up to ``accumulate`` parts on the device: tensors of ``keys``.
+    """Split a batch into up to ``accumulate`` parts on the device: ids, masks and labels, or keys.
 
     Of W processes number r takes rows r, r + W, r + 2W …; of too few rows some take none. The
     gradients of all parts, each weighted by its fraction of the rows, sum up to the batch's.
     """
+    keys = keys or (*input_keys(batch), "labels")
     count, step = len(batch["labels"]), world_size()
     size = step * math.ceil(len(range(rank(), count, step)) / accumulate)
     for start in range(rank(), count, size or 1):

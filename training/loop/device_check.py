@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from training.files.errors import InputError, first_line
-from training.loop.batches import PAIR, SINGLE
+from training.loop.batches import input_keys
 from training.loop.devices import autocast_for
 from training.loop.processes import gather
 
@@ -40,7 +40,7 @@ def check_device(args: Any, model: nn.Module, datasets: Mapping[str, Any]) -> No
 def sample(method: Callable, rows: Any) -> list[Tensor]:
     """A method's inputs of two rows, cut to LENGTH tokens, the second padded: (2, L) each."""
     batch = rows.collate_fn([rows[0], rows[1 % len(rows.lengths())]])
-    keys = PAIR[:-1] if "token_ids_1" in batch else SINGLE[:-1]
+    keys = input_keys(batch)
     if "token_type_ids" in batch and len(signature(method).parameters) > 2:
         keys = (*keys, "token_type_ids")
     inputs = [batch[key][:, :LENGTH].clone() for key in keys]
