@@ -92,10 +92,7 @@ class TechniqueFlags(ModelFlags, TaskFlags):
 # What is refused. A condition is "flag" (it is given) or "flag=value".
 
 ON_VECTORS = tuple(f"{name}_extra" for name in EXTRAS)
-COMPARES_ROWS = (
-    *(f"{name}={kind}" for name in ON_VECTORS for kind in (*RANKING, "simcse")),
-    "sts_loss=cosent",
-)
+COMPARES_ROWS = (*ON_VECTORS, "sts_loss=cosent")
 NOT_TOGETHER: Sequence[tuple[str, Sequence[str], str]] = (
     (
         "pair_encoding=cross",
