@@ -433,7 +433,7 @@ HEAD = b"id,Predicted_Sentiment\n"
     [
         ("KEY,nan", "is not 'id,number'"),
         ("KEY,5", "other than the classes 0 to 4: 1"),
-        ("OTHER,1", "occurs twice"),
+        ("OTHER,1", "repeats an earlier id"),
         ("KEY,1\nffff,1", "does not have: 1, such as ffff"),
         ("\ud800,1", "not UTF-8"),
         (HEAD + b"9" * 10**6, "too long"),

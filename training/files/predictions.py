@@ -1,12 +1,14 @@
 """The one reader of prediction files: ``id,Predicted_…`` and a row an example."""
 
-import math
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from training.files.errors import InputError
-from training.files.tables import column_names
+from training.files.tables import checked_ids, column_names, parse_table, refuse
 from training.files.texts import read_text
+
+MOST = sys.float_info.max  # any finite number will do
 
 
 def read_predictions(path: str | Path, column: str) -> dict[str, float]:
@@ -23,30 +25,18 @@ def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
     Raises:
         InputError: with the file's first fault (header, value, repeated id); it calls it ``name``.
     """
-    header, *lines = text.split("\n")  # splitlines() would also split inside odd ids
-    columns = column_names(_cells(header))
+    import pandas as pd
+
+    header, _, rows = text.lower().replace("\t", ",").partition("\n")
+    columns = column_names(header.rstrip(", ").split(","))
     if sorted(columns) != sorted(["id", column.lower()]):
-        raise InputError(f"{name}: header is {header!r}, not 'id,{column}'")
-    values: dict[str, float] = {}
-    for number, line in enumerate(lines, start=2):
-        if not line.strip(", \t\r"):
-            continue
-        try:
-            row = dict(zip(columns, _cells(line.lower()), strict=True))
-            key, value = row["id"], float(row[column.lower()])
-        except ValueError:
-            key, value = "", math.nan
-        if not key or not math.isfinite(value):
-            what = f"{line.strip()[:60]!r} is not 'id,number'"
-            raise InputError(f"{name}: line {number}: {what}")
-        if key in values:
-            raise InputError(f"{name}: line {number}: id {key} occurs twice")
-        values[key] = value
-    return values
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().replace("\t", ",").rstrip(", ").split(",")]
+        raise InputError(f"{name}: header is {header[:60]!r}, not 'id,{column}'")
+    table = parse_table(f"{','.join(columns)}\n{rows}", name)
+    ids = checked_ids(name, table)
+    values = pd.to_numeric(table[column.lower()].str.strip(), errors="coerce").astype(float)
+    bad = ~values.between(-MOST, MOST)
+    refuse(name, table, bad, "is not 'id,number'", "each needs a finite number")
+    return dict(zip(ids, values, strict=True))
 
 
 def mismatches(
