@@ -25,10 +25,10 @@ MOST_CLASSES = 1000  # that a file of texts may have
 # A quotation mark opens a cell only if another one stands directly before the cell's end. Those in
 # between are doubled, or have a backslash before them.
 CELL = r"""
-    (?: "(?P<doubled> [^"]*+ (?: "" [^"]*+ )*+ )"
-      | "(?P<escaped> [^"\\]*+ (?: (?: \\. | "" ) [^"\\]*+ )*+ )"
-      | (?P<plain> [^SEPARATOR\n]* )
-    ) (?P<end> [SEPARATOR\n] | \Z )
+    (?: "( [^"]*+ (?: "" [^"]*+ )*+ )"
+      | "( [^"\\]*+ (?: (?: \\. | "" ) [^"\\]*+ )*+ )"
+      | ( [^SEPARATOR\n]* )
+    ) ( [SEPARATOR\n] | \Z )
 """
 
 
@@ -69,23 +69,22 @@ def parse_table(text: str, path: str | Path) -> pd.DataFrame:
 
 
 def split_cells(text: str, separator: str) -> Iterator[tuple[list[str], str]]:
-    """The cells of each row, and the line or lines of the text that they come from."""
+    """The cells of each row, and the line or lines of the text that they come from.
+
+    Quotation marks around a cell, and those that stand for another, are taken out.
+    """
     row, start = [], 0
     pattern = CELL.replace("SEPARATOR", separator)
     for cell in re.finditer(pattern, text, re.DOTALL | re.VERBOSE):
-        row.append(cell_text(cell))
-        if cell["end"] != separator:
+        doubled, escaped, plain, end = cell.groups()
+        if doubled is not None:
+            plain = doubled.replace('""', '"')
+        elif escaped is not None:
+            plain = re.sub(r'\\(["\\])|""', lambda mark: mark[1] or '"', escaped)
+        row.append(plain)
+        if end != separator:
             yield row, text[start : cell.end()].strip("\n")
             row, start = [], cell.end()
-
-
-def cell_text(cell: re.Match) -> str:
-    """What a cell says, without the marks around it and those that stand for another."""
-    if cell["doubled"] is not None:
-        return cell["doubled"].replace('""', '"')
-    if cell["escaped"] is not None:
-        return re.sub(r'\\(["\\])|""', lambda mark: mark[1] or '"', cell["escaped"])
-    return cell["plain"]
 
 
 def rows_without_quotes(source: str, separator: str, width: int) -> int:

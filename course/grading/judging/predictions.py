@@ -17,18 +17,12 @@ from checks.part2 import submission as part_2
 from course.grading.types import Score, Submission
 from datasets import load_data, load_pairs
 from prepare_submit import PART_1_FILES
+from training.files.course_files import SETS
 from training.files.errors import InputError
 from training.files.predictions import mismatches, parse_predictions
 
 SPLITS = ("dev", "test")
-# Stem of the labelled file, column of predictions, column of labels, number of classes
-SETS = {
-    "sst": ("ids-sst", *part_2.COLUMNS["sst"]),
-    "cfimdb": ("ids-cfimdb", "Predicted_Sentiment", "sentiment", 2),
-    "para": ("quora", *part_2.COLUMNS["para"]),
-    "sts": ("sts", *part_2.COLUMNS["sts"]),
-}
-FILES = {1: PART_1_FILES, 2: part_2.FILES, 3: {}}  # of predictions, by part: path → data, split …
+FILES = {1: PART_1_FILES, 2: part_2.FILES, 3: {}}  # of predictions, by part: path → data, split
 MAY_BE_MISSING = "cfimdb"
 BYTES_A_ROW, SPARE = 100, 10_000  # a row is about 30 bytes; a file much longer is not looked at
 
@@ -78,7 +72,7 @@ def score(submission: Submission, gold: Mapping[tuple[str, str], Gold]) -> tuple
     for path, (data, split, *_) in FILES[submission.part].items():
         content, labels = submission.files.get(path), gold.get((data, split))
         option = Path(path).name.split("-")[0] if submission.part == 1 else ""
-        metric = "accuracy" if SETS[data][3] else "Pearson"
+        metric = "accuracy" if SETS[data].classes else "Pearson"
         result = Score(path, data, split, option, metric)
         if content is None and data == MAY_BE_MISSING:
             continue
