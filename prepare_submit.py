@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
-import io
 import re
 import shlex
 import subprocess
@@ -33,9 +32,9 @@ from training.cli.scripts import run_script
 from training.files.course_files import SETS, SPLITS, data_folder
 from training.files.errors import InputError
 from training.files.imports import with_imported
-from training.files.predictions import mismatches, read_predictions
+from training.files.predictions import in_order, read_predictions
 from training.files.texts import read_text
-from training.files.writing import write_whole
+from training.files.writing import atomic_write
 
 ROOT = Path(__file__).resolve().parent
 ZIP_NAME = "dnlp_final_project_submission.zip"
@@ -115,12 +114,10 @@ def summary_of(path: Path, task: str, split: str, folder: Path, command: str) ->
     ids = [row[-1].lower() for row in rows]  # as read_predictions gives them
     try:
         predicted = read_predictions(path, column)
-        if faults := mismatches(predicted, ids, str(data_file), classes, str(path)):
-            other = "" if predicted.keys() == {*ids} else "; give --data_dir if it is of other data"
-            raise InputError("; ".join(faults) + other)
+        values = in_order(predicted, ids, str(data_file), classes, str(path))
     except InputError as error:
-        raise InputError(f"{error}; {command} writes it again") from None
-    values = [predicted[key] for key in ids]
+        remedy = "writes it again; if it is of other data, name them by --data_dir"
+        raise InputError(f"{error}; {command} {remedy}") from None
     summary = f"{len(values):5d} predictions from {min(values):g} to {max(values):g}"
     if split == "dev":
         labels = [row[-2] for row in rows]
@@ -137,12 +134,11 @@ def summary_of(path: Path, task: str, split: str, folder: Path, command: str) ->
 
 def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
     """Zip files under their paths in the repository."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+    options = {"compression": zipfile.ZIP_DEFLATED, "strict_timestamps": False}
+    with atomic_write(target, "wb") as file, zipfile.ZipFile(file, "w", **options) as archive:
         archive.comment = COMMENT % part
-        for file in files:
-            archive.write(file)
-    write_whole(target, content.getvalue())
+        for path in files:
+            archive.write(path)
 
 
 def zip_path(name: str | None, part: int) -> Path:

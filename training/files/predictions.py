@@ -1,7 +1,7 @@
 """The one reader of prediction files: ``id,Predicted_…`` and a row an example."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from training.files.errors import InputError
@@ -39,25 +39,28 @@ def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
     return dict(zip(ids, values, strict=True))
 
 
-def mismatches(
-    values: Mapping[str, float], ids: Iterable[str], data_file: str, classes: int | None, name: str
-) -> list[str]:
-    """What predictions lack, or have too much, for a data file: ids, values that are not classes.
+def in_order(
+    values: Mapping[str, float], ids: Sequence[str], data_file: str, classes: int | None, name: str
+) -> list[float]:
+    """The predictions in the order of a data file's ids.
 
     Args:
         classes: how many; None: any number will do.
         name: what the faults call the file of predictions.
+
+    Raises:
+        InputError: with ids that predictions lack, or have too much; and values that are no class.
     """
-    wanted = set(ids)
     kinds = {
-        f"ids of {data_file} without a prediction": wanted - values.keys(),
-        f"ids that {data_file} does not have": values.keys() - wanted,
+        f"ids of {data_file} without a prediction": {*ids} - values.keys(),
+        f"ids that {data_file} does not have": values.keys() - {*ids},
     }
     if classes:
         wrong = [f"{key}={value:g}" for key, value in values.items() if value not in range(classes)]
         kinds[f"values other than the classes 0 to {classes - 1}"] = wrong
-    return [
-        f"{name}: {kind}: {len(x)}, such as {', '.join(sorted(x)[:3])}"
-        for kind, x in kinds.items()
-        if x
+    faults = [
+        f"{kind}: {len(x)}, such as {', '.join(sorted(x)[:3])}" for kind, x in kinds.items() if x
     ]
+    if faults:
+        raise InputError(f"{name}: {'; '.join(faults)}")
+    return [values[key] for key in ids]

@@ -19,7 +19,8 @@ from datasets import load_data, load_pairs
 from prepare_submit import PART_1_FILES
 from training.files.course_files import SETS
 from training.files.errors import InputError
-from training.files.predictions import mismatches, parse_predictions
+from training.files.predictions import in_order, parse_predictions
+from training.files.texts import decode
 
 SPLITS = ("dev", "test")
 FILES = {1: PART_1_FILES, 2: part_2.FILES, 3: {}}  # of predictions, by part: path → data, split
@@ -99,14 +100,8 @@ def read(path: str, content: bytes, gold: Gold) -> np.ndarray:
     """The predictions in the order of the labels; InputError lists the file's faults."""
     if len(content) > BYTES_A_ROW * len(gold.ids) + SPARE:
         raise InputError(f"{path} is too long: {len(content)} bytes for {len(gold.ids)} rows")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
-    predicted = parse_predictions(text, gold.column, path)
-    if faults := mismatches(predicted, gold.ids, gold.file, gold.classes, path):
-        raise InputError("; ".join(faults))
-    return np.array([predicted[key] for key in gold.ids], dtype=float)
+    predicted = parse_predictions(decode(content, path), gold.column, path)
+    return np.array(in_order(predicted, gold.ids, gold.file, gold.classes, path), dtype=float)
 
 
 def pearson(predicted: np.ndarray, labels: np.ndarray) -> float:
