@@ -5,7 +5,6 @@ The correspondence between the two sets of parameter names is the literal table 
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from config import BertConfig
 from training.files.course_files import WEIGHT_FILES
 from training.files.errors import values_of
 from training.files.folder import CORE, check_surplus, require
-from training.files.hub import find_model
+from training.files.hub import find_model, print_once
 from training.files.weights import read_weights
 from training.files.writing import write_json, write_whole
 from utils import get_parameter_dtype
@@ -79,9 +78,6 @@ def load_tensors(
         require(shapes, {theirs: tuple(own[ours].shape) for theirs, ours in names.items()})
     for theirs, ours in names.items():
         own[ours].copy_(tensors[theirs])
-
-
-print_once = functools.cache(print)  # a line that this process has not printed before
 
 
 class BertPreTrainedModel(nn.Module):

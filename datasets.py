@@ -18,20 +18,9 @@ from torch.utils.data import Dataset
 
 from config import BertConfig
 from tokenizer import MODEL_MAX_LENGTH, BertTokenizer
-from training.files.course_files import COURSE_STEMS, data_folder
+from training.files.course_files import COURSE_STEMS, SETS, data_folder
 from training.files.errors import InputError
 from training.files.tables import class_labels, read_table, refuse, similarities
-
-
-def __getattr__(name: str) -> Any:
-    """Say so where somebody wants the library of the same name, which this file hides."""
-    if name in ("Dataset", "DatasetDict", "load_dataset", "load_from_disk"):
-        raise ImportError(
-            f"{__file__} is this course's file, not the library datasets that has {name}; "
-            "run a script that needs the library in another folder"
-        )
-    raise AttributeError(f"module 'datasets' has no attribute {name!r}")
-
 
 # ---------------------------------------------------------------------------------------------
 # Rows
@@ -236,8 +225,8 @@ def read_set(task: str, args: Any, split: str) -> TextDataset:
     if task == "sst" and split == "test":
         return SentenceClassificationTestDataset(load_data(path, "test"), args)
     if task == "sst":
-        return SentenceClassificationDataset(load_data(path, "dev", num_labels=5), args)
-    rows = load_pairs(path, split, "is_duplicate" if task == "para" else "similarity")
+        return SentenceClassificationDataset(load_data(path, "dev", SETS[task].classes), args)
+    rows = load_pairs(path, split, SETS[task].label)
     if split == "test":
         return SentencePairTestDataset(rows, args)
     return SentencePairDataset(rows, args, isRegression=task == "sts")

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
-import io
 import re
 import shlex
 import subprocess
@@ -23,29 +22,28 @@ import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS
 from datasets import load_data, load_pairs
 from evaluation import accuracy, pearson
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
-from training.files.course_files import SPLITS, data_folder
+from training.files.course_files import SETS, SPLITS, data_folder
 from training.files.errors import InputError
 from training.files.imports import with_imported
-from training.files.predictions import mismatches, read_predictions
+from training.files.predictions import in_order, read_predictions
 from training.files.texts import read_text
-from training.files.writing import write_whole
+from training.files.writing import atomic_write
 
 ROOT = Path(__file__).resolve().parent
 ZIP_NAME = "dnlp_final_project_submission.zip"
 CODE = ("bert.py", "classifier.py", "optimizer.py", "setup.sh")
 TESTS = "my_tests.py"  # of part 1, optional
 PART_3_CODE = sorted({task.file for task in GRADED_TASKS if task.part == 3})  # if it is here
-# Files of predictions: the data, the split, how many classes
-PART_1_FILES = {
-    f"predictions/{option}-{name}-{split}-out.csv": (name, split, classes)
-    for name, classes in (("sst", 5), ("cfimdb", 2))
+PART_1_FILES = {  # of predictions: data set and split
+    f"predictions/{option}-{task}-{split}-out.csv": (task, split)
+    for task in ("sst", "cfimdb")
     for option in ("pretrain", "finetune")
     for split in ("dev", "test")
 }
@@ -61,18 +59,6 @@ GIVEN |= {"checks", "lessons", "pretraining", "training"}
 COMMENT = b"a submission of part %d"  # a zip's, so that no part replaces another one's
 
 
-class Prediction(NamedTuple):
-    """A file of predictions and the data file whose ids it must cover."""
-
-    path: str
-    data_file: Path
-    split: str
-    column: str
-    label: str
-    classes: int | None  # None: any finite number will do
-    command: str  # which writes it
-
-
 def code_of(part: int) -> list[Path]:
     """The scripts of a part, and the student's own files that they import."""
     if part == 1:
@@ -82,25 +68,22 @@ def code_of(part: int) -> list[Path]:
     return with_imported((*CODE, *part_2.CODE))
 
 
-def predictions_of(part: int, data_dir: str | None) -> list[Prediction]:
+def predictions_of(part: int) -> dict[str, tuple[str, str]]:
     """Part 2's six files; part 1's are SST's four and those of CFIMDB that are there."""
-    if part == 3:
-        return []
-    on_data = f" --data_dir {shlex.quote(data_dir)}" if data_dir else ""
     if part == 2:
-        return [
-            Prediction(*row, command + on_data) for *row, command in part_2.predictions(data_dir)
-        ]
-    wanted = []
-    folder = data_folder(data_dir)
-    for path, (name, split, classes) in PART_1_FILES.items():
-        if name == "sst" or Path(path).is_file():
-            data = folder / f"ids-{name}-{SPLITS[split]}.csv"
-            option = Path(path).name.split("-")[0]
-            command = f"python classifier.py --only {name} --option {option} --lr {RATES[option]}"
-            row = (path, data, split, "Predicted_Sentiment", "sentiment", classes)
-            wanted.append(Prediction(*row, command + on_data))
-    return wanted
+        return part_2.FILES
+    files = PART_1_FILES if part == 1 else {}
+    return {path: of for path, of in files.items() if of[0] == "sst" or Path(path).is_file()}
+
+
+def command_for(path: Path, task: str, data_dir: str | None) -> str:
+    """The command that writes a file of predictions."""
+    option = path.name.split("-")[0]
+    if option in RATES:
+        command = f"python classifier.py --only {task} --option {option} --lr {RATES[option]}"
+    else:
+        command = part_2.COMMAND
+    return f"{command} --data_dir {shlex.quote(data_dir)}" if data_dir else command
 
 
 def check_code(path: Path) -> None:
@@ -115,32 +98,32 @@ def check_code(path: Path) -> None:
         raise InputError(f"{path} does not parse: {error}") from None
 
 
-def summary_of(wanted: Prediction) -> str:
-    """What the grader will see in a file of predictions; InputError where it refuses the file."""
-    path = Path(wanted.path)
+def summary_of(path: Path, task: str, split: str, folder: Path, command: str) -> str:
+    """What the grader will see in a file of predictions; InputError where it refuses the file.
+
+    Args:
+        folder: of the data files, whose ids the predictions must cover.
+        command: which writes the file.
+    """
     if not path.is_file():
-        raise InputError(f"{path} is missing: {wanted.command} writes it")
-    try:
-        predicted = read_predictions(path, wanted.column)
-    except InputError as error:
-        raise InputError(f"{error}; {wanted.command} writes it again") from None
-    if wanted.label == "sentiment":
-        rows = load_data(wanted.data_file, wanted.split)
-    else:
-        rows = load_pairs(wanted.data_file, wanted.split, wanted.label)
+        raise InputError(f"{path} is missing: {command} writes it")
+    stem, column, label, classes = SETS[task]
+    data_file = folder / f"{stem}-{SPLITS[split]}.csv"
+    is_single = label == "sentiment"
+    rows = load_data(data_file, split) if is_single else load_pairs(data_file, split, label)
     ids = [row[-1].lower() for row in rows]  # as read_predictions gives them
-    if faults := mismatches(predicted, ids, str(wanted.data_file), wanted.classes, str(path)):
-        same = predicted.keys() == set(ids)
-        remedy = "" if same else "if it is of other data, name them by --data_dir; "
-        raise InputError(f"{'; '.join(faults)}; {remedy}{wanted.command} writes it again")
-    values = [predicted[key] for key in ids]
+    try:
+        predicted = read_predictions(path, column)
+        values = in_order(predicted, ids, str(data_file), classes, str(path))
+    except InputError as error:
+        remedy = "writes it again; if it is of other data, name them by --data_dir"
+        raise InputError(f"{error}; {command} {remedy}") from None
     summary = f"{len(values):5d} predictions from {min(values):g} to {max(values):g}"
-    if wanted.split == "dev":
+    if split == "dev":
         labels = [row[-2] for row in rows]
-        name, metric = ("accuracy", accuracy) if wanted.classes else ("Pearson", pearson)
-        score, guess = metric(labels, values), 0.0
-        if wanted.classes:
-            guess = max(labels.count(label) for label in set(labels)) / len(labels)
+        name, metric = ("accuracy", accuracy) if classes else ("Pearson", pearson)
+        score = metric(labels, values)
+        guess = max(map(labels.count, {*labels})) / len(labels) if classes else 0.0
         summary += f", {name} {score:.3f}"
         if score <= guess:
             summary += f"; the same answer in every row reaches {guess:.3f}"
@@ -151,12 +134,11 @@ def summary_of(wanted: Prediction) -> str:
 
 def build_zip(files: Sequence[Path], target: Path, part: int) -> None:
     """Zip files under their paths in the repository."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+    options = {"compression": zipfile.ZIP_DEFLATED, "strict_timestamps": False}
+    with atomic_write(target, "wb") as file, zipfile.ZipFile(file, "w", **options) as archive:
         archive.comment = COMMENT % part
-        for file in files:
-            archive.write(file)
-    write_whole(target, content.getvalue())
+        for path in files:
+            archive.write(path)
 
 
 def zip_path(name: str | None, part: int) -> Path:
@@ -216,19 +198,24 @@ def main() -> None:
     if args.part == 2:
         noted(part_2.check_readme, Path("README.md"))
         cards = [noted(part_2.find_ai_card)]
-    wanted = [] if args.code_only else predictions_of(args.part, args.data_dir)
-    summaries = {one.path: noted(summary_of, one) for one in wanted}
+    wanted = {} if args.code_only else predictions_of(args.part)
+    folder = data_folder(args.data_dir) if wanted else Path()
+    summaries = {}
+    for name, (task, split) in wanted.items():
+        path = Path(name)
+        command = command_for(path, task, args.data_dir)
+        summaries[path] = noted(summary_of, path, task, split, folder, command)
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
         raise InputError(f"no zip written; faults ({len(faults)}):\n{listed}")
     if not args.name:
         print(f"hint: with --name ID_GROUP the zip is called ID_GROUP_{ZIP_NAME}, as staff expect")
-    files = [*code, *cards, *map(Path, summaries)]
+    files = [*code, *cards, *summaries]
     done = "replaced" if target.exists() else "wrote"
     build_zip(files, target, args.part)
     print(f"{done} {target} ({target.stat().st_size:,} bytes), which the grader will see as:")
     for path in files:
-        print(f"  {path.as_posix():45s} {summaries.get(path.as_posix(), '')}")
+        print(f"  {path.as_posix():45s} {summaries.get(path, '')}")
     if args.code_only:
         print("without predictions, which are graded, too: hand in a complete zip later")
     if not functions_are_right(args.part):

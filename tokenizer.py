@@ -240,8 +240,6 @@ class BertTokenizer:
                 rows[:] = [row + [value] * (length - len(row)) for row in rows]
         batch = {"input_ids": ids, "token_type_ids": types, "attention_mask": masks}
         if return_tensors == "pt":
-            if len(set(map(len, ids))) > 1:
-                raise ValueError("rows of different lengths do not form a tensor; use padding=True")
             import torch
 
             batch = {key: torch.tensor(rows, dtype=torch.int64) for key, rows in batch.items()}

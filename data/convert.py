@@ -94,7 +94,7 @@ def relations(path: Path, split: str) -> pd.DataFrame:
 
 def few(file: Path, args: Namespace) -> dict[str, str]:
     """A random sample of a table's rows."""
-    rows = parse_table(file)
+    rows = parse_table(read_text(file), file)
     rows = rows.loc[:, ~rows.columns.str.startswith("unnamed")]  # a course file's numbers of rows
     if not args.rows or args.rows > len(rows):
         raise InputError(f"{file} has {len(rows):,} rows; give as --rows how many to draw")
@@ -104,7 +104,7 @@ def few(file: Path, args: Namespace) -> dict[str, str]:
 
 def text(file: Path, args: Namespace) -> dict[str, str]:
     """The different texts of a course file, a document each, which is a line."""
-    table = parse_table(file)
+    table = parse_table(read_text(file), file)
     columns = [name for name in (*PAIR, "sentence") if name in table] or ["sentence"]
     check_columns(file, table, columns)
     texts = table[columns].melt()["value"].str.split().str.join(" ")

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-import datasets
 from datasets import (
     SentenceClassificationDataset,
     SentenceClassificationTestDataset,
@@ -95,12 +94,6 @@ def test_no_row_is_lost_and_none_refused_without_a_reason(tmp_path_factory, data
         found = str(error)
     is_doubtful = any("\n" in text for text in texts) and "rows if they do not" in found
     assert is_doubtful or found == [(text, 1, f"i{n}") for n, text in enumerate(texts)]
-
-
-def test_the_library_that_this_file_hides_is_named():
-    with pytest.raises(ImportError, match="not the library datasets that has load_dataset"):
-        getattr(datasets, "load_" + "dataset")
-    assert not hasattr(datasets, "something")
 
 
 PAIR = "id sentence1 sentence2"

@@ -138,9 +138,9 @@ def test_spellings_of_older_code(tmp_path, text, column):
 
 
 HEADER = "id,Predicted_Sentiment"
-FAULTS = [(f"{HEADER}\n00,1\n{x}\n", "line 3") for x in ("ab", ",1", "ab,x", "ab,1,2", "ab,nan")]
+FAULTS = [(f"{HEADER}\n00,1\n{x}\n", "row 2") for x in ("ab", ",1", "ab,x", "ab,1,2", "ab,nan")]
 FAULTS += [(f"{x}\n00,1\n", "header is") for x in ("", f"x{HEADER}", "id,Predicted_Is_Paraphrase")]
-FAULTS += [(f"{HEADER}\n00,1\n00,2\n", "id 00 occurs twice")]
+FAULTS += [(f"{HEADER}\n00,1\n00,2\n", "row 2 (id 00) repeats an earlier id")]
 
 
 @pytest.mark.parametrize(("text", "fact"), FAULTS)

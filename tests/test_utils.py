@@ -51,6 +51,7 @@ def forget() -> None:
     lookup._locate.cache_clear()
     download.course_or_offline_model.cache_clear()
     download.fetch_model.cache_clear()
+    lookup.print_once.cache_clear()
 
 
 @pytest.fixture
@@ -154,9 +155,9 @@ def test_the_default_falls_back_to_the_offline_model(
 ):
     """An explicit name never does; with local_files_only nobody is asked."""
     hub.models = {COURSE} if local_files_only else set()
-    for _ in range(2):
-        assert find_model(None, local_files_only) == offline_package
-    assert capsys.readouterr().out.count("expect lower scores than published") == 1
+    for only_here in (local_files_only, local_files_only, True):
+        assert find_model(None, only_here) == offline_package
+    assert capsys.readouterr().out.count("expect lower scores; connect once, or give --model") == 1
     assert len(hub.downloaded) == (not local_files_only)
     refused(COURSE, local_files_only=local_files_only)
     assert find_model("all-MiniLM-L6-v2") == offline_package  # but it can be named

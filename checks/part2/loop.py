@@ -31,11 +31,11 @@ from torch import Tensor, nn
 from checks.errors import describe
 from checks.findings import ROOT, Finding, faulty
 from checks.part2.subjects import TINY, default_flags
-from checks.part2.submission import COLUMNS, FILES
+from checks.part2.submission import FILES
 from checks.part2.tasks import Property, ask
 from config import BertConfig
 from tokenizer import SPECIAL_TOKENS, BertTokenizer
-from training.files.course_files import COURSE_STEMS, SPLITS
+from training.files.course_files import SETS, SPLITS
 
 NAMES = {"sst": "SST", "para": "Quora", "sts": "STS"}
 WORDS = ["".join(pair) for pair in itertools.product("bcdfghjklmnprstvwxyz", "aeiou")]  # 100
@@ -57,7 +57,7 @@ def write(task: str, split: str, other: int | None = None, labels: Sequence | No
     """
     chance, half = random.Random(split), len(WORDS) // 2
     sides = ["sentence"] if task == "sst" else ["sentence1", "sentence2"]
-    lines = [["", "id", *sides, COLUMNS[task][1]]]
+    lines = [["", "id", *sides, SETS[task].label]]
     for i, label in enumerate(labels or LABELS[task]):
         words = [
             [WORDS[chance.randrange(half) + half * (side == other)] for _ in range(4)]
@@ -65,7 +65,7 @@ def write(task: str, split: str, other: int | None = None, labels: Sequence | No
         ]
         lines.append([str(i), f"{task}{i}", *map(" ".join, words), str(label)])
     text = "".join("\t".join(line[: -1 if split == "test" else None]) + "\n" for line in lines)
-    path = Path(f"{COURSE_STEMS[task]}-{SPLITS[split]}.csv")
+    path = Path(f"{SETS[task].stem}-{SPLITS[split]}.csv")
     path.write_text(text, encoding="utf-8")
     return str(path)
 

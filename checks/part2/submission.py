@@ -5,35 +5,21 @@ It imports none of a student's code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from training.cli.task_flags import TaskFlags, find_files
+from training.files.course_files import COURSE_STEMS
 from training.files.errors import InputError
 
 CODE = ("multitask_classifier.py", "README.md")
 # Sentences that are in the handout's README.md, and in the template of a report
 OF_THE_COURSE = "Begin with [the assignment](docs/handout.md)"
 IN_THE_TEMPLATE = "<!-- Copy this file over README.md of your group's repository and fill it in."
-# A task's column of predictions, its data files' column of labels, how many classes it has
-COLUMNS = {
-    "sst": ("Predicted_Sentiment", "sentiment", 5),
-    "para": ("Predicted_Is_Paraphrase", "is_duplicate", 2),
-    "sts": ("Predicted_Similarity", "similarity", None),
-}
 COMMAND = "python multitask_classifier.py --option finetune"
 FILES = {  # of predictions: task and split
     f"predictions/{task}-{split}-output.csv": (task, split)
-    for task in COLUMNS
+    for task in COURSE_STEMS
     for split in ("dev", "test")
 }
-
-
-def predictions(data_dir: str | None) -> Iterator[tuple]:
-    """Of the six files path, data file and split, the task's COLUMNS, and what writes the file."""
-    args = find_files(TaskFlags(data_dir=data_dir))
-    for path, (task, split) in FILES.items():
-        yield path, Path(getattr(args, f"{task}_{split}")), split, *COLUMNS[task], COMMAND
 
 
 def check_readme(path: Path) -> None:

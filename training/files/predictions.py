@@ -1,12 +1,14 @@
 """The one reader of prediction files: ``id,Predicted_…`` and a row an example."""
 
-import math
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from training.files.errors import InputError
-from training.files.tables import column_names
+from training.files.tables import checked_ids, column_names, parse_table, refuse
 from training.files.texts import read_text
+
+MOST = sys.float_info.max  # any finite number will do
 
 
 def read_predictions(path: str | Path, column: str) -> dict[str, float]:
@@ -23,51 +25,42 @@ def parse_predictions(text: str, column: str, name: str) -> dict[str, float]:
     Raises:
         InputError: with the file's first fault (header, value, repeated id); it calls it ``name``.
     """
-    header, *lines = text.split("\n")  # splitlines() would also split inside odd ids
-    columns = column_names(_cells(header))
+    import pandas as pd
+
+    header, _, rows = text.lower().replace("\t", ",").partition("\n")
+    columns = column_names(header.rstrip(", ").split(","))
     if sorted(columns) != sorted(["id", column.lower()]):
-        raise InputError(f"{name}: header is {header!r}, not 'id,{column}'")
-    values: dict[str, float] = {}
-    for number, line in enumerate(lines, start=2):
-        if not line.strip(", \t\r"):
-            continue
-        try:
-            row = dict(zip(columns, _cells(line.lower()), strict=True))
-            key, value = row["id"], float(row[column.lower()])
-        except ValueError:
-            key, value = "", math.nan
-        if not key or not math.isfinite(value):
-            what = f"{line.strip()[:60]!r} is not 'id,number'"
-            raise InputError(f"{name}: line {number}: {what}")
-        if key in values:
-            raise InputError(f"{name}: line {number}: id {key} occurs twice")
-        values[key] = value
-    return values
+        raise InputError(f"{name}: header is {header[:60]!r}, not 'id,{column}'")
+    table = parse_table(f"{','.join(columns)}\n{rows}", name)
+    ids = checked_ids(name, table)
+    values = pd.to_numeric(table[column.lower()].str.strip(), errors="coerce").astype(float)
+    bad = ~values.between(-MOST, MOST)
+    refuse(name, table, bad, "is not 'id,number'", "each needs a finite number")
+    return dict(zip(ids, values, strict=True))
 
 
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().replace("\t", ",").rstrip(", ").split(",")]
-
-
-def mismatches(
-    values: Mapping[str, float], ids: Iterable[str], data_file: str, classes: int | None, name: str
-) -> list[str]:
-    """What predictions lack, or have too much, for a data file: ids, values that are not classes.
+def in_order(
+    values: Mapping[str, float], ids: Sequence[str], data_file: str, classes: int | None, name: str
+) -> list[float]:
+    """The predictions in the order of a data file's ids.
 
     Args:
         classes: how many; None: any number will do.
         name: what the faults call the file of predictions.
+
+    Raises:
+        InputError: with ids that predictions lack, or have too much; and values that are no class.
     """
-    wanted = set(ids)
     kinds = {
-        f"ids of {data_file} without a prediction": wanted - values.keys(),
-        f"ids that {data_file} does not have": values.keys() - wanted,
+        f"ids of {data_file} without a prediction": {*ids} - values.keys(),
+        f"ids that {data_file} does not have": values.keys() - {*ids},
     }
     if classes:
         wrong = [f"{key}={value:g}" for key, value in values.items() if value not in range(classes)]
         kinds[f"values other than the classes 0 to {classes - 1}"] = wrong
-    return [
-        f"{name}: {kind}: {len(x)}, such as {', '.join(sorted(x)[:3])}"
-        for kind, x in kinds.items()
-        if x
+    faults = [
+        f"{kind}: {len(x)}, such as {', '.join(sorted(x)[:3])}" for kind, x in kinds.items() if x
     ]
+    if faults:
+        raise InputError(f"{name}: {'; '.join(faults)}")
+    return [values[key] for key in ids]

@@ -6,6 +6,7 @@ pandas is imported where a table is read: it is a fifth of the time until --help
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,48 +21,44 @@ LABEL_COLUMNS = ("sentiment", "label", "is_duplicate", "similarity")
 OTHER_NAMES = {"text": "sentence", "question1": "sentence1", "question2": "sentence2"}
 OTHER_NAMES |= {"predicted_similiary": "predicted_similarity"}  # of older code
 MOST_CLASSES = 1000  # that a file of texts may have
-NUMBER = re.compile(r"-?\d+(\.\d*)? *")
 
 # A quotation mark opens a cell only if another one stands directly before the cell's end. Those in
 # between are doubled, or have a backslash before them.
 CELL = r"""
-    (?: "(?P<doubled> [^"]*+ (?: "" [^"]*+ )*+ )"
-      | "(?P<escaped> [^"\\]*+ (?: (?: \\. | "" ) [^"\\]*+ )*+ )"
-      | (?P<plain> [^SEPARATOR\n]* )
-    ) (?P<end> [SEPARATOR\n] | \Z )
+    (?: "( [^"]*+ (?: "" [^"]*+ )*+ )"
+      | "( [^"\\]*+ (?: (?: \\. | "" ) [^"\\]*+ )*+ )"
+      | ( [^SEPARATOR\n]* )
+    ) ( [SEPARATOR\n] | \Z )
 """
 
 
-def parse_table(path: str | Path) -> pd.DataFrame:
-    """All cells of a table as text, under the header's names.
-
-    The separator is a tab if the header has one, else a comma.
+def parse_table(text: str, path: str | Path) -> pd.DataFrame:
+    """All cells of a table's text, under the header's names; the separator is a tab or a comma.
 
     Raises:
-        InputError: missing, empty, not UTF-8; two columns of the same name; a row with too many
-            cells, or with a separator in quotes and too few, or that could also be several rows.
+        InputError: it is empty; two columns of the same name; a row with too many cells, or with a
+            separator in quotes and too few, or that could also be several rows.
     """
     import pandas as pd
 
-    text = read_text(path)
     header = next(filter(str.strip, text.split("\n")), "")
-    separator = "\t" if "\t" in header else ","
+    separator, name = ("\t", "tab") if "\t" in header else (",", "comma")
     lines = [line for line in split_cells(text, separator) if any(map(str.strip, line[0]))]
     if not lines:
         raise InputError(f"{path} is empty; is it the right file?")
     names = column_names(lines[0][0])
-    if repeated := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"{path} has two columns {repeated[0]!r}; rename or remove one")
+    column, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{path} has two columns {column!r}; rename or remove one")
     rows = []
     for number, (cells, source) in enumerate(lines[1:], start=1):
         row, surplus = cells[: len(names)], cells[len(names) :]
         is_short = len(row) < len(names) and any(separator in cell for cell in cells)
         if any(surplus) or is_short:
             what = f"row {number} has {len(cells)} cells, the first line {len(names)} names"
-            name = "tab" if separator == "\t" else "comma"
             remedy = f"name all columns, and put quotation marks only around a text with a {name}"
             raise InputError(f"{path}, {what} ({' '.join(header.split())[:60]}); {remedy}")
-        count = rows_without_quotes(source, row, separator, len(names)) if "\n" in source else 1
+        count = rows_without_quotes(source, separator, len(names)) if "\n" in source else 1
         if count > 1:
             what = f"one row if the quotation marks enclose a text, {count} rows if they do not"
             start = source.partition("\n")[0].strip()[:40]
@@ -72,40 +69,31 @@ def parse_table(path: str | Path) -> pd.DataFrame:
 
 
 def split_cells(text: str, separator: str) -> Iterator[tuple[list[str], str]]:
-    """The cells of each row, and the line or lines of the text that they come from."""
+    """The cells of each row, and the line or lines of the text that they come from.
+
+    Quotation marks around a cell, and those that stand for another, are taken out.
+    """
     row, start = [], 0
     pattern = CELL.replace("SEPARATOR", separator)
     for cell in re.finditer(pattern, text, re.DOTALL | re.VERBOSE):
-        row.append(cell_text(cell))
-        if cell["end"] != separator:
+        doubled, escaped, plain, end = cell.groups()
+        if doubled is not None:
+            plain = doubled.replace('""', '"')
+        elif escaped is not None:
+            plain = re.sub(r'\\(["\\])|""', lambda mark: mark[1] or '"', escaped)
+        row.append(plain)
+        if end != separator:
             yield row, text[start : cell.end()].strip("\n")
             row, start = [], cell.end()
 
 
-def cell_text(match: re.Match) -> str:
-    """What a cell says, without the marks around it and those that stand for another."""
-    if match["doubled"] is not None:
-        return match["doubled"].replace('""', '"')
-    if match["escaped"] is not None:
-        return re.sub(r'\\(["\\])|""', lambda mark: mark[1] or '"', match["escaped"])
-    return match["plain"]
+def rows_without_quotes(source: str, separator: str, width: int) -> int:
+    """How many lines of a row would be rows if quotation marks were characters like others.
 
-
-def rows_without_quotes(source: str, row: Sequence[str], separator: str, width: int) -> int:
-    """How many lines of a row's text would be rows if quotation marks were characters like others.
-
-    Such a line has ``width`` cells or more, and numbers where a row of that width has some. In a
-    sentence a blank follows a comma, so a number has none before it, and without numbers to look at
-    a line with such a comma is a sentence.
+    In a sentence a blank follows a comma, which therefore separates nothing.
     """
-    numbers = [i for i, cell in enumerate(row) if len(row) == width and NUMBER.fullmatch(cell)]
-    has_commas = separator == ","
-    count = 0
-    for line in source.split("\n"):
-        cells = [cell.strip('"' if has_commas else ' "') for cell in line.split(separator)]
-        fits = len(cells) >= width and all(NUMBER.fullmatch(cells[i] or "0") for i in numbers)
-        count += fits and not (has_commas and not numbers and ", " in line)
-    return count
+    separate = re.compile(r",(?=\S)" if separator == "," else separator)
+    return sum(len(separate.split(line)) >= width for line in source.split("\n"))
 
 
 def column_names(header: Sequence[str]) -> list[str]:
@@ -138,7 +126,7 @@ def read_table(
     Raises:
         InputError: what parse_table refuses; without a column; an empty or repeated id.
     """
-    table = parse_table(path)
+    table = parse_table(read_text(path), path)
     if label:
         label = next((name for name in (label, *LABEL_COLUMNS) if name in table), label)
     if may_lack_labels and label not in table:

@@ -11,7 +11,13 @@ from training.files.errors import InputError, trouble_in_one_line, values_of
 def read_text(path: str | Path) -> str:
     """What a text file holds, its lines ending in LF; InputError where it is not UTF-8."""
     with trouble_in_one_line("check the path", f"cannot read {path}: "):
-        data = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
+        data = Path(path).read_bytes()
+    return decode(data, path)
+
+
+def decode(data: bytes, name: str | Path) -> str:
+    """The text in a file's bytes, its lines ending in LF; InputError where it is not UTF-8."""
+    data = data.removeprefix(codecs.BOM_UTF8)
     try:
         text = data.decode()
         fault, what = data.find(b"\0"), "has a NUL character; remove it, or save the file as UTF-8"
@@ -19,7 +25,7 @@ def read_text(path: str | Path) -> str:
         fault, what = error.start, "is not UTF-8 text; save or export it as such"
     if fault >= 0:
         line = data.count(b"\n", 0, fault) + 1
-        raise InputError(f"{path}, line {line} {what}")
+        raise InputError(f"{name}, line {line} {what}")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -17,18 +17,13 @@ from checks.part2 import submission as part_2
 from course.grading.types import Score, Submission
 from datasets import load_data, load_pairs
 from prepare_submit import PART_1_FILES
+from training.files.course_files import SETS
 from training.files.errors import InputError
-from training.files.predictions import mismatches, parse_predictions
+from training.files.predictions import in_order, parse_predictions
+from training.files.texts import decode
 
 SPLITS = ("dev", "test")
-# Stem of the labelled file, column of predictions, column of labels, number of classes
-SETS = {
-    "sst": ("ids-sst", *part_2.COLUMNS["sst"]),
-    "cfimdb": ("ids-cfimdb", "Predicted_Sentiment", "sentiment", 2),
-    "para": ("quora", *part_2.COLUMNS["para"]),
-    "sts": ("sts", *part_2.COLUMNS["sts"]),
-}
-FILES = {1: PART_1_FILES, 2: part_2.FILES, 3: {}}  # of predictions, by part: path → data, split …
+FILES = {1: PART_1_FILES, 2: part_2.FILES, 3: {}}  # of predictions, by part: path → data, split
 MAY_BE_MISSING = "cfimdb"
 BYTES_A_ROW, SPARE = 100, 10_000  # a row is about 30 bytes; a file much longer is not looked at
 
@@ -78,7 +73,7 @@ def score(submission: Submission, gold: Mapping[tuple[str, str], Gold]) -> tuple
     for path, (data, split, *_) in FILES[submission.part].items():
         content, labels = submission.files.get(path), gold.get((data, split))
         option = Path(path).name.split("-")[0] if submission.part == 1 else ""
-        metric = "accuracy" if SETS[data][3] else "Pearson"
+        metric = "accuracy" if SETS[data].classes else "Pearson"
         result = Score(path, data, split, option, metric)
         if content is None and data == MAY_BE_MISSING:
             continue
@@ -105,14 +100,8 @@ def read(path: str, content: bytes, gold: Gold) -> np.ndarray:
     """The predictions in the order of the labels; InputError lists the file's faults."""
     if len(content) > BYTES_A_ROW * len(gold.ids) + SPARE:
         raise InputError(f"{path} is too long: {len(content)} bytes for {len(gold.ids)} rows")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8: {error.reason} at byte {error.start}") from None
-    predicted = parse_predictions(text, gold.column, path)
-    if faults := mismatches(predicted, gold.ids, gold.file, gold.classes, path):
-        raise InputError("; ".join(faults))
-    return np.array([predicted[key] for key in gold.ids], dtype=float)
+    predicted = parse_predictions(decode(content, path), gold.column, path)
+    return np.array(in_order(predicted, gold.ids, gold.file, gold.classes, path), dtype=float)
 
 
 def pearson(predicted: np.ndarray, labels: np.ndarray) -> float:
