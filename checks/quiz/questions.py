@@ -28,7 +28,7 @@ from torch import Tensor
 from checks.compare import TOLERANCES, is_close
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.edits import SUBJECTS, Edit, Function, in_turns, installed_source
+from checks.hunt.edits import SUBJECTS, Edit, Function, in_turns, installed_source, round_robin
 from checks.inputs import in_words, make_inputs
 from checks.part1.adamw_checks import CASES, KEPT, after_a_step, run_case
 from checks.references import TINY, load_references
@@ -167,21 +167,20 @@ def steps_of(task_id: str, seed: int) -> Iterator[tuple[str, Outputs]]:
 
 def questions_of(
     subject: Mapping[str, Any], numbers: Mapping[str, Tensor], rng: random.Random
-) -> Iterator[Question]:
+) -> list[Question]:
     """Questions about a function, their kinds round-robin, one for a subject in the same lines."""
     runs: Runs = defaultdict(dict)
     for key, number in numbers.items():
         head, _, name = key.partition("|")
         runs[head][name] = number
-    kinds, asked = rng.sample([changes, shapes, gradients], 3), set()
     made = [
         [q for x in kind(subject, runs) if (q := question(subject["task"], *x, rng))]
-        for kind in kinds
+        for kind in rng.sample([changes, shapes, gradients], 3)
     ]
-    for each in (q for row in itertools.zip_longest(*made) for q in row if q):
-        if (each.place, each.about) not in asked:
-            asked.add((each.place, each.about))
-            yield each
+    first: dict[tuple[str, str], Question] = {}
+    for each in round_robin(made):
+        first.setdefault((each.place, each.about), each)
+    return [*first.values()]
 
 
 def question(
@@ -206,7 +205,7 @@ def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
     every = [question for group in groups for question in group]
     repeats: dict[Question, int] = {}  # how many come before that are alike
     so_far: Counter[str] = Counter()
-    for question in (q for turn in itertools.zip_longest(*groups) for q in turn if q):
+    for question in round_robin(groups):
         alike = question.about, question.place
         repeats[question] = sum(so_far[key] for key in alike)
         so_far.update(alike)
