@@ -96,10 +96,9 @@ def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[tuple
 
 
 def first_difference(before: Outputs, after: Outputs) -> str:
-    """The first output, not a variable, that is not the same in two runs; "" if there is none."""
+    """The first output that is not the same in two runs; "" if there is none."""
     for key in before | after:
-        is_same = is_close(after.get(key), before.get(key), questions.TOLERANCE)
-        if key.count("|") == 1 and not is_same:
+        if not is_close(after.get(key), before.get(key), questions.TOLERANCE):
             return key
     return ""
 

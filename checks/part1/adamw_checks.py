@@ -278,5 +278,5 @@ def steps(inputs: Inputs) -> Iterator[Outputs]:
         yield {KEPT: after_a_step(opt_class)[1]}
 
 
-TASK = Task("optimizer.step", steps)
+TASK = Task(steps)
 ABOUT = {case.output: case.about for case in CASES} | {KEPT: "the changed p.grad"}

@@ -19,18 +19,15 @@ from torch import Tensor, nn
 
 from checks.findings import Finding
 from checks.part1 import adamw_checks
-from checks.references import (
-    CLASSIFIER_DROPOUT,
-    TINY,
-    add_norm_modules,
-    inputs_of,
-    student_model,
-)
+from checks.references import CLASSIFIER_DROPOUT, TINY, inputs_of, student_model
 from checks.task import WHOLE, Inputs, Outputs, Task
 
 INIT_DROPOUT = 0.45  # not the default of classifier.py, so that it is noticed in the code
 RATES = {"it": INIT_DROPOUT, "1 - it": 1 - INIT_DROPOUT, "BERT's": TINY["hidden_dropout_prob"]}
-ADD_NORM_INPUTS = {"attention": "attended", "feed-forward": "expanded"}  # stored, by place
+ADD_NORMS = {  # by place: a stored input, what the names of the layer's modules begin with
+    "attention": ("attended", "attention"),
+    "feed-forward": ("expanded", "out"),
+}
 STAND_INS = ("attended", "normed", "result")  # stored results of what bert.layer calls
 
 
@@ -87,11 +84,14 @@ def add_norm(inputs: Inputs) -> Iterator[Outputs]:
     """Task 1.2 on random tensors, with the modules of the two places where a layer uses it."""
     stored = inputs_of("bert.add_norm", inputs)
     layer = student_model(inputs).bert_layers[0]
-    for place, name in ADD_NORM_INPUTS.items():
+    for place, (name, prefix) in ADD_NORMS.items():
         layer.eval()
-        modules = add_norm_modules(layer, place)
-        # not one of the layer's own, whose results would be others
-        modules["dropout"] = nn.Dropout(TINY["hidden_dropout_prob"]).eval()
+        modules = {
+            "dense_layer": getattr(layer, f"{prefix}_dense"),
+            # not one of the layer's own, whose results would be others
+            "dropout": nn.Dropout(TINY["hidden_dropout_prob"]).eval(),
+            "ln_layer": getattr(layer, f"{prefix}_layer_norm"),
+        }
         layer.attention_dropout.p = layer.out_dropout.p = 0.75
         sources, handed = leaves(stored.input, getattr(stored, name))
         result = layer.add_norm(*handed, *modules.values())
@@ -374,17 +374,14 @@ def classifier_forward(inputs: Inputs, alone: bool) -> Iterator[Outputs]:
 
 
 TASKS = {
-    task.id: task
-    for task in (
-        Task("bert.attention", attention),
-        Task("bert.add_norm", add_norm),
-        Task("bert.layer", partial(layer, alone=True)),
-        Task("bert.layer, whole", partial(layer, alone=False)),
-        Task("bert.embed", embed),
-        Task("classifier.init", classifier_init, judge=judge_init),
-        Task("classifier.forward", partial(classifier_forward, alone=True)),
-        Task("classifier.forward, whole", partial(classifier_forward, alone=False)),
-        Task(WHOLE, whole),
-        adamw_checks.TASK,
-    )
+    "bert.attention": Task(attention),
+    "bert.add_norm": Task(add_norm),
+    "bert.layer": Task(partial(layer, alone=True)),
+    "bert.layer, whole": Task(partial(layer, alone=False)),
+    "bert.embed": Task(embed),
+    "classifier.init": Task(classifier_init, judge=judge_init),
+    "classifier.forward": Task(partial(classifier_forward, alone=True)),
+    "classifier.forward, whole": Task(partial(classifier_forward, alone=False)),
+    WHOLE: Task(whole),
+    "optimizer.step": adamw_checks.TASK,
 }
