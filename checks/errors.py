@@ -179,7 +179,7 @@ def listed(names: Iterable[str]) -> str:
 def place_of(error: BaseException) -> Place | None:
     """The innermost line of the student's that an exception went through."""
     trace = error.__traceback__
-    frames = zip(traceback.walk_tb(trace), traceback.extract_tb(trace), strict=True)
+    frames = zip(traceback.walk_tb(trace), traceback.extract_tb(trace), strict=False)
     ours = [(frame, at) for (frame, _), at in frames if is_students(Path(at.filename))]
     if not ours:
         return None

@@ -29,7 +29,7 @@ from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
 from checks.hunt.edits import SUBJECTS, Edit, Function, in_turns, installed_source, round_robin
 from checks.inputs import in_words, make_inputs
-from checks.part1.adamw_checks import CASES
+from checks.part1.adamw_checks import CASES, NO_NUMBER
 from checks.references import TINY, load_references, under
 from checks.task import task_of
 
@@ -139,7 +139,7 @@ def versions(
 def run(task_id: str, seed: int) -> dict[str, Tensor]:
     """What the function that is installed computes on random inputs, one of which may be 0.
 
-    Outputs are named zero|output. One that is no tensor raises; a gradient that is None is 0.
+    Outputs are named zero|output. One without numbers raises; a gradient that is None is 0.
     """
     inputs, task, made = make_inputs(seed), task_of(WHOLE_LAYER.get(task_id, task_id)), {}
     ignored = warnings.catch_warnings(action="ignore")  # of what edits do
@@ -147,6 +147,8 @@ def run(task_id: str, seed: int) -> dict[str, Tensor]:
         for zero in ("", *OPTIONS[task_id]["zeros"]):
             changed = {zero: torch.zeros_like(inputs[zero])} if zero else {}
             for name, output in task.run(inputs | changed).items():
+                if output is NO_NUMBER:  # any call shows it, as it shows an exception
+                    raise ArithmeticError
                 is_missing = output is None and name.startswith("gradients/")
                 made[f"{zero}|{name}"] = torch.zeros(()) if is_missing else output.detach()
     return made
