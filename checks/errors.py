@@ -1,6 +1,6 @@
 """A student's exceptions in words: what Python says, where, the shapes there, what it means here.
 
-``meaning(error)`` goes through the table exceptions.toml, and says what the failing expression was
+``find(error)`` goes through the table exceptions.toml, and says what the failing expression was
 given: "here `x` is a tensor (5, 6, 10, 7) = (B, H, L, W)". Names and attributes are looked up in
 the frame that failed; of calls, only those of torch that change nothing are made again, so that
 nothing of the student's runs twice. Where a name or an attribute is missing, those that exist are
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import functools
 import itertools
 import linecache
 import operator
@@ -32,7 +31,8 @@ from training.files.errors import InputError
 from training.files.imports import with_imported
 from training.files.texts import read_text
 
-TABLE = Path(__file__).with_name("exceptions.toml")
+# All entries by name: a pattern for "type: message", and what is said. The first that fits counts.
+TABLE = tomllib.loads(Path(__file__).with_name("exceptions.toml").read_text(encoding="utf-8"))
 LONGEST_MESSAGE = 300  # characters of what Python or torch says
 LONGEST = 600  # characters of what an exception means
 FACTS = ("elsewhere", "names", "parts")  # sentences that say all, without what was given
@@ -77,7 +77,7 @@ def describe(error: BaseException) -> Finding:
     """An exception in a student's function: type, message, innermost line, and what it means."""
     if isinstance(error, NotImplementedError) and only_a_stub(error):
         return Finding("not started", str(error))
-    means, message = meaning(error)[:LONGEST], message_of(error)
+    means, message = find(error)[1][:LONGEST], message_of(error)
     slight = isinstance(error, RuntimeError) and any(w in message for w in ("dtype", "Double"))
     return Finding("error", f"{message}: {means}" if means else message, slight)
 
@@ -115,27 +115,17 @@ def line_of(error: BaseException) -> str:
     return f"{place.path.name}:{place.line}" if place else ""
 
 
-@functools.cache
-def table() -> dict[str, dict[str, str]]:
-    """All entries by name: a pattern for "type: message", and what is said. The first that fits."""
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
-
-
-def meaning(error: BaseException) -> str:
-    """What an exception in a student's code means; "" where that is not known."""
-    return find(error)[1]
-
-
 def find(error: BaseException) -> tuple[str, str]:
     """The name of the entry that knows an exception, and what is said; "" for what is not known."""
     with contextlib.suppress(Exception, SystemExit):  # whatever it answers when it is looked at
         place = place_of(error)
         name, sentence = said_of(error, place)
-        shows = place and name not in FACTS and table().get(name, {}).get("here", True)
+        entry = TABLE.get(name, {})
+        shows = place and name not in FACTS and entry.get("here", True)
         known = place.here() if shows else ""
         known = f"{'Here' if sentence else 'here'} {known}" if known else ""
         stop = "" if not known or not sentence or sentence.endswith(("?", ".)")) else "."
-        then = table().get(name, {}).get("then", "").format(getattr(error, "name", ""))
+        then = entry.get("then", "").format(getattr(error, "name", ""))
         return name, " ".join(f"{sentence}{stop} {known}{'. ' if then else ''}{then}".split())
     return "", ""
 
@@ -145,7 +135,7 @@ def said_of(error: BaseException, place: Place | None) -> tuple[str, str]:
     if place and (places := [*elsewhere(error, place)]):
         return "elsewhere", f"there is no {error.name} here; there is {', '.join(places)}"
     message = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    for name, entry in table().items():
+    for name, entry in TABLE.items():
         if match := re.search(entry["pattern"], message):
             return name, " ".join(entry["says"].split()).format(*match.groups())
     match error:
@@ -188,27 +178,23 @@ def listed(names: Iterable[str]) -> str:
 
 def place_of(error: BaseException) -> Place | None:
     """The innermost line of the student's that an exception went through."""
-    innermost, trace = None, error.__traceback__
-    while trace is not None:
-        if is_students(Path(trace.tb_frame.f_code.co_filename)):
-            innermost = trace
-        trace = trace.tb_next
-    if innermost is None:
+    trace = error.__traceback__
+    frames = zip(traceback.walk_tb(trace), traceback.extract_tb(trace), strict=False)
+    ours = [(frame, at) for (frame, _), at in frames if is_students(Path(at.filename))]
+    if not ours:
         return None
-    frame = innermost.tb_frame
-    linecache.checkcache(frame.f_code.co_filename)
-    source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
-    line, last_line, column, last_column = [*frame.f_code.co_positions()][innermost.tb_lasti // 2]
+    frame, at = ours[-1]
+    source = "".join(linecache.getlines(at.filename, frame.f_globals))
     smallest: dict[bool, ast.AST] = {}  # the expression, the statement
     with contextlib.suppress(SyntaxError, ValueError, TypeError):  # the file has changed; no column
         for node in ast.walk(ast.parse(source)):  # outer ones first
             if (
                 isinstance(node, ast.expr | ast.stmt)
-                and (node.lineno, node.col_offset) <= (line, column)
-                and (last_line, last_column) <= (node.end_lineno, node.end_col_offset)
+                and (node.lineno, node.col_offset) <= (at.lineno, at.colno)
+                and (at.end_lineno, at.end_colno) <= (node.end_lineno, node.end_col_offset)
             ):
                 smallest[isinstance(node, ast.expr)] = node
-    return Place(frame, innermost.tb_lineno, smallest.get(False), smallest.get(True))
+    return Place(frame, at.lineno, smallest.get(False), smallest.get(True))
 
 
 def only_a_stub(error: NotImplementedError) -> bool:

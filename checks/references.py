@@ -102,10 +102,3 @@ def student_model(references: dict[str, Tensor]) -> nn.Module:
     weights = under("weights/", references)
     model.load_state_dict(weights, strict=False)  # strict would ask for position_ids
     return model.to(weights["pooler_dense.weight"].dtype).eval()
-
-
-def add_norm_modules(layer: nn.Module, place: str) -> dict[str, nn.Module]:
-    """What add_norm gets after "attention" or "feed-forward": the modules by argument."""
-    prefix = {"attention": "attention", "feed-forward": "out"}[place]
-    parts = {"dense_layer": "dense", "dropout": "dropout", "ln_layer": "layer_norm"}
-    return {argument: getattr(layer, f"{prefix}_{part}") for argument, part in parts.items()}

@@ -37,7 +37,6 @@ class Task:
         judge: what is wrong with outputs for which comparing numbers would not say enough.
     """
 
-    id: str
     steps: Callable[[Inputs], Iterator[Outputs]]
     judge: Callable[[Outputs, Inputs], list[Finding]] | None = None
 

@@ -55,7 +55,7 @@ class Parameter:
 def trajectory(case: Case, order: str) -> np.ndarray:
     """θ after each step of a case: (steps, numbers). Resuming must not show in it."""
     parameters = [Parameter(start_value(i, shape)) for i, shape in enumerate(case.shapes)]
-    settings = [dict(group.settings) for group in case.groups for _ in group.shapes]
+    settings = [dict(group) for group in case.groups for _ in group["shapes"]]
     history = []
     for step in range(1, case.steps + 1):
         for i, (parameter, setting) in enumerate(zip(parameters, settings, strict=True)):

@@ -17,10 +17,11 @@ import sys
 import tokenize
 import tomllib
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
+from typing import Any
 
 from checks.findings import ROOT
 from checks.graded_tasks import GradedTask, module_of
@@ -210,7 +211,12 @@ def in_turns(edits: Sequence[Edit], rng: random.Random) -> list[Edit]:
     groups: dict[str, list[Edit]] = {}
     for edit in rng.sample(edits, len(edits)):
         groups.setdefault(edit.about, []).append(edit)
-    return [edit for turn in itertools.zip_longest(*groups.values()) for edit in turn if edit]
+    return round_robin(groups.values())
+
+
+def round_robin(groups: Iterable[Sequence[Any]]) -> list[Any]:
+    """The first of each group, then the second of each, and so on."""
+    return [each for turn in itertools.zip_longest(*groups) for each in turn if each]
 
 
 @contextlib.contextmanager

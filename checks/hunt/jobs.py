@@ -89,19 +89,16 @@ def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[tuple
         if key and all(first_difference(old, run) for old in seen):
             seen.append(run)
             kind, _, what = key.partition("|")[2].partition("/")
-            words = questions.options_of(task.id).get(key)
-            changes = f"it changes {words or SHOWN_BY.get(kind, '{}').format(what)}"
-            is_lost = kind == "gradients" and run.get(key) is None
-            yield edit, f"no gradient arrives at `{what}`" if is_lost else changes
+            words = questions.options_of(task.id).get(key) or SHOWN_BY.get(kind, "{}")
+            yield edit, f"it changes {words.format(what)}"
         if len(seen) == most:
             break
 
 
 def first_difference(before: Outputs, after: Outputs) -> str:
-    """The first output, not a variable, that is not the same in two runs; "" if there is none."""
+    """The first output that is not the same in two runs; "" if there is none."""
     for key in before | after:
-        is_same = is_close(after.get(key), before.get(key), questions.TOLERANCE)
-        if key.count("|") == 1 and not is_same:
+        if not is_close(after.get(key), before.get(key), questions.TOLERANCE):
             return key
     return ""
 
@@ -129,18 +126,18 @@ def run_test(task: GradedTask, module: ModuleType) -> None:
 
 def quiz(seed: int, count: int, names: Sequence[str]) -> Outcome:
     """As JSON, questions about the functions of some tasks, and what is shown with them."""
-    rng, groups, subjects, notes = random.Random(seed), [], {}, []
+    rng, groups, shown, notes = random.Random(seed), [], {}, []
     for task in map(graded_task, rng.sample(names, len(names))):
         try:
             subject = questions.subject_of(task, read_text(ROOT / task.file), rng)
         except InputError as error:
             notes.append(f"{task.title} is left out: {error}")
             continue
-        subjects[task.id] = {key: subject[key] for key in ("code", "given")}
-        groups.append(list(questions.questions_of(subject, questions.numbers(subject), rng)))
+        lines = [f"\n{task.file}, {task.title}", *(f"{n:5}  {x}" for n, x in subject["code"])]
+        shown[task.id] = "\n".join([*lines, subject["given"]])
+        groups.append(questions.questions_of(subject, questions.numbers(subject), rng))
         notes += [SILENT.format(task.title, task.check)] * (not groups[-1])
         if sum(len(group[:2]) for group in groups) >= count:
             break
     chosen = [asdict(question) for question in questions.choose(groups, count)]
-    made = {"subjects": subjects, "questions": chosen, "notes": notes}
-    return Outcome("quiz", "ok", json.dumps(made))
+    return Outcome("quiz", "ok", json.dumps({"shown": shown, "questions": chosen, "notes": notes}))

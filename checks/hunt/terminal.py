@@ -14,7 +14,7 @@ from typing import Any
 
 from checks.child import Child
 from checks.findings import ROOT
-from checks.graded_tasks import GRADED_TASKS, GradedTask, graded_task
+from checks.graded_tasks import GRADED_TASKS, GradedTask
 from checks.report import wrapped
 from training.files.errors import InputError
 from training.files.texts import read_text
@@ -61,28 +61,22 @@ def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
     seed = 1 + secrets.randbelow(10_000) if seed is None else seed
     print(f"{COUNT} questions about your own code; --seed {seed} asks the same ones again")
     job = {"do": "quiz", "seed": seed, "count": COUNT, "names": [task.id for task in tasks]}
-    made: dict[str, Any] = {"questions": [], "notes": []}
-    right = answered = 0
+    with Child(limit, JOBS) as child:
+        outcome = child.run(json.dumps(job), "quiz")
+    if outcome.status != "ok":
+        print(f"no questions: {outcome.findings[0].text}")
+        return 1
+    made, shown, answers = json.loads(outcome.about), "", []
     try:
-        with Child(limit, JOBS) as child:
-            outcome = child.run(json.dumps(job), "quiz")
-        if outcome.status != "ok":
-            print(f"no questions: {outcome.findings[0].text}")
-            return 1
-        made, shown = json.loads(outcome.about), ""
         for question in made["questions"]:
             if question["task"] != shown:  # a function is shown once
                 shown = question["task"]
-                task, subject = graded_task(shown), made["subjects"][shown]
-                print(f"\n{task.file}, {task.title}")
-                print(*(f"{n:5}  {x}" for n, x in subject["code"]), subject["given"], sep="\n")
-            right, answered = right + ask(question), answered + 1
+                print(made["shown"][shown])
+            answers.append(ask(question))
     except (EOFError, KeyboardInterrupt):
-        print()
-    is_whole = answered == len(made["questions"]) > 0
-    asked = "" if is_whole else f"interrupted after {answered} of {len(made['questions'])}: "
-    print(*made["notes"], f"{asked}{right} of {answered} right", sep="\n")
-    return 0 if is_whole else 1
+        print(f"\ninterrupted after {len(answers)} of {len(made['questions'])}")
+    print(*made["notes"], f"{sum(answers)} of {len(answers)} right", sep="\n")
+    return int(not 0 < len(answers) == len(made["questions"]))
 
 
 def ask(question: Mapping[str, Any]) -> bool:

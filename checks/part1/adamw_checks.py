@@ -12,7 +12,7 @@ import copy
 import functools
 import importlib
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -39,30 +39,25 @@ TOLERANCE = TOLERANCES[torch.float64]
 
 
 @dataclass(frozen=True)
-class Group:
-    """One parameter group: the shapes of its parameters and its hyper-parameters."""
-
-    shapes: tuple[tuple[int, ...], ...]
-    settings: dict
-
-
-@dataclass(frozen=True)
 class Case:
-    """One optimisation with prescribed gradients; steps count from 1, parameters from 0."""
+    """One optimisation with prescribed gradients; steps count from 1, parameters from 0.
+
+    A group of parameters has their ``shapes``; all else in it are hyper-parameters.
+    """
 
     name: str
     about: str
-    groups: tuple[Group, ...]
+    groups: Sequence[Mapping[str, Any]]
     steps: int = 10
     scale: float = 1.0  # of the gradients
-    missing: tuple[tuple[int, int], ...] = ()  # (step, parameter) with p.grad = None
+    missing: Sequence[Sequence[int]] = ()  # [step, parameter] with p.grad = None
     resume_at: int = 0  # before this step, save the state and load it into a new optimizer
     halve_lr_at: int = 0  # before this step, as a schedule would
 
     @property
     def decays(self) -> bool:
         """Whether there is weight decay, of which both orders are correct."""
-        return any(group.settings.get("weight_decay") for group in self.groups)
+        return any(group.get("weight_decay") for group in self.groups)
 
     @property
     def output(self) -> str:
@@ -72,7 +67,7 @@ class Case:
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         """The shape of every parameter, over all groups."""
-        return [shape for group in self.groups for shape in group.shapes]
+        return [tuple(shape) for group in self.groups for shape in group["shapes"]]
 
     def position(self, column: int) -> str:
         """A column of a trajectory in words: which parameter, which of its numbers."""
@@ -81,33 +76,23 @@ class Case:
         return f"parameter {parameter} of shape {self.shapes[parameter]}, index {index}"
 
 
-def as_case(name: str, about: str, groups: list, missing: Sequence = (), **numbers) -> Case:
-    """A case of the table."""
-    made = []
-    for entry in groups:
-        settings = {k: tuple(v) if k == "betas" else v for k, v in entry.items() if k != "shapes"}
-        made.append(Group(tuple(map(tuple, entry["shapes"])), settings))
-    return Case(name, about, tuple(made), missing=tuple(map(tuple, missing)), **numbers)
-
-
 TABLE = tomllib.loads((ROOT / "checks" / "adamw_cases.toml").read_text(encoding="utf-8"))
-CASES = tuple(as_case(**entry) for entry in TABLE["case"])
+CASES = tuple(Case(**entry) for entry in TABLE["case"])
 
 
 def make_cases(seed: int) -> list[Case]:
     """The public cases with other hyper-parameters; their shapes and events stay."""
     rng = np.random.default_rng(seed)
 
-    def near(value: Any) -> Any:
-        if isinstance(value, tuple):  # betas
-            return tuple(1 - near(1 - beta) for beta in value)
+    def near(name: str, value: Any) -> Any:
+        if name in ("shapes", "correct_bias"):
+            return value
+        if name == "betas":
+            return [1 - near("1 - beta", 1 - beta) for beta in value]
         return value * (1 + rng.uniform(-0.3, 0.3))
 
-    def changed(old: Group) -> Group:
-        settings = {k: v if k == "correct_bias" else near(v) for k, v in old.settings.items()}
-        return Group(old.shapes, settings)
-
-    return [replace(case, groups=tuple(map(changed, case.groups))) for case in CASES]
+    others = [[{k: near(k, v) for k, v in group.items()} for group in c.groups] for c in CASES]
+    return [replace(case, groups=groups) for case, groups in zip(CASES, others, strict=True)]
 
 
 def start_value(parameter: int, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
@@ -118,7 +103,7 @@ def start_value(parameter: int, shape: tuple[int, ...], seed: int = 0) -> np.nda
 
 def gradient(case: Case, step: int, parameter: int, seed: int = 0) -> np.ndarray | None:
     """The gradient of a parameter at a step, whatever θ is: quarters up to 1.5 times the scale."""
-    if (step, parameter) in case.missing:
+    if [step, parameter] in case.missing:
         return None
     shape = case.shapes[parameter]
     k = np.arange(np.prod(shape, dtype=int))
@@ -129,10 +114,12 @@ def gradient(case: Case, step: int, parameter: int, seed: int = 0) -> np.ndarray
 def build_optimizer(opt_class: type, case: Case, values: list, dtype: torch.dtype):
     """Parameters with those values and their optimizer; a single group is passed as keywords."""
     parameters = [torch.nn.Parameter(torch.as_tensor(v).to(dtype, copy=True)) for v in values]
-    if len(case.groups) == 1:
-        return parameters, opt_class(parameters, **case.groups[0].settings)
-    rest = iter(parameters)
-    groups = [{"params": [next(rest) for _ in g.shapes], **g.settings} for g in case.groups]
+    rest, groups = iter(parameters), []
+    for group in case.groups:
+        settings = {k: tuple(v) if k == "betas" else v for k, v in group.items() if k != "shapes"}
+        groups.append({"params": [next(rest) for _ in group["shapes"]], **settings})
+    if len(groups) == 1:
+        return parameters, opt_class(groups[0].pop("params"), **groups[0])
     return parameters, opt_class(groups)
 
 
@@ -170,11 +157,6 @@ def reference() -> np.ndarray:
     except (OSError, ValueError, EOFError) as error:
         what = f"{REFERENCE.name} cannot be read ({error}); restore it from git"
         raise InputError(what) from error
-
-
-def right_path(case: Case, order: str) -> Tensor:
-    """The correct trajectory of a public case, in an order of decay: (steps, numbers)."""
-    return torch.from_numpy(reference()[case.name][order].copy())
 
 
 def test_optimizer(opt_class: type) -> Tensor:
@@ -225,14 +207,14 @@ def check_gradient_kept(opt_class: type) -> str:
 def check_case(opt_class: type, case: Case) -> str:
     """Where a trajectory is first wrong, in both orders of decay, and what all updates share."""
     got, first = run_case(opt_class, case), {}
-    for order in ORDERS:
-        wrong = differing(got, right_path(case, order), TOLERANCE)
+    paths = {order: torch.from_numpy(reference()[case.name][order].copy()) for order in ORDERS}
+    for order, path in paths.items():
+        wrong = differing(got, path, TOLERANCE)
         if not wrong.any():
             return ""
         first[order] = wrong.nonzero()[0].tolist()
     order = max(first, key=first.get)  # the order that agrees for longer
-    step, column = first[order]
-    right = right_path(case, order)
+    (step, column), right = first[order], paths[order]
     text = f"first differs at step {step + 1}, {case.position(column)}: got {got[step, column]:.9g}"
     text += f", wanted {right[step, column]:.9g}"
     if case.decays:
@@ -296,5 +278,5 @@ def steps(inputs: Inputs) -> Iterator[Outputs]:
         yield {KEPT: after_a_step(opt_class)[1]}
 
 
-TASK = Task("optimizer.step", steps)
+TASK = Task(steps)
 ABOUT = {case.output: case.about for case in CASES} | {KEPT: "the changed p.grad"}

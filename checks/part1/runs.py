@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 from collections.abc import Iterator
 from functools import partial
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -19,18 +20,15 @@ from torch import Tensor, nn
 
 from checks.findings import Finding
 from checks.part1 import adamw_checks
-from checks.references import (
-    CLASSIFIER_DROPOUT,
-    TINY,
-    add_norm_modules,
-    inputs_of,
-    student_model,
-)
+from checks.references import CLASSIFIER_DROPOUT, TINY, inputs_of, student_model
 from checks.task import WHOLE, Inputs, Outputs, Task
 
 INIT_DROPOUT = 0.45  # not the default of classifier.py, so that it is noticed in the code
 RATES = {"it": INIT_DROPOUT, "1 - it": 1 - INIT_DROPOUT, "BERT's": TINY["hidden_dropout_prob"]}
-ADD_NORM_INPUTS = {"attention": "attended", "feed-forward": "expanded"}  # stored, by place
+ADD_NORMS = {  # by place: a stored input, what the names of the layer's modules begin with
+    "attention": ("attended", "attention"),
+    "feed-forward": ("expanded", "out"),
+}
 STAND_INS = ("attended", "normed", "result")  # stored results of what bert.layer calls
 
 
@@ -87,11 +85,14 @@ def add_norm(inputs: Inputs) -> Iterator[Outputs]:
     """Task 1.2 on random tensors, with the modules of the two places where a layer uses it."""
     stored = inputs_of("bert.add_norm", inputs)
     layer = student_model(inputs).bert_layers[0]
-    for place, name in ADD_NORM_INPUTS.items():
+    for place, (name, prefix) in ADD_NORMS.items():
         layer.eval()
-        modules = add_norm_modules(layer, place)
-        # not one of the layer's own, whose results would be others
-        modules["dropout"] = nn.Dropout(TINY["hidden_dropout_prob"]).eval()
+        modules = {
+            "dense_layer": getattr(layer, f"{prefix}_dense"),
+            # not one of the layer's own, whose results would be others
+            "dropout": nn.Dropout(TINY["hidden_dropout_prob"]).eval(),
+            "ln_layer": getattr(layer, f"{prefix}_layer_norm"),
+        }
         layer.attention_dropout.p = layer.out_dropout.p = 0.75
         sources, handed = leaves(stored.input, getattr(stored, name))
         result = layer.add_norm(*handed, *modules.values())
@@ -127,51 +128,43 @@ class Replay(torch.autograd.Function):
         return None, None, *ctx.grads
 
 
-class LayerStandIns:
-    """Stand-ins for attention and add_norm: they note what they get and replay the reference."""
+def stand_in(layer: nn.Module, references: Inputs, kind: str) -> tuple[Outputs, Outputs]:
+    """Put stand-ins for attention and add_norm into a layer, which replay the reference.
 
-    def __init__(self, layer: nn.Module, references: dict[str, Tensor], kind: str):
-        self.references, self.kind = references, kind
-        self.seen: dict[str, Any] = {}
-        self.add_norms = 0
-        self.normed: dict[str, Tensor] = {}  # what call 1 gave, behind which stored gradients go on
-        layer.self_attention.attention = self.attention
-        layer.add_norm = self.add_norm
+    Returns:
+        What they are given, by name, as soon as the layer is called; and what the first add_norm
+        returned, behind which the stored gradients go on.
+    """
+    seen, normed, calls = {}, {}, itertools.count(1)
 
-    def replay(self, name: str, **inputs: Tensor) -> Tensor:
-        """The reference's result of that name."""
-        stored = self.references[f"bert.layer/{self.kind}/{name}"]
-        grads = [self.references[f"bert.layer/replay/{name} {key}"] for key in inputs]
-        return Replay.apply(stored, grads, *inputs.values())
+    def replay(place: str, name: str, given: Outputs, others: Outputs) -> Tensor:
+        seen.update({f"{kind}/{key} of {place}": x for key, x in (given | others).items()})
+        stored = references[f"bert.layer/{kind}/{name}"]
+        grads = [references[f"bert.layer/replay/{name} {key}"] for key in given]
+        return Replay.apply(stored, grads, *given.values())
 
-    def note(self, place: str, **inputs: Any) -> None:
-        """Remember what a stand-in was given."""
-        self.seen |= {f"{self.kind}/{key} of {place}": value for key, value in inputs.items()}
+    def attention(_, key, query, value, attention_mask):
+        given = {"key": key, "query": query, "value": value}
+        return replay("attention", STAND_INS[0], given, {"attention_mask": attention_mask})
 
-    def attention(self, key, query, value, attention_mask):
-        """In place of BertSelfAttention.attention."""
-        self.note("attention", key=key, query=query, value=value, attention_mask=attention_mask)
-        return self.replay(STAND_INS[0], key=key, query=query, value=value)
-
-    def add_norm(self, input, output, dense_layer, dropout, ln_layer):
-        """In place of BertLayer.add_norm."""
-        self.add_norms += 1
-        number = min(self.add_norms, 2)
+    def add_norm(_, input, output, dense_layer, dropout, ln_layer):
+        number = min(next(calls), 2)
         # A module of another kind is noted as it is: the comparison says what it is.
-        given = {"dense_layer": (dense_layer, nn.Linear), "ln_layer": (ln_layer, nn.LayerNorm)}
-        modules = {k: m.weight if isinstance(m, kind) else m for k, (m, kind) in given.items()}
-        modules["dropout"] = torch.tensor(dropout.p) if isinstance(dropout, nn.Dropout) else dropout
-        self.note(f"add_norm's call {number}", input=input, output=output, **modules)
-        name = STAND_INS[number]
-        result = self.replay(name, input=input, output=output)
-        if self.add_norms == 1 and result.requires_grad:
-            self.normed = {"result of add_norm's call 1": result}
+        modules = {"dense_layer": (dense_layer, nn.Linear), "ln_layer": (ln_layer, nn.LayerNorm)}
+        noted = {k: m.weight if isinstance(m, cls) else m for k, (m, cls) in modules.items()}
+        noted["dropout"] = torch.tensor(dropout.p) if isinstance(dropout, nn.Dropout) else dropout
+        given = {"input": input, "output": output}
+        result = replay(f"add_norm's call {number}", STAND_INS[number], given, noted)
+        if number == 1 and result.requires_grad:
+            normed["result of add_norm's call 1"] = result
         return result
 
-
-# Python's own complaint about wrong arguments is to name the student's function.
-LayerStandIns.attention.__qualname__ = "BertSelfAttention.attention"
-LayerStandIns.add_norm.__qualname__ = "BertLayer.add_norm"
+    # Python's own complaint about wrong arguments is to name the student's function.
+    attention.__qualname__ = "BertSelfAttention.attention"
+    add_norm.__qualname__ = "BertLayer.add_norm"
+    layer.self_attention.attention = MethodType(attention, layer.self_attention)
+    layer.add_norm = MethodType(add_norm, layer)
+    return seen, normed
 
 
 def layer(inputs: Inputs, alone: bool) -> Iterator[Outputs]:
@@ -183,25 +176,24 @@ def layer(inputs: Inputs, alone: bool) -> Iterator[Outputs]:
     """
     stored = inputs_of("bert.layer", inputs)
     layer = student_model(inputs).bert_layers[0]
-    none = SimpleNamespace(seen={}, normed={})
-    stand_ins = LayerStandIns(layer, inputs, "values") if alone else none
+    seen, normed = stand_in(layer, inputs, "values") if alone else ({}, {})
     (source,), (hidden,) = leaves(stored.hidden)
     mask = stored.mask.clone()
     result = layer(hidden, mask)
-    yield stand_ins.seen | {"values/result": result} | afterwards(hidden=hidden, mask=mask)
+    yield seen | {"values/result": result} | afterwards(hidden=hidden, mask=mask)
     linears = {name: getattr(layer.self_attention, name) for name in ("query", "key", "value")}
     linears["interm_dense"] = layer.interm_dense
     weights = {f"{name}.weight": linear.weight for name, linear in linears.items()}
-    sources = {"hidden_states": source} | weights | stand_ins.normed
+    sources = {"hidden_states": source} | weights | normed
     yield gradients(result, stored.cotangent, sources)
     if not alone:
         padded = (stored.mask < 0)[:, 0, 0, :, None]  # (B, L, 1)
         after = layer(torch.where(padded, 3 - source, source), stored.mask.clone())
         yield {"padding/result": change(result, after, stored.mask[:, 0, 0] == 0)}
     layer.train()
-    stand_ins = LayerStandIns(layer, inputs, "dropout") if alone else none
+    seen, _ = stand_in(layer, inputs, "dropout") if alone else ({}, {})
     result = layer(source.clone(), stored.mask.clone())
-    yield stand_ins.seen | {"dropout/result": result}
+    yield seen | {"dropout/result": result}
 
 
 def embed(inputs: Inputs) -> Iterator[Outputs]:
@@ -374,17 +366,14 @@ def classifier_forward(inputs: Inputs, alone: bool) -> Iterator[Outputs]:
 
 
 TASKS = {
-    task.id: task
-    for task in (
-        Task("bert.attention", attention),
-        Task("bert.add_norm", add_norm),
-        Task("bert.layer", partial(layer, alone=True)),
-        Task("bert.layer, whole", partial(layer, alone=False)),
-        Task("bert.embed", embed),
-        Task("classifier.init", classifier_init, judge=judge_init),
-        Task("classifier.forward", partial(classifier_forward, alone=True)),
-        Task("classifier.forward, whole", partial(classifier_forward, alone=False)),
-        Task(WHOLE, whole),
-        adamw_checks.TASK,
-    )
+    "bert.attention": Task(attention),
+    "bert.add_norm": Task(add_norm),
+    "bert.layer": Task(partial(layer, alone=True)),
+    "bert.layer, whole": Task(partial(layer, alone=False)),
+    "bert.embed": Task(embed),
+    "classifier.init": Task(classifier_init, judge=judge_init),
+    "classifier.forward": Task(partial(classifier_forward, alone=True)),
+    "classifier.forward, whole": Task(partial(classifier_forward, alone=False)),
+    WHOLE: Task(whole),
+    "optimizer.step": adamw_checks.TASK,
 }

@@ -162,27 +162,21 @@ def is_same(first: SimpleNamespace, other: SimpleNamespace) -> bool:
     return first.losses == other.losses and all(itertools.starmap(torch.equal, ends))
 
 
-class TaskOfLoop:
-    """What of one task's training data makes a difference.
+def ignored(first: SimpleNamespace, task: str) -> SimpleNamespace:
+    """What of a task's training data makes no difference to what a run without changes learns."""
 
-    Args:
-        first: a run without changes.
-    """
+    def ignores(**changes: Any) -> bool:
+        return is_same(first, train(task, **changes))
 
-    def __init__(self, first: SimpleNamespace, task: str):
-        self.first, self.task, self.name = first, task, NAMES[task]
-        sides = ("sentences",) if task == "sst" else ("first sentences", "second sentences")
-        without = [words for side, words in enumerate(sides) if self.ignores(other=side)]
-        self.unused = " and the ".join(without)
-        cut = task == "sts" and self.ignores(labels=OTHER_FRACTIONS)
-        other = [(label + 1) % (2 if task == "para" else 5) for label in LABELS[task]]
-        self.unlabelled = (cut or task != "sts") and self.ignores(labels=other)
-        self.is_cut = cut and not self.unlabelled
-        self.trained = not self.unlabelled or len(without) < len(sides)
-
-    def ignores(self, **changes: Any) -> bool:
-        """Whether exactly the same is learnt with changes of the task's training data."""
-        return is_same(self.first, train(self.task, **changes))
+    sides = ("sentences",) if task == "sst" else ("first sentences", "second sentences")
+    unused = [words for side, words in enumerate(sides) if ignores(other=side)]
+    cut = task == "sts" and ignores(labels=OTHER_FRACTIONS)
+    other = [(label + 1) % (2 if task == "para" else 5) for label in LABELS[task]]
+    unlabelled = (cut or task != "sts") and ignores(labels=other)
+    facts = SimpleNamespace(task=task, name=NAMES[task], unused=" and the ".join(unused))
+    facts.unlabelled, facts.is_cut = unlabelled, cut and not unlabelled
+    facts.trained = not unlabelled or len(unused) < len(sides)
+    return facts
 
 
 IN_ITSELF = [
@@ -228,7 +222,7 @@ def check() -> list[Finding]:
                 text = "two runs with the same seed and data learn different parameters"
                 return [Finding("waits", text), *findings]
             losses = getattr(importlib.import_module("multitask_classifier"), "LOSSES", NAMES)
-            tasks = [TaskOfLoop(first, task) for task in NAMES]
+            tasks = [ignored(first, task) for task in NAMES]
             absent = [f.name for f in tasks if not f.trained and f.task not in losses]
             for f in tasks:
                 findings += ask(OF_A_TASK, f, PAPER) if f.name not in absent else []

@@ -76,10 +76,7 @@ def geglu(inputs: Inputs) -> Iterator[Outputs]:
 
 
 TASKS = {
-    task.id: task
-    for task in (
-        Task("modern.rotary", rotary),
-        Task("modern.local_mask", local_mask),
-        Task("modern.geglu", geglu),
-    )
+    "modern.rotary": Task(rotary),
+    "modern.local_mask": Task(local_mask),
+    "modern.geglu": Task(geglu),
 }

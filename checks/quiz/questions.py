@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import importlib
 import itertools
 import random
 import re
@@ -28,11 +27,11 @@ from torch import Tensor
 from checks.compare import TOLERANCES, is_close
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
-from checks.hunt.edits import SUBJECTS, Edit, Function, in_turns, installed_source
+from checks.hunt.edits import SUBJECTS, Edit, Function, in_turns, installed_source, round_robin
 from checks.inputs import in_words, make_inputs
-from checks.part1.adamw_checks import CASES, KEPT, after_a_step, run_case
-from checks.references import TINY, load_references
-from checks.task import Outputs, task_of
+from checks.part1.adamw_checks import CASES, NO_NUMBER
+from checks.references import TINY, load_references, under
+from checks.task import task_of
 
 PLACE = " (after attention)"  # of add_norm, which is also run after the feed-forward network
 WHOLE_LAYER = {"bert.layer": "bert.layer, whole"}  # with the student's own attention and add_norm
@@ -47,7 +46,7 @@ SIZES = {  # of the tiny BERT → what has so many
 }
 TOLERANCE = TOLERANCES[torch.float64]
 OPTIONS = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
-Runs = Mapping[str, Outputs]  # of the function as it is ("0"), of each edit ("1", …)
+Runs = Mapping[str, Mapping[str, Tensor]]  # "0": as it is, "1", …: with an edit; "variables"
 Claims = Mapping[str, bool]  # option → whether it is true
 Asked = Iterator[tuple[str, str, str, Claims]]  # what it is about, why, the question, options
 
@@ -74,13 +73,10 @@ def options_of(task_id: str) -> dict[str, str]:
     if task_id == "optimizer.step":
         return {f"|{case.output}": f"the run: {case.about}" for case in CASES}
     what, evaluated = OPTIONS[task_id]["result"], "the result in evaluation mode"
-    zeros = {f"{zero}|values/{what}": words for zero, words in OPTIONS[task_id]["zeros"].items()}
-    options = {key: f"{evaluated} {words}" for key, words in zeros.items()}
-    return {
-        f"|values/{what}": evaluated,
-        **options,
-        f"|dropout/{what}": "the result in training mode",
-    }
+    options = {f"|values/{what}": evaluated}
+    for zero, words in OPTIONS[task_id]["zeros"].items():
+        options[f"{zero}|values/{what}"] = f"{evaluated} {words}"
+    return options | {f"|dropout/{what}": "the result in training mode"}
 
 
 def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, Any]:
@@ -109,10 +105,24 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
 
 
 def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
-    """What ``run`` gives of a function as it is (0|…), and with each edit (1|…, 2|…)."""
+    """What ``run`` gives of a function as it is (0|…), and with each edit (1|…, 2|…).
+
+    Also the last values of the function's variables (variables|…), in its first call.
+    """
+    task, variables = graded_task(subject["task"]), {}
     edits = [Edit(**edit) for edit in subject["edits"]]
-    runs = versions(graded_task(subject["task"]), subject["source"], edits, subject["seed"])
-    return {f"{n}|{name}": x for n, run in enumerate(runs) for name, x in run.items()}
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "return" and frame.f_code.co_qualname == task.function and not variables:
+            values = {n: v for n, v in frame.f_locals.items() if isinstance(v, Tensor)}
+            variables.update({f"variables|{n}": v.detach() for n, v in values.items()})
+
+    made = versions(task, subject["source"], edits, subject["seed"])
+    sys.setprofile(note)
+    runs = [next(made)]
+    sys.setprofile(None)
+    named = {f"{n}|{name}": x for n, run in enumerate([*runs, *made]) for name, x in run.items()}
+    return named | variables if runs[0] else {}
 
 
 def versions(
@@ -122,66 +132,44 @@ def versions(
     for text in (source, *(edit.of(source) for edit in edits)):
         made = {}
         with contextlib.suppress(Exception, SystemExit), installed_source(task.file, text):
-            made = run(task, seed)
-        sys.setprofile(None)  # run sets it
+            made = run(task.id, seed)
         yield made
 
 
-def run(task: GradedTask, seed: int) -> dict[str, Tensor]:
+def run(task_id: str, seed: int) -> dict[str, Tensor]:
     """What the function that is installed computes on random inputs, one of which may be 0.
 
-    zero|output                 one that is no tensor raises; 0 for a gradient that is None
-    zero|output|variable        its last value on the way there
+    Outputs are named zero|output. One without numbers raises; a gradient that is None is 0.
     """
-    variables, made = {}, {}
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "return" and frame.f_code.co_qualname == task.function:
-            values = {n: v for n, v in frame.f_locals.items() if isinstance(v, Tensor | float)}
-            variables.update({n: torch.as_tensor(v).detach().clone() for n, v in values.items()})
-
+    inputs, task, made = make_inputs(seed), task_of(WHOLE_LAYER.get(task_id, task_id)), {}
     ignored = warnings.catch_warnings(action="ignore")  # of what edits do
     with default_dtype(torch.float64), FixedDropout(), ignored:
-        sys.setprofile(note)
-        for zero, outputs in steps_of(task.id, seed):
-            for name, output in outputs.items():
+        for zero in ("", *OPTIONS[task_id]["zeros"]):
+            changed = {zero: torch.zeros_like(inputs[zero])} if zero else {}
+            for name, output in task.run(inputs | changed).items():
+                if output is NO_NUMBER:  # any call shows it, as it shows an exception
+                    raise ArithmeticError
                 is_missing = output is None and name.startswith("gradients/")
                 made[f"{zero}|{name}"] = torch.zeros(()) if is_missing else output.detach()
-                made |= {f"{zero}|{name}|{variable}": x for variable, x in variables.items()}
-            variables.clear()
     return made
-
-
-def steps_of(task_id: str, seed: int) -> Iterator[tuple[str, Outputs]]:
-    """The steps of a task's run on random inputs; and again with each input that may be 0."""
-    if task_id == "optimizer.step":
-        adamw = importlib.import_module("optimizer").AdamW
-        yield from (("", {case.output: run_case(adamw, case)}) for case in CASES)
-        yield "", {KEPT: after_a_step(adamw)[1]}
-        return
-    inputs, task = make_inputs(seed), task_of(WHOLE_LAYER.get(task_id, task_id))
-    for zero in ("", *OPTIONS[task_id]["zeros"]):
-        changed = {zero: torch.zeros_like(inputs[zero])} if zero else {}
-        yield from ((zero, outputs) for outputs in task.steps(inputs | changed))
 
 
 def questions_of(
     subject: Mapping[str, Any], numbers: Mapping[str, Tensor], rng: random.Random
-) -> Iterator[Question]:
+) -> list[Question]:
     """Questions about a function, their kinds round-robin, one for a subject in the same lines."""
     runs: Runs = defaultdict(dict)
     for key, number in numbers.items():
         head, _, name = key.partition("|")
         runs[head][name] = number
-    kinds, asked = rng.sample([changes, shapes, gradients], 3), set()
     made = [
         [q for x in kind(subject, runs) if (q := question(subject["task"], *x, rng))]
-        for kind in kinds
+        for kind in rng.sample([changes, shapes, gradients], 3)
     ]
-    for each in (q for row in itertools.zip_longest(*made) for q in row if q):
-        if (each.place, each.about) not in asked:
-            asked.add((each.place, each.about))
-            yield each
+    first: dict[tuple[str, str], Question] = {}
+    for each in round_robin(made):
+        first.setdefault((each.place, each.about), each)
+    return [*first.values()]
 
 
 def question(
@@ -206,7 +194,7 @@ def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
     every = [question for group in groups for question in group]
     repeats: dict[Question, int] = {}  # how many come before that are alike
     so_far: Counter[str] = Counter()
-    for question in (q for turn in itertools.zip_longest(*groups) for q in turn if q):
+    for question in round_robin(groups):
         alike = question.about, question.place
         repeats[question] = sum(so_far[key] for key in alike)
         so_far.update(alike)
@@ -230,9 +218,8 @@ def changes(subject: Mapping[str, Any], runs: Runs) -> Asked:
 
 def shapes(subject: Mapping[str, Any], runs: Runs) -> Asked:
     """What shape the first variable of that shape has in the end, where no input has it."""
-    key = next(iter(options_of(subject["task"])))
-    values = {n: runs["0"].get(f"{key}|{n}") for n in subject["names"]}
-    shape_of = {n: tuple(value.shape) for n, value in values.items() if value is not None}
+    values = runs["variables"]
+    shape_of = {n: tuple(values[n].shape) for n in subject["names"] if n in values}
     whose = SIZES | {size: name for name, size in subject["sizes"].items()}
     for name, size in {s: (n, s) for n, s in reversed(shape_of.items())}.values():
         if 1 < len(size) < 5 and size[0] in subject["sizes"].values():
@@ -259,9 +246,9 @@ def reason(about: str, claims: Claims) -> str:
 
 def gradients(subject: Mapping[str, Any], runs: Runs) -> Asked:
     """Which of three inputs or parameters get a gradient, after an edit that matters."""
-    start = f"{subject['task']}/"
-    names = [n.removeprefix(start) for n in load_references() if n.startswith(f"{start}gradients/")]
-    keys = {f"`{n[10:].removesuffix(PLACE)}`": f"|{n}" for n in names if "feed-forward" not in n}
+    names = under(f"{subject['task']}/gradients/", load_references())
+    places = [name for name in names if "feed-forward" not in name]
+    keys = {f"`{name.removesuffix(PLACE)}`": f"|gradients/{name}" for name in places}
     for version, edit in enumerate(subject["edits"], start=1):
         before, after = (
             {name: run[key].abs().max().item() for name, key in keys.items() if key in run}

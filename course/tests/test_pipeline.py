@@ -502,7 +502,7 @@ def test_a_sheet_shows_hostile_code_as_text(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("0||gradients/{}", torch.ones(())), ("0||values/context|{}", torch.ones(2, 3))],
+    [("0||gradients/{}", torch.ones(())), ("variables|{}", torch.ones(2, 3))],
 )
 def test_what_the_sandbox_sends_never_becomes_text(name, value):
     """A page can be forged by no name: text comes from the source that was parsed, and from us."""

@@ -15,7 +15,7 @@ from torch import nn
 import bert
 import classifier
 import optimizer
-from checks.errors import describe, find, meaning
+from checks.errors import describe, find
 from config import BertConfig
 
 CASES = read_cases("exceptions.txt")
@@ -97,7 +97,7 @@ def test_an_exception_is_explained(function, name, body, raised):
     ],
 )
 def test_a_sentence_says_what_is_there(function, body, words, raised):
-    text = meaning(raised(function, body))
+    text = find(raised(function, body))[1]
     assert words in text
 
 
@@ -105,7 +105,7 @@ def test_a_sentence_says_what_is_there(function, body, words, raised):
     "body", ["query.tranpose(1, 2)", "lst", "len_(key)", "self.layer_norm(key)", "torch.mat_mul"]
 )
 def test_no_name_is_suggested_by_spelling(body, raised):
-    text = meaning(raised("attention", body))
+    text = find(raised("attention", body))[1]
     assert "mean" not in text
     assert "there is" not in text
 

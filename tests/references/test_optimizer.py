@@ -15,7 +15,7 @@ import optimizer
 import optimizer_test
 from checks.findings import ROOT
 from checks.part1 import adamw_checks
-from checks.part1.adamw_checks import CASES, Case, Group, run_case, start_value
+from checks.part1.adamw_checks import CASES, Case, run_case, start_value
 from optimizer import AdamW
 from training.fast.adamw import fused_step
 from training.files.errors import InputError
@@ -63,14 +63,14 @@ def any_case(draw) -> Case:
         "weight_decay": draw(st.floats(0, 1)),
         "correct_bias": draw(st.booleans()),
     }
-    moment = st.tuples(st.integers(1, 8), st.integers(0, 1))
+    moments = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 1)).map(list), max_size=4)
     return Case(
         "drawn",
         "",
-        (Group(((2, 2), (3,)), hyper),),
+        [{"shapes": [[2, 2], [3]], **hyper}],
         steps=8,
         scale=draw(st.floats(1e-6, 1e3)),
-        missing=tuple(draw(st.sets(moment, max_size=4))),
+        missing=draw(moments),
         resume_at=draw(st.integers(0, 8)),
         halve_lr_at=draw(st.integers(0, 8)),
     )
