@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from answers import put, read, read_all
+from answers import put, read_all
 from factories import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -232,13 +232,13 @@ def test_an_optimizer_that_is_not_adamw_gets_nothing(line):
 
 
 def test_an_unknown_mistake_in_the_update_gets_nothing_one_in_the_decay_the_rest():
-    plain = put(read("optimizer.step/plain"))
+    right, decay = solution()["optimizer.py"], 'group["lr"] * group["weight_decay"]'
     for old, new, outcome in (
-        ("alpha = lr", "alpha = 2 * lr", {WRONG, NOT_COUNTED}),
-        ("lr * weight_decay", "3 * lr * weight_decay", {WRONG, RIGHT}),
+        ("value=-step_size", "value=-2 * step_size", {WRONG, NOT_COUNTED}),
+        (decay, f"3 * {decay}", {WRONG, RIGHT}),
     ):
-        assert old in plain
-        verdict = verdict_on(plain.replace(old, new), "optimizer.step")
+        assert old in right
+        verdict = verdict_on(right.replace(old, new), "optimizer.step")
         assert {*verdict.rows.values()} == outcome
         assert verdict.cost is None
 
