@@ -22,7 +22,7 @@ from checks.graded_tasks import GRADED_TASKS
 from checks.hunt.terminal import TESTS
 from course import regions
 from course.handout_repository import commit, git
-from course.settings import course_tasks, read_settings, read_toml
+from course.settings import read_settings, read_toml
 from course.templates import templates_of
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PARTS = "course/parts.toml"  # which files ship with which part
 LAST_PARTS = {"1": 1, "2": 2, "all": 3}
 WITH_PASSAGES = (".md", ".toml", ".gitignore")  # endings of the files that may have some
-WORKFLOW, TASKS_FILE = ".github/workflows/check.yml", "checks/graded_tasks.toml"
+WORKFLOW = ".github/workflows/check.yml"
 
 
 @dataclass
@@ -111,26 +111,19 @@ def read_regions(root: Path) -> tuple[dict[str, str], list[regions.Region], list
 
 
 def adapt(handout: Handout, root: Path) -> None:
-    """The course's points and hints, the students' README, and what lies elsewhere here."""
+    """The points in the assignment, the students' README, and what lies elsewhere here."""
     files, settings = handout.files, handout.settings
-    tasks = course_tasks(settings)
-    numbers = [(TASKS_FILE, r"(^first_hint = )\d", settings["hints"]["first"])]
-    for task in (task for task in tasks if task.file in files):
-        key, points = re.escape(task.number), task.points
-        numbers += [
-            (TASKS_FILE, rf'(^number = "{key}"\n(?:.+\n)*?points = )\d+', points),
-            (task.page, rf"(^### Task {key} · .*\n\n`[^`]*` · )\d+", points),
-        ]
-    for name, place, number in numbers:
-        text, count = re.subn(place, rf"\g<1>{number}", handout.text(name), flags=re.M)
+    for task in (task for task in GRADED_TASKS if task.file in files):
+        place = rf"(^### Task {re.escape(task.number)} · .*\n\n`[^`]*` · )\d+"
+        text, count = re.subn(place, rf"\g<1>{task.points}", handout.text(task.page), flags=re.M)
         if count != 1:
-            raise InputError(f"{name} has no place for the number {number}: {place}")
-        files[name] = text.encode()
+            raise InputError(f"{task.page} has no place for the points of Task {task.number}")
+        files[task.page] = text.encode()
     files[WORKFLOW] = (root / "course" / "check.yml").read_bytes()
     files[TESTS] = (root / "course" / "hunt" / TESTS).read_bytes()
     here = {
         "part": handout.part,
-        "tasks": [task for task in tasks if task.part <= LAST_PARTS[handout.part]],
+        "tasks": [task for task in GRADED_TASKS if task.part <= LAST_PARTS[handout.part]],
         "dates": {name: date for name, date in settings["dates"].items() if date},
         "manual": settings["manual"] if handout.part != "1" else {},
     }

@@ -5,6 +5,7 @@ import re
 import subprocess
 import tomllib
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,6 @@ from checks.graded_tasks import GRADED_TASKS
 from checks.part2 import submission
 from course import handout, regions
 from course.handout_repository import write_files
-from course.settings import course_tasks, read_settings
 from training.files.errors import InputError
 
 LAST_PARTS = {"1": 1, "2": 2, "all": 3}
@@ -43,8 +43,7 @@ def test_only_what_students_need_ships(part):
 @for_each_part
 def test_tasks_and_points_agree_wherever_they_are_told(part):
     """The students' README, the assignment's text, and what the grader gives."""
-    tasks = course_tasks(read_settings(ROOT))
-    tasks = [task for task in tasks if task.part <= LAST_PARTS[part]]
+    tasks = [task for task in GRADED_TASKS if task.part <= LAST_PARTS[part]]
     readme = built(part).text("README.md")
     rows = re.findall(r"^\| (\d\.\d) \|.* \| (\d+) \| \d+ \|.*$", readme, re.M)
     assert rows == [(task.number, str(task.points)) for task in tasks]
@@ -64,7 +63,9 @@ def test_stubs_are_formatted_and_import_nothing_in_vain(part, tmp_path):
 
 
 def test_what_is_for_staff_or_a_later_part_is_cut():
-    tables = [tomllib.loads(built(part).text(handout.TASKS_FILE))["task"] for part in LAST_PARTS]
+    tables = [
+        tomllib.loads(built(part).text("checks/graded_tasks.toml"))["task"] for part in LAST_PARTS
+    ]
     assert [entries[-1]["number"][0] for entries in tables] == ["2", "2", "3"]
     text = "a<!-- staff --> x<!-- /staff -->\n\n<!-- part 2 -->\nb\n<!-- /part 2 -->\n\n"
     assert regions.without_passages(f"{text}# staff\nc\n# /staff\n", 1) == "a\n"
@@ -206,7 +207,7 @@ FAULTS = {  # one change of a file, and what is then said of it
         "docs/handout.md",
         "### Task 1.1 ·",
         "### Task 1.1:",
-        "no place for the number 20",
+        "no place for the points of Task 1.1",
     ),
 }
 
@@ -219,10 +220,11 @@ def test_a_fault_is_told_with_its_file_and_nothing_is_written(name, staff):
         handout.build(staff, "all")
 
 
-def test_settings_reach_the_students(staff, tmp_path):
+def test_settings_reach_the_students(staff, tmp_path, monkeypatch):
     assert "| weight decay | 0.2 |" in built("1").text("README.md")
-    change(staff, SETTINGS, "[points]", '[points]\n"1.1" = 33')
-    change(staff, SETTINGS, "first = 1", "first = 2")
+    tasks = [replace(GRADED_TASKS[0], points=33), *GRADED_TASKS[1:]]
+    monkeypatch.setattr(handout, "GRADED_TASKS", tasks)
+    change(staff, "checks/graded_tasks.toml", "first_hint = 1", "first_hint = 2")
     change(staff, SETTINGS, 'name = "minBERT"', 'name = "Our course"')
     made = handout.build(staff, "1")
     assert made.text("README.md").startswith("# Our course, part 1\n")
