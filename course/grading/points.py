@@ -1,6 +1,7 @@
 """Points, computed once: of tasks from verdicts, of predictions from scores, and what people give.
 
-Whatever shows or sums points reads a Result. What tasks are worth is in checks/graded_tasks.toml, all else in settings.toml.
+Whatever shows or sums points reads a Result. What a task is worth is in checks/graded_tasks.toml,
+what other rows are in course/settings.toml.
 """
 
 from __future__ import annotations
