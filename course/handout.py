@@ -111,14 +111,17 @@ def read_regions(root: Path) -> tuple[dict[str, str], list[regions.Region], list
 
 
 def adapt(handout: Handout, root: Path) -> None:
-    """The points in the assignment, the students' README, and what lies elsewhere here."""
+    """The first hint, the points in the assignment, the README, and what lies elsewhere here."""
     files, settings = handout.files, handout.settings
+    numbers = [("checks/graded_tasks.toml", "(^first_hint = )", settings["hints"]["first"])]
     for task in (task for task in GRADED_TASKS if task.file in files):
-        place = rf"(^### Task {re.escape(task.number)} · .*\n\n`[^`]*` · )\d+"
-        text, count = re.subn(place, rf"\g<1>{task.points}", handout.text(task.page), flags=re.M)
+        place = rf"(^### Task {re.escape(task.number)} · .*\n\n`[^`]*` · )"
+        numbers.append((task.page, place, task.points))
+    for name, place, number in numbers:
+        text, count = re.subn(rf"{place}\d+", rf"\g<1>{number}", handout.text(name), flags=re.M)
         if count != 1:
-            raise InputError(f"{task.page} has no place for the points of Task {task.number}")
-        files[task.page] = text.encode()
+            raise InputError(f"{name} has no place for the number {number}: {place}")
+        files[name] = text.encode()
     files[WORKFLOW] = (root / "course" / "check.yml").read_bytes()
     files[TESTS] = (root / "course" / "hunt" / TESTS).read_bytes()
     here = {

@@ -12,6 +12,7 @@ SETTINGS = "course/settings.toml"
 TABLES = {  # what each must hold; other keys are the course's own
     "course": ("name", "term", "contact", "folder", "committer", "email"),
     "dates": (),
+    "hints": ("first",),
     "submission": ("name", "explained"),
     "limits": (),
     "rules": ("allowed", "forbidden"),
@@ -42,6 +43,8 @@ def read_settings(root: Path) -> dict[str, Any]:
         for key, value in table.items() if name in NUMBERS else ():
             if type(value) not in (int, float) or value < 0:
                 raise InputError(f"{SETTINGS}: {name}.{key} is {value!r}, not a number from 0 up")
+    if str(first := settings["hints"]["first"]) not in ("1", "2", "3"):
+        raise InputError(f"{SETTINGS}: hints.first is {first!r}, not 1, 2 or 3")
     if unknown := sorted(settings.keys() - TABLES):
         raise InputError(
             f"{SETTINGS} has [{unknown[0]}], which is not a setting; see docs/staff.md"

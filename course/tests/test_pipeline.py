@@ -361,6 +361,7 @@ def test_a_refused_submission_has_0_in_every_row_and_a_staff_error_no_row():
         ("none = 0.5\n", "none = 0.9\n", "predictions.none is not below predictions.full"),
         ("[manual]", "[points]\n[manual]", "has [points], which is not a setting"),
         ("full = 0.78\n", "", "has no predictions.full"),
+        ("first = 1\n", "first = true\n", "hints.first is True, not 1, 2 or 3"),
     ],
 )
 def test_a_fault_in_the_settings_is_one_line(tmp_path, old, new, fact):

@@ -14,6 +14,7 @@ from checks.known import alike, fingerprint, load_table, unpacked
 from checks.report import MORE, Report
 from checks.task import ERROR, outputs_of
 from course.make_tables import functions, packed, switched
+from course.settings import read_settings
 
 ATTENTION = "bert.attention"
 torch.manual_seed(0)
@@ -124,7 +125,7 @@ def test_the_mistake_that_explains_the_first_line_is_named_first():
 
 
 def test_flags_of_hints_and_the_courses_first_level(check_here, monkeypatch):
-    assert FIRST_HINT == 1  # in this repository
+    assert read_settings(references.ROOT)["hints"]["first"] == FIRST_HINT  # in this repository
     monkeypatch.setattr(bert.BertSelfAttention, "attention", lambda *inputs: inputs[1] + 1)
     of_flags = {}
     for flags in ("", "--hint", "--hint --hint", "--hint --hint --hint", "--hints all"):
