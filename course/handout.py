@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,6 @@ from typing import Any
 from checks.graded_tasks import GRADED_TASKS
 from checks.hunt.terminal import TESTS
 from course import regions
-from course.handout_repository import commit, git
 from course.settings import read_settings, read_toml
 from course.templates import templates_of
 from training.cli.flags import OneLineParser
@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 PARTS = "course/parts.toml"  # which files ship with which part
 LAST_PARTS = {"1": 1, "2": 2, "all": 3}
+BROUGHT = "Handout: "  # begins the message of each commit that a handout made
 WITH_PASSAGES = (".md", ".toml", ".gitignore")  # endings of the files that may have some
 WORKFLOW = ".github/workflows/check.yml"
 
@@ -141,6 +142,55 @@ def faults_of(name: str, text: str, secret: Mapping[str, str]) -> Iterator[str]:
             yield f"{name}:{number}: a stray marker: {line.strip()!r}"
     for line in regions.surviving(secret, text):
         yield f"{name}: a line of the solution of {secret[line]} survives: {line!r}"
+
+
+# ---------------------------------------------------------------------------------------------
+# The students' repository
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write every file under its name."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git in a folder; its output. InputError with git's own words if it fails."""
+    command = ["git", "-c", "commit.gpgsign=false", "-c", "core.autocrlf=false", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8")
+    if done.returncode:
+        raise InputError(f"git in {folder} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def commit(out: Path, files: Mapping[str, bytes], course: Mapping[str, str]) -> bool:
+    """The first commit of a new repository, or one more if anything has changed since the last one.
+
+    What earlier handouts brought is replaced or removed; other files stay.
+
+    Args:
+        course: [course] of settings.toml: name, committer and email.
+
+    Returns:
+        Whether there is a new commit.
+    """
+    if out.exists() and not (out / ".git").is_dir():
+        raise InputError(f"{out} is there and is not a git repository; choose another --out")
+    out.mkdir(parents=True, exist_ok=True)
+    git(out, "init", "--quiet", "--initial-branch=main")  # changes nothing where there is one
+    if git(out, "status", "--porcelain"):
+        raise InputError(f"{out} has changes that are not committed; commit or undo them first")
+    earlier = git(out, "log", "--all", "--format=", "--name-only", f"--grep=^{BROUGHT}").split()
+    for name in sorted({*earlier} - files.keys()):
+        git(out, "rm", "--quiet", "--ignore-unmatch", "--", name)
+    write_files(out, files)
+    git(out, "add", "--force", "--", *files)  # also those that .gitignore names
+    has_changed = bool(git(out, "status", "--porcelain"))
+    if has_changed:
+        who = ("-c", f"user.name={course['committer']}", "-c", f"user.email={course['email']}")
+        git(out, *who, "commit", "--quiet", "-m", f"{BROUGHT}{course['name']}")
+    return has_changed
 
 
 def get_args(arguments: list[str] | None = None) -> argparse.Namespace:

@@ -17,7 +17,6 @@ import prepare_submit
 from checks.graded_tasks import GRADED_TASKS
 from checks.part2 import submission
 from course import handout, regions
-from course.handout_repository import write_files
 from training.files.errors import InputError
 
 LAST_PARTS = {"1": 1, "2": 2, "all": 3}
@@ -56,7 +55,7 @@ def test_tasks_and_points_agree_wherever_they_are_told(part):
 @for_each_part
 def test_stubs_are_formatted_and_import_nothing_in_vain(part, tmp_path):
     pytest.importorskip("ruff", reason="pip install -r requirements-dev.txt")
-    write_files(tmp_path, built(part).files)
+    handout.write_files(tmp_path, built(part).files)
     for words in ("check --no-cache .", "format --no-cache --check ."):
         done = as_process("-m", "ruff", *words.split(), folder=tmp_path)
         assert done.code == 0, done.out
@@ -118,7 +117,7 @@ def states_of(part: str) -> list[tuple[set[str], str]]:
 def test_each_filled_stub_turns_its_own_check_green(part, tmp_path):
     """From a fresh handout, in which every Python file can be read, to a finished one."""
     files = built(part).files
-    write_files(tmp_path, files)
+    handout.write_files(tmp_path, files)
     states = states_of(part)
     texts = [
         {name: content.decode() for name, content in written(numbers).items() if name in files}
@@ -150,7 +149,7 @@ def test_each_filled_stub_turns_its_own_check_green(part, tmp_path):
     ],
 )
 def test_a_run_ends_at_a_stub_that_it_calls_and_names_it(numbers, line, stub, tmp_path):
-    write_files(tmp_path, built("all").files | written(set(numbers.split())))
+    handout.write_files(tmp_path, built("all").files | written(set(numbers.split())))
     line += " --epochs 1 --batch_size 64 --lr 1e-3 --model models/books"
     done = as_process(*line.split(), folder=tmp_path, HF_HUB_OFFLINE="1", MINBERT_DATA="")
     titles = [task.title for task in GRADED_TASKS if task.number == stub]
@@ -230,7 +229,7 @@ def test_settings_reach_the_students(staff, tmp_path, monkeypatch):
     assert made.text("README.md").startswith("# Our course, part 1\n")
     assert "attention` | 33 | 60 |" in made.text("README.md")
     assert made.text("docs/handout.md").count("`bert.py` · 33 points ·") == 1
-    write_files(tmp_path / "students", made.files)
+    handout.write_files(tmp_path / "students", made.files)
     stub = 'raise NotImplementedError("Task 1.1 · BertSelfAttention.attention")'
     change(tmp_path / "students", "bert.py", stub, "return value.transpose(1, 2).flatten(2)")
     words = ("sanity_check.py", "--task", "1.1")
@@ -280,7 +279,7 @@ def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff, ca
     make(out, "--part", "1")
     run_git(tmp_path, "clone", "--quiet", str(out), str(student))
     mine = written({"1.1", "1.5"})
-    write_files(student, {name: mine[name] for name in ("bert.py", "optimizer.py")})
+    handout.write_files(student, {name: mine[name] for name in ("bert.py", "optimizer.py")})
     run_git(student, "commit", "--quiet", "--all", "--message", "attention, optimizer")
     make(out)  # nothing to do: it keeps its part
     assert run_git(out, "rev-list", "--count", "HEAD").strip() == "1"

@@ -13,8 +13,7 @@ from typing import Any
 
 from checks.graded_tasks import GRADED_TASKS, GradedTask
 from course.grading.sandbox.isolation import Bubblewrap, ChangeOfUser, Isolation, Limits
-from course.handout import build
-from course.handout_repository import write_files
+from course.handout import build, write_files
 from course.settings import read_settings
 
 ROOT = Path(__file__).resolve().parents[3]
