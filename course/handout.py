@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, StrictUndefined
+
 from checks.graded_tasks import GRADED_TASKS
 from checks.hunt.terminal import TESTS
 from course import regions
 from course.settings import read_settings, read_toml
-from course.templates import templates_of
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
@@ -131,8 +132,11 @@ def adapt(handout: Handout, root: Path) -> None:
         "dates": {name: date for name, date in settings["dates"].items() if date},
         "manual": settings["manual"] if handout.part != "1" else {},
     }
-    template = templates_of(__file__).get_template("student_readme.md")
-    files["README.md"] = template.render(**settings | here).encode()
+    environment = Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
+    )
+    text = (root / "course" / "student_readme.md").read_text(encoding="utf-8")
+    files["README.md"] = environment.from_string(text).render(**settings | here).encode()
 
 
 def faults_of(name: str, text: str, secret: Mapping[str, str]) -> Iterator[str]:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from course.templates import templates_of
 from training.files.writing import atomic_write
 
 FORMULA = tuple("=+-@\t\r＝＋－＠")  # what a spreadsheet takes for the beginning of one
@@ -80,7 +80,7 @@ def cell(value: Any) -> str:
 HERE = Path(__file__).resolve().parent
 COMMON = HERE.parents[2] / "training" / "reports" / "page.css"  # what all pages look like
 STYLE = "".join(file.read_text(encoding="utf-8") for file in (COMMON, HERE / "page.css"))
-TEMPLATES = templates_of(__file__, html=True)
+TEMPLATES = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
 TEMPLATES.filters |= {"clean": clean, "with_code": with_code, "cell": cell, "columns": columns}
 
 
