@@ -71,10 +71,10 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def cell(value: Any) -> str:
-    """A cell of a table as text; a dash where there is no value."""
+    """A cell of a table; a dash where there is no value."""
     if isinstance(value, float):
         return f"{round(value, 3):g}"
-    return "–" if value is None else clean(value, 2000)
+    return "–" if value is None else with_code(value, 2000)
 
 
 HERE = Path(__file__).resolve().parent
