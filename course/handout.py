@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import argparse
 import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, StrictUndefined
+
 from checks.graded_tasks import GRADED_TASKS
 from checks.hunt.terminal import TESTS
 from course import regions
-from course.handout_repository import commit, git
-from course.settings import course_tasks, read_settings, read_toml
-from course.templates import templates_of
+from course.settings import read_settings, read_toml
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
@@ -32,8 +33,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 PARTS = "course/parts.toml"  # which files ship with which part
 LAST_PARTS = {"1": 1, "2": 2, "all": 3}
+BROUGHT = "Handout: "  # begins the message of each commit that a handout made
 WITH_PASSAGES = (".md", ".toml", ".gitignore")  # endings of the files that may have some
-WORKFLOW, TASKS_FILE = ".github/workflows/check.yml", "checks/graded_tasks.toml"
+WORKFLOW = ".github/workflows/check.yml"
 
 
 @dataclass
@@ -111,18 +113,14 @@ def read_regions(root: Path) -> tuple[dict[str, str], list[regions.Region], list
 
 
 def adapt(handout: Handout, root: Path) -> None:
-    """The course's points and hints, the students' README, and what lies elsewhere here."""
+    """The first hint, the points in the assignment, the README, and what lies elsewhere here."""
     files, settings = handout.files, handout.settings
-    tasks = course_tasks(settings)
-    numbers = [(TASKS_FILE, r"(^first_hint = )\d", settings["hints"]["first"])]
-    for task in (task for task in tasks if task.file in files):
-        key, points = re.escape(task.number), task.points
-        numbers += [
-            (TASKS_FILE, rf'(^number = "{key}"\n(?:.+\n)*?points = )\d+', points),
-            (task.page, rf"(^### Task {key} · .*\n\n`[^`]*` · )\d+", points),
-        ]
+    numbers = [("checks/graded_tasks.toml", "(^first_hint = )", settings["hints"]["first"])]
+    for task in (task for task in GRADED_TASKS if task.file in files):
+        place = rf"(^### Task {re.escape(task.number)} · .*\n\n`[^`]*` · )"
+        numbers.append((task.page, place, task.points))
     for name, place, number in numbers:
-        text, count = re.subn(place, rf"\g<1>{number}", handout.text(name), flags=re.M)
+        text, count = re.subn(rf"{place}\d+", rf"\g<1>{number}", handout.text(name), flags=re.M)
         if count != 1:
             raise InputError(f"{name} has no place for the number {number}: {place}")
         files[name] = text.encode()
@@ -130,12 +128,15 @@ def adapt(handout: Handout, root: Path) -> None:
     files[TESTS] = (root / "course" / "hunt" / TESTS).read_bytes()
     here = {
         "part": handout.part,
-        "tasks": [task for task in tasks if task.part <= LAST_PARTS[handout.part]],
+        "tasks": [task for task in GRADED_TASKS if task.part <= LAST_PARTS[handout.part]],
         "dates": {name: date for name, date in settings["dates"].items() if date},
         "manual": settings["manual"] if handout.part != "1" else {},
     }
-    template = templates_of(__file__).get_template("student_readme.md")
-    files["README.md"] = template.render(**settings | here).encode()
+    environment = Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
+    )
+    text = (root / "course" / "student_readme.md").read_text(encoding="utf-8")
+    files["README.md"] = environment.from_string(text).render(**settings | here).encode()
 
 
 def faults_of(name: str, text: str, secret: Mapping[str, str]) -> Iterator[str]:
@@ -145,6 +146,55 @@ def faults_of(name: str, text: str, secret: Mapping[str, str]) -> Iterator[str]:
             yield f"{name}:{number}: a stray marker: {line.strip()!r}"
     for line in regions.surviving(secret, text):
         yield f"{name}: a line of the solution of {secret[line]} survives: {line!r}"
+
+
+# ---------------------------------------------------------------------------------------------
+# The students' repository
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write every file under its name."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git in a folder; its output. InputError with git's own words if it fails."""
+    command = ["git", "-c", "commit.gpgsign=false", "-c", "core.autocrlf=false", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8")
+    if done.returncode:
+        raise InputError(f"git in {folder} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def commit(out: Path, files: Mapping[str, bytes], course: Mapping[str, str]) -> bool:
+    """The first commit of a new repository, or one more if anything has changed since the last one.
+
+    What earlier handouts brought is replaced or removed; other files stay.
+
+    Args:
+        course: [course] of settings.toml: name, committer and email.
+
+    Returns:
+        Whether there is a new commit.
+    """
+    if out.exists() and not (out / ".git").is_dir():
+        raise InputError(f"{out} is there and is not a git repository; choose another --out")
+    out.mkdir(parents=True, exist_ok=True)
+    git(out, "init", "--quiet", "--initial-branch=main")  # changes nothing where there is one
+    if git(out, "status", "--porcelain"):
+        raise InputError(f"{out} has changes that are not committed; commit or undo them first")
+    earlier = git(out, "log", "--all", "--format=", "--name-only", f"--grep=^{BROUGHT}").split()
+    for name in sorted({*earlier} - files.keys()):
+        git(out, "rm", "--quiet", "--ignore-unmatch", "--", name)
+    write_files(out, files)
+    git(out, "add", "--force", "--", *files)  # also those that .gitignore names
+    has_changed = bool(git(out, "status", "--porcelain"))
+    if has_changed:
+        who = ("-c", f"user.name={course['committer']}", "-c", f"user.email={course['email']}")
+        git(out, *who, "commit", "--quiet", "-m", f"{BROUGHT}{course['name']}")
+    return has_changed
 
 
 def get_args(arguments: list[str] | None = None) -> argparse.Namespace:

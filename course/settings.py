@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from checks.graded_tasks import GRADED_TASKS, GradedTask
 from training.files.errors import InputError
 
 SETTINGS = "course/settings.toml"
 TABLES = {  # what each must hold; other keys are the course's own
     "course": ("name", "term", "contact", "folder", "committer", "email"),
     "dates": (),
-    "points": (),
     "hints": ("first",),
     "submission": ("name", "explained"),
     "limits": (),
@@ -26,7 +22,7 @@ TABLES = {  # what each must hold; other keys are the course's own
     "shares": (),
     "gradescope": ("visibility", "leaderboard"),
 }
-NUMBERS = ("points", "look", "manual", "predictions", "shares")  # tables that hold nothing else
+NUMBERS = ("look", "manual", "predictions", "shares")  # tables that hold nothing else
 
 
 def read_toml(root: Path, name: str) -> dict[str, Any]:
@@ -47,16 +43,12 @@ def read_settings(root: Path) -> dict[str, Any]:
         for key, value in table.items() if name in NUMBERS else ():
             if type(value) not in (int, float) or value < 0:
                 raise InputError(f"{SETTINGS}: {name}.{key} is {value!r}, not a number from 0 up")
-    if unknown := sorted(settings["points"].keys() - {task.number for task in GRADED_TASKS}):
-        raise InputError(f"{SETTINGS} gives points to {unknown[0]}, which is not a task")
     if str(first := settings["hints"]["first"]) not in ("1", "2", "3"):
         raise InputError(f"{SETTINGS}: hints.first is {first!r}, not 1, 2 or 3")
+    if unknown := sorted(settings.keys() - TABLES):
+        raise InputError(
+            f"{SETTINGS} has [{unknown[0]}], which is not a setting; see docs/staff.md"
+        )
     if settings["predictions"]["none"] >= settings["predictions"]["full"]:
         raise InputError(f"{SETTINGS}: predictions.none is not below predictions.full")
     return settings
-
-
-def course_tasks(settings: Mapping[str, Any]) -> list[GradedTask]:
-    """The table of tasks with the course's points."""
-    points = settings["points"]
-    return [replace(task, points=points.get(task.number, task.points)) for task in GRADED_TASKS]

@@ -42,7 +42,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 WIDEST = 160  # characters of a line of code
 CLOCK = 10  # times the seconds of the processor: of a busy machine
-NOT_RUN = "{} is left out: it is not written yet, or {}"
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,8 @@ def sheet_of(context: GradingContext, submission: Submission, secret: int, count
             groups[-1] = list(questions_of(subjects[name], reply.outputs, rng))
         if not groups[-1]:
             why = STATUSES.get(reply.status, "raises an exception")
-            notes.append(NOT_RUN.format(graded_task(name).title, why))
+            title = graded_task(name).title
+            notes.append(f"{title} is left out: it is not written yet, or {why}")
     return Sheet(student, choose(groups, count), notes, subjects)
 
 

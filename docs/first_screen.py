@@ -14,7 +14,6 @@ import tempfile
 from pathlib import Path
 
 from course import handout
-from course.handout_repository import write_files
 from training.files.writing import write_whole
 
 PLACE = re.compile(r"(?<=<!-- docs/first_screen.py -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -36,7 +35,7 @@ def example() -> str:
     """The passage of README.md, in which the correction itself is not shown."""
     environment, screen = os.environ | {"COLUMNS": "88", "NO_COLOR": "1"}, []
     with tempfile.TemporaryDirectory() as folder:
-        write_files(Path(folder), handout.build(handout.ROOT, "1").files)
+        handout.write_files(Path(folder), handout.build(handout.ROOT, "1").files)
         bert = Path(folder, "bert.py")
         stub = bert.read_text(encoding="utf-8")
         for code, flags, note in RUNS:

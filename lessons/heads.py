@@ -36,7 +36,7 @@ from training.loop import (
     sole_run,
     speed_up,
 )
-from training.reports.report import TRAIN_AND_DEV, Report
+from training.reports.report import Report
 from utils import seed_everything
 
 
@@ -91,7 +91,6 @@ class HeadFlags(TrainingFlags):
     out: str = flag("predictions/head", may_change=True, help="folder for everything written")
     lr: float = flag(5e-5, type=positive_float, help="learning rate")
     length: int = flag(128, type=positive_int, help="most tokens per row")
-    limit: int | None = flag(None, type=positive_int, help="first LIMIT examples of each file")
     evaluate: str | None = flag(
         None, may_change=True, metavar="FILE", help="score a trained model on this file"
     )
@@ -122,24 +121,24 @@ class Trained(NamedTuple):
     autocast: Callable[[], AbstractContextManager]
 
 
-def restore(args: HeadFlags, kind: type[BertWithHead]) -> Trained:
-    """The trained model of --checkpoint, a ``kind``."""
-    device = pick_device(args.use_gpu)
-    model = kind.from_pretrained(args.checkpoint)
-    if args.fast:
+def load(args: HeadFlags, kind: type[BertWithHead], labels: Sequence[str] | None = None) -> Trained:
+    """The trained model of --checkpoint, or with ``labels`` the BERT of --model and a new head."""
+    device, name = pick_device(args.use_gpu), args.model if labels else args.checkpoint
+    model = kind.from_pretrained(name, labels=labels)
+    if args.fast and not labels:  # else new_run does it, with the optimizer
         speed_up(model)
     args.length = min(args.length, model.config.max_position_embeddings)
-    tokenizer = BertTokenizer.from_pretrained(args.checkpoint)
+    tokenizer = BertTokenizer.from_pretrained(name)
     return Trained(model.to(device), tokenizer, device, autocast_for(device, args.precision))
 
 
 def new_run(
-    args: TrainingFlags,
-    model: nn.Module,
+    args: HeadFlags,
+    model: BertWithHead,
     optimizer: AdamW,
     dataset: torch.utils.data.Dataset,
     columns: Mapping[str, str],
-    curves: Mapping[str, str] = TRAIN_AND_DEV,
+    curves: Mapping[str, str],
 ) -> Run:
     """The run that these flags describe, on a model on its device; it writes into --out.
 

@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from config import BertConfig
-from lessons.heads import BertWithHead, HeadFlags, Trained, new_run, restore, run_lesson
+from lessons.heads import BertWithHead, HeadFlags, Trained, load, new_run, run_lesson
 from lessons.squad import Question, Windows, best_spans, read_questions, score
 from optimizer import AdamW
 from tokenizer import BertTokenizer
@@ -33,7 +33,7 @@ from training.cli.flags import flag, positive_int
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
-from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
+from training.loop import clip, evaluation_loader, parts, set_lr
 from training.loop.models import check_segments
 from training.loop.progress import progress_bar
 
@@ -100,26 +100,22 @@ def windows_of(questions: list[Question], tokenizer: BertTokenizer, args) -> Win
 
 def train(args: AnswerFlags) -> None:
     """Train on args.train; the epoch with the best F1 on args.dev is kept in args.out."""
-    device = pick_device(args.use_gpu)
-    tokenizer = BertTokenizer.from_pretrained(args.model)
-    model = QuestionAnswerer.from_pretrained(args.model, labels=("first", "last"))
-    args.length = min(args.length, model.config.max_position_embeddings)
+    trained = load(args, QuestionAnswerer, labels=("first", "last"))
+    model, tokenizer, device, autocast = trained
     train_set, dev_set = (
-        windows_of(read_questions(file, args.limit), tokenizer, args)
-        for file in (args.train, args.dev)
+        windows_of(read_questions(file), tokenizer, args) for file in (args.train, args.dev)
     )
     for file, dataset in ((args.train, train_set), (args.dev, dev_set)):
         print(f"{len(dataset.questions):,} questions in {len(dataset):,} windows of {file}")
         if not all(question.answers for question in dataset.questions):
             raise InputError(f"{file} holds questions without an answer; SQuAD 1.1's all have one")
-    optimizer = AdamW(model.to(device).parameters(), lr=args.lr)
-    trained = Trained(model, tokenizer, device, autocast_for(device, args.precision))
+    optimizer = AdamW(model.parameters(), lr=args.lr)
 
     with new_run(args, model, optimizer, train_set, COLUMNS, CURVES) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 for *inputs, labels in parts(batch, args.accumulate, device, KEYS):
-                    with trained.autocast():
+                    with autocast():
                         first, last = model(*inputs)  # (B, L) three times → (B, L), (B, L)
                     loss = span_loss(first, last, labels)
                     run.scale(loss / len(batch["labels"])).backward()
@@ -141,14 +137,14 @@ def train(args: AnswerFlags) -> None:
 
 def answer_with(args: AnswerFlags, questions: list[Question]) -> list[str]:
     """The answers of the model of args.checkpoint."""
-    trained = restore(args, QuestionAnswerer)
+    trained = load(args, QuestionAnswerer)
     return answer(trained, windows_of(questions, trained.tokenizer, args), args.batch_size)
 
 
 def evaluate(args: AnswerFlags) -> None:
     """Answer a file's questions into NAME-predictions.json, {id: answer}, and print the scores."""
     file = args.evaluate or args.dev
-    questions = read_questions(file, args.limit)
+    questions = read_questions(file)
     answers = answer_with(args, questions)
     path = Path(args.out) / f"{Path(file).stem}-predictions.json"
     write_json(path, {q.id: text for q, text in zip(questions, answers, strict=True)})

@@ -35,14 +35,14 @@ from lessons.entities import (
     labels_of,
     read_sentences,
 )
-from lessons.heads import BertWithHead, HeadFlags, Trained, new_run, restore, run_lesson
+from lessons.heads import BertWithHead, HeadFlags, Trained, load, new_run, run_lesson
 from optimizer import AdamW
-from tokenizer import BertTokenizer, split_at_punctuation
+from tokenizer import split_at_punctuation
 from training.cli.flags import flag, positive_int, probability
 from training.cli.scripts import run_script
 from training.files.errors import InputError
 from training.files.writing import write_json
-from training.loop import autocast_for, clip, evaluation_loader, parts, pick_device, set_lr
+from training.loop import clip, evaluation_loader, parts, set_lr
 from training.loop.batches import cpu_copy
 from training.loop.progress import progress_bar
 
@@ -101,26 +101,23 @@ def train(args: TokenFlags) -> None:
     """Train on args.train; the epoch with the best entity F1 on args.dev is kept in args.out."""
     if args.test:
         read_sentences(args.test)  # an error in it must not show after an hour of training
-    device = pick_device(args.use_gpu)
-    sentences, dev = (read_sentences(file, args.limit) for file in (args.train, args.dev))
+    sentences, dev = (read_sentences(file) for file in (args.train, args.dev))
     labels = labels_of(sentences)
-    tokenizer = BertTokenizer.from_pretrained(args.model)
-    model = TokenClassifier.from_pretrained(args.model, labels=labels)
+    trained = load(args, TokenClassifier, labels)
+    model, tokenizer, device, autocast = trained
     model.dropout.p = args.hidden_dropout_prob
-    args.length = min(args.length, model.config.max_position_embeddings)
     train_set, dev_set = (
         TaggedWords(rows, tokenizer, labels, args.length) for rows in (sentences, dev)
     )
     print_size(train_set, dev_set)
-    optimizer = AdamW(model.to(device).parameters(), lr=args.lr)
-    trained = Trained(model, tokenizer, device, autocast_for(device, args.precision))
+    optimizer = AdamW(model.parameters(), lr=args.lr)
 
     with new_run(args, model, optimizer, train_set, COLUMNS, CURVES) as run:
         for _ in run.epochs():
             for batch in run.batches():
                 words = count_words(batch["labels"])
                 for ids, mask, targets in parts(batch, args.accumulate, device):
-                    with trained.autocast():
+                    with autocast():
                         logits = model(ids, mask)  # (B, L), (B, L) → (B, L, labels)
                     loss = tag_loss(logits, targets)
                     run.scale(loss / words).backward()
@@ -157,8 +154,8 @@ def print_size(*datasets: TaggedWords) -> None:
 def evaluate(args: TokenFlags) -> None:
     """Score the model of args.checkpoint on a file; args.out gets NAME-scores.json."""
     file = args.evaluate or args.test or args.dev
-    trained = restore(args, TokenClassifier)
-    sentences = read_sentences(file, args.limit)
+    trained = load(args, TokenClassifier)
+    sentences = read_sentences(file)
     dataset = TaggedWords(sentences, trained.tokenizer, trained.model.labels, args.length)
     print_size(dataset)
     tags, _ = tag(trained, dataset, args.batch_size)
@@ -170,7 +167,7 @@ def evaluate(args: TokenFlags) -> None:
 
 def predict(args: TokenFlags) -> None:
     """Print a text's entities: type, lowest probability of a word, words."""
-    trained = restore(args, TokenClassifier)
+    trained = load(args, TokenClassifier)
     words = split_at_punctuation(args.predict)
     sentence = Sentence(words, [OUTSIDE] * len(words))
     dataset = TaggedWords([sentence], trained.tokenizer, trained.model.labels, args.length)

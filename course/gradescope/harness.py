@@ -62,8 +62,9 @@ def results_of(result: Result, settings: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def graded(base: Path) -> dict[str, Any]:
-    """What results.json says about the submission in a folder like /autograder."""
+def main() -> None:
+    """Write results.json; after a failure there is none, and staff see the traceback."""
+    base = Path(sys.argv[1])  # such as /autograder
     source = base / "source"
     made = json.loads((source / "assignment.json").read_text(encoding="utf-8"))
     metadata = json.loads((base / "submission_metadata.json").read_text(encoding="utf-8"))
@@ -73,16 +74,9 @@ def graded(base: Path) -> dict[str, Any]:
     with open_context(made["part"], made["secret"], LIMITS, SECONDS, around) as context:
         batch.require_safe_machine(around, [base, source, source / "gold", ROOT, base / "results"])
         canaries.check(context)
-        result = batch.grade(context, submission, gold)
-        return results_of(result, context.settings)
-
-
-def main() -> None:
-    """Write results.json; after a failure there is none, and staff see the traceback."""
-    base = Path(sys.argv[1])
-    made = graded(base)
-    write_json(base / "results" / "results.json", made)
-    print("graded:", sum(test["score"] for test in made["tests"]), "points")
+        results = results_of(batch.grade(context, submission, gold), context.settings)
+    write_json(base / "results" / "results.json", results)
+    print("graded:", sum(test["score"] for test in results["tests"]), "points")
 
 
 if __name__ == "__main__":

@@ -93,8 +93,8 @@ def add_flags(parser: argparse.ArgumentParser, seconds: float, about_seconds: st
 
 
 def missing_files(submission: Submission) -> list[str]:
-    """A note on the code and texts that a submission lacks, if any."""
-    asked = [name for name in WANTED[submission.part] if name.endswith((".py", ".md"))]
+    """A note on the files that a submission lacks, if any; those of CFIMDB may be missing."""
+    asked = [name for name in WANTED[submission.part] if "cfimdb" not in name]
     missing = [name for name in asked if name not in submission.files]
     if submission.part == 2 and not any(name.lower().endswith(".pdf") for name in submission.files):
         missing.append("AI-usage card (PDF)")

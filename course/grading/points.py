@@ -1,6 +1,7 @@
 """Points, computed once: of tasks from verdicts, of predictions from scores, and what people give.
 
-Whatever shows or sums points reads a Result. What rows are worth stands in settings.toml.
+Whatever shows or sums points reads a Result. What a task is worth is in checks/graded_tasks.toml,
+what other rows are in course/settings.toml.
 """
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from checks.graded_tasks import GradedTask
+from checks.graded_tasks import GRADED_TASKS, GradedTask
 from course.grading.judging.predictions import overall
 from course.grading.types import GRADED, REFUSED, RIGHT, WRONG, Result, Row, TaskResult, Verdict
-from course.settings import course_tasks
 
 PREDICTIONS = "predictions"
 Given = Mapping[tuple[str, str], tuple[float | None, str]]  # student, row → points, comment
@@ -36,8 +36,7 @@ def task_result(task: GradedTask, verdict: Verdict, settings: Mapping[str, Any])
 
 def rows_of(part: int, settings: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
     """All that gives points in a part: a row's name → its title, and its most points."""
-    tasks = [task for task in course_tasks(settings) if task.part == part]
-    rows = {task.number: (task.title, task.points) for task in tasks}
+    rows = {task.number: (task.title, task.points) for task in GRADED_TASKS if task.part == part}
     if part == 2:
         rows |= {row: (row, of) for row, of in settings["manual"].items()}
         rows[PREDICTIONS] = (PREDICTIONS, settings[PREDICTIONS]["points"])

@@ -5,6 +5,7 @@ import re
 import subprocess
 import tomllib
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,6 @@ import prepare_submit
 from checks.graded_tasks import GRADED_TASKS
 from checks.part2 import submission
 from course import handout, regions
-from course.handout_repository import write_files
-from course.settings import course_tasks, read_settings
 from training.files.errors import InputError
 
 LAST_PARTS = {"1": 1, "2": 2, "all": 3}
@@ -43,8 +42,7 @@ def test_only_what_students_need_ships(part):
 @for_each_part
 def test_tasks_and_points_agree_wherever_they_are_told(part):
     """The students' README, the assignment's text, and what the grader gives."""
-    tasks = course_tasks(read_settings(ROOT))
-    tasks = [task for task in tasks if task.part <= LAST_PARTS[part]]
+    tasks = [task for task in GRADED_TASKS if task.part <= LAST_PARTS[part]]
     readme = built(part).text("README.md")
     rows = re.findall(r"^\| (\d\.\d) \|.* \| (\d+) \| \d+ \|.*$", readme, re.M)
     assert rows == [(task.number, str(task.points)) for task in tasks]
@@ -57,14 +55,16 @@ def test_tasks_and_points_agree_wherever_they_are_told(part):
 @for_each_part
 def test_stubs_are_formatted_and_import_nothing_in_vain(part, tmp_path):
     pytest.importorskip("ruff", reason="pip install -r requirements-dev.txt")
-    write_files(tmp_path, built(part).files)
+    handout.write_files(tmp_path, built(part).files)
     for words in ("check --no-cache .", "format --no-cache --check ."):
         done = as_process("-m", "ruff", *words.split(), folder=tmp_path)
         assert done.code == 0, done.out
 
 
 def test_what_is_for_staff_or_a_later_part_is_cut():
-    tables = [tomllib.loads(built(part).text(handout.TASKS_FILE))["task"] for part in LAST_PARTS]
+    tables = [
+        tomllib.loads(built(part).text("checks/graded_tasks.toml"))["task"] for part in LAST_PARTS
+    ]
     assert [entries[-1]["number"][0] for entries in tables] == ["2", "2", "3"]
     text = "a<!-- staff --> x<!-- /staff -->\n\n<!-- part 2 -->\nb\n<!-- /part 2 -->\n\n"
     assert regions.without_passages(f"{text}# staff\nc\n# /staff\n", 1) == "a\n"
@@ -117,7 +117,7 @@ def states_of(part: str) -> list[tuple[set[str], str]]:
 def test_each_filled_stub_turns_its_own_check_green(part, tmp_path):
     """From a fresh handout, in which every Python file can be read, to a finished one."""
     files = built(part).files
-    write_files(tmp_path, files)
+    handout.write_files(tmp_path, files)
     states = states_of(part)
     texts = [
         {name: content.decode() for name, content in written(numbers).items() if name in files}
@@ -149,7 +149,7 @@ def test_each_filled_stub_turns_its_own_check_green(part, tmp_path):
     ],
 )
 def test_a_run_ends_at_a_stub_that_it_calls_and_names_it(numbers, line, stub, tmp_path):
-    write_files(tmp_path, built("all").files | written(set(numbers.split())))
+    handout.write_files(tmp_path, built("all").files | written(set(numbers.split())))
     line += " --epochs 1 --batch_size 64 --lr 1e-3 --model models/books"
     done = as_process(*line.split(), folder=tmp_path, HF_HUB_OFFLINE="1", MINBERT_DATA="")
     titles = [task.title for task in GRADED_TASKS if task.number == stub]
@@ -219,16 +219,17 @@ def test_a_fault_is_told_with_its_file_and_nothing_is_written(name, staff):
         handout.build(staff, "all")
 
 
-def test_settings_reach_the_students(staff, tmp_path):
+def test_settings_reach_the_students(staff, tmp_path, monkeypatch):
     assert "| weight decay | 0.2 |" in built("1").text("README.md")
-    change(staff, SETTINGS, "[points]", '[points]\n"1.1" = 33')
+    tasks = [replace(GRADED_TASKS[0], points=33), *GRADED_TASKS[1:]]
+    monkeypatch.setattr(handout, "GRADED_TASKS", tasks)
     change(staff, SETTINGS, "first = 1", "first = 2")
     change(staff, SETTINGS, 'name = "minBERT"', 'name = "Our course"')
     made = handout.build(staff, "1")
     assert made.text("README.md").startswith("# Our course, part 1\n")
     assert "attention` | 33 | 60 |" in made.text("README.md")
     assert made.text("docs/handout.md").count("`bert.py` · 33 points ·") == 1
-    write_files(tmp_path / "students", made.files)
+    handout.write_files(tmp_path / "students", made.files)
     stub = 'raise NotImplementedError("Task 1.1 · BertSelfAttention.attention")'
     change(tmp_path / "students", "bert.py", stub, "return value.transpose(1, 2).flatten(2)")
     words = ("sanity_check.py", "--task", "1.1")
@@ -278,7 +279,7 @@ def test_an_update_brings_fixes_and_keeps_filled_stubs(make, tmp_path, staff, ca
     make(out, "--part", "1")
     run_git(tmp_path, "clone", "--quiet", str(out), str(student))
     mine = written({"1.1", "1.5"})
-    write_files(student, {name: mine[name] for name in ("bert.py", "optimizer.py")})
+    handout.write_files(student, {name: mine[name] for name in ("bert.py", "optimizer.py")})
     run_git(student, "commit", "--quiet", "--all", "--message", "attention, optimizer")
     make(out)  # nothing to do: it keeps its part
     assert run_git(out, "rev-list", "--count", "HEAD").strip() == "1"

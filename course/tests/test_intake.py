@@ -334,6 +334,14 @@ def test_each_owner_s_newest_submission_is_found(tmp_path, names, found):
     assert all(student_id(student) == student for student in made)
 
 
+def test_of_several_submissions_it_is_told_which_one_counts(tmp_path, capsys):
+    for number, name in enumerate((f"7_{ZIP_NAME}", f"7_{STEM} (1).zip", "8.zip")):
+        os.utime(write(tmp_path, {name: b""}) / name, (number, number))
+    find(tmp_path)
+    told = f"7: 2 submissions, the newest counts: '7_{STEM} (1).zip'\n"
+    assert capsys.readouterr().out == told
+
+
 @given(st.text())
 @example("\x1b[2J=cmd|'.zip")
 @example("-rf.zip")

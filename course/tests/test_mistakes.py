@@ -122,18 +122,13 @@ def test_costs_are_those_of_known_mistakes():
 # ---------------------------------------------------------------------------------------------
 # Correct solutions
 
-SOLUTIONS = [  # those of part 2: test_sanity_part2.py
-    pytest.param(answer, version, id=f"{answer.folder}/{answer.name}, {version}")
-    for entry in GRADED_TASKS
-    for answer in read_all(entry.id) * (entry.part != 2)
-    for version in answer.versions
-]
+SOLUTIONS = [answer for entry in GRADED_TASKS for answer in read_all(entry.id) if entry.part != 2]
 
 
-@pytest.mark.parametrize(("answer", "version"), SOLUTIONS)
-def test_a_correct_solution_is_no_false_positive(answer, version):
+@pytest.mark.parametrize("answer", SOLUTIONS, ids=lambda answer: answer.name)
+def test_a_correct_solution_is_no_false_positive(answer):
     tasks = [entry for entry in GRADED_TASKS if entry.file == answer.task.file]
-    with installed_source(answer.task.file, put(answer, version)):
+    with installed_source(answer.task.file, put(answer)):
         said = [finding.text for entry in tasks for finding in jobs.run(entry.id).findings]
-    ready_made = (answer.folder, answer.name) == ("bert.attention", "own_kernel")  # not forbidden:
-    assert said == [READY_MADE] * ready_made  # it is right, but a rule of the handout is against it
+    ready_made = answer.name.startswith("own_kernel")  # it is right, but against a rule
+    assert said == [READY_MADE] * ready_made

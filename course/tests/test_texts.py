@@ -12,7 +12,6 @@ from factories import ROOT
 
 from checks.graded_tasks import GRADED_TASKS
 from course import handout
-from course.handout_repository import write_files
 from docs import first_screen
 
 MADE_LATER = {"my_tests.py", "my-train.csv", "my-dev.csv", "my-test.csv", "job.sh", "metrics.json"}
@@ -62,7 +61,7 @@ def test_what_students_texts_name_is_in_their_repository(part):
 def test_a_push_of_a_student_shows_the_tasks_in_the_summary_of_the_run(tmp_path):
     """What course/check.yml runs in a handout, but for pip."""
     yaml = pytest.importorskip("yaml", reason="pip install -r requirements-dev.txt")
-    write_files(tmp_path / "repository", handout.build(ROOT, "all").files)
+    handout.write_files(tmp_path / "repository", handout.build(ROOT, "all").files)
     jobs = yaml.safe_load((ROOT / "course" / "check.yml").read_text(encoding="utf-8"))["jobs"]
     steps = [step for job in jobs.values() for step in job["steps"]]
     commands = [step["run"] for step in steps if "run" in step]

@@ -1,13 +1,14 @@
 """What the checks say of incorrect functions is true of them.
 
-Each case is a task's plain solution with some texts replaced: what must be said of it, and what
-must not.
+Each case is our solution of a task with a text replaced: what must be said of it, and what must
+not.
 """
 
 import importlib
 
 import pytest
-from answers import read, solution_with
+from answers import solution_with
+from factories import ROOT
 
 from checks import jobs
 from checks.findings import faulty
@@ -18,109 +19,106 @@ ATTEND, ADD, LAYER, EMBED = "bert.attention", "bert.add_norm", "bert.layer", "be
 STEP, INIT, CLASSIFY = "optimizer.step", "classifier.init", "classifier.forward"
 
 
-def plain(task_id):
-    """The name of a task's function, and a solution's source."""
-    (function,) = read(f"{task_id}/plain").versions["Plain"].items()
-    return function
+def with_change(task_id, old, new):
+    """A context in which a task's file has a text replaced."""
+    file = graded_task(task_id).file
+    source = (ROOT / file).read_text(encoding="utf-8")
+    assert source.count(old) == 1, old
+    return installed_source(file, source.replace(old, new))
 
 
-def with_changes(task_id, *changes):
-    """A context in which a task's file has the plain solution with some texts replaced."""
-    name, source = plain(task_id)
-    for old, new in changes:
-        assert source.count(old) == 1, old
-        source = source.replace(old, new)
-    entry = graded_task(task_id)
-    imports = ("import math", "from torch.nn import functional as F")
-    return installed_source(entry.file, solution_with(entry, {name: source}, imports))
-
-
-DROP, LINEAR = (
-    "probabilities = self.dropout(probabilities)",
-    "nn.Linear(config.hidden_size, config.num_labels)",
-)
-SUM = "scores = scores + attention_mask"
+SOFTMAX = "F.softmax(scores, dim=-1)"
+DROP, SUM = f"self.dropout({SOFTMAX})", "scores = scores + attention_mask"
+MERGED = "context.transpose(1, 2).flatten(2)"
 FIRST_ADD_NORM = """self.add_norm(
-        hidden_states,
-        attended,
-        self.attention_dense,
-        self.attention_dropout,
-        self.attention_layer_norm,
-    )"""
-FIRST_HALF = f"""normed = {FIRST_ADD_NORM}
-    expanded = self.interm_dense(normed)
-    expanded = self.interm_af(expanded)"""
+            hidden_states,
+            attended,
+            self.attention_dense,
+            self.attention_dropout,
+            self.attention_layer_norm,
+        )"""
+EXPANDED = "self.interm_af(self.interm_dense(attended))"
+FIRST_HALF = f"""attended = {FIRST_ADD_NORM}  # (B, L, D)
+        expanded = {EXPANDED}"""
 WRITTEN_OUT = "attended = self.attention_dropout(self.attention_dense(attended))"
-STEP_SOURCE = plain(STEP)[1]
-LINES = STEP_SOURCE[STEP_SOURCE.index("            state = ") : STEP_SOURCE.index("    return")]
-MODULES = "self.attention_dropout,\n        self.attention_layer_norm"
+MODULES = "self.attention_dropout,\n            self.attention_layer_norm"
 PASSED = "self.attention_layer_norm,\n            self.attention_dropout"
-MERGE = "context = context.transpose(1, 2)\n    context = context.flatten(2)"
+LINEAR = "nn.Linear(config.hidden_size, config.num_labels)"
+LOGITS, POOLED = "self.classifier(self.dropout(pooled))", "self.bert(input_ids, attention_mask)"
+FIRST_MOMENT = 'state["exp_avg"] = torch.zeros_like(parameter)'
+UPDATE, DECAY = "parameter.addcdiv_(m", 'group["lr"] * group["weight_decay"]'
+OPTIMIZER = (ROOT / "optimizer.py").read_text(encoding="utf-8")
+LINES = OPTIMIZER[
+    OPTIMIZER.index("                state = ") : OPTIMIZER.index("        return loss")
+]
 TOLD = [  # task, what is replaced by what; a name or words that must be said, words that must not
-    (ATTEND, "return context", "context", "forget `return`?", "dropout"),
-    (ATTEND, "return context", "return context, scores", "return the one tensor", "forget"),
+    (ATTEND, f"return {MERGED}", MERGED, "forget `return`?", "dropout"),
+    (ATTEND, MERGED, f"{MERGED}, scores", "return the one tensor", "forget"),
     (ATTEND, SUM, "scores = scores.masked_fill(attention_mask == 0, -math.inf)",
      "Where the mask is 0 the scores become −inf", "dropout acts"),
-    (ATTEND, SUM, f"{SUM}.sqrt()", "nan at [0, 0, 0]", "other results"),
-    (ATTEND, SUM, f"{SUM}\n    attention_mask.eq_(0)", "`attention_mask`, which was given", "√"),
-    (ATTEND, DROP, "if self.training:\n        probabilities = probabilities * "
-     "(torch.rand_like(probabilities) > 0.2)",
+    (ATTEND, SUM, "scores = (scores + attention_mask).sqrt()", "nan at [0, 0, 0]", "other results"),
+    (ATTEND, SUM, f"{SUM}\n        attention_mask.eq_(0)", "`attention_mask`, which was given",
+     "√"),
+    (ATTEND, DROP, f"{SOFTMAX}\n        if self.training:\n            probabilities = "
+     "probabilities * (torch.rand_like(probabilities) > 0.2)",
      "other results in every run in training mode", "get no dropout"),
     (ATTEND, SUM, "scores = scores + (1 - attention_mask) * -10000",
      "right in float64, but not in float32, in which models are trained. The mask, 0", "dropout"),
-    (ATTEND, DROP, "probabilities = F.dropout(probabilities, 0.1)", "dropout acts in evaluation",
-     "probably"),
+    (ATTEND, DROP, f"F.dropout({SOFTMAX}, 0.1)", "dropout acts in evaluation", "probably"),
     (ATTEND, "@ value", "@ (value / 7**0.5)", "scale_of_the_result_too", "sum to 0"),
-    (ATTEND, MERGE, "context = context.sum(1)", "heads_summed", "dropout"),
-    (ATTEND, MERGE, "context = context[:, -1]", "last_head_only", "dropout"),
-    (ADD, "= dropout(", "= self.out_dropout(", "The dropout is one of the layer's own",
+    (ATTEND, MERGED, "context.sum(1)", "heads_summed", "dropout"),
+    (ATTEND, MERGED, "context[:, -1]", "last_head_only", "dropout"),
+    (ADD, "+ dropout(", "+ self.out_dropout(", "The dropout is one of the layer's own",
      "There is no dropout"),
-    (ADD, "= dropout(", "= F.dropout(p=1.5, input=", "has to be between 0 and 1", "reshape"),
+    (ADD, "+ dropout(", "+ F.dropout(p=1.5, input=", "has to be between 0 and 1", "reshape"),
     (LAYER, FIRST_ADD_NORM, "self.attention_layer_norm(hidden_states + attended)",
      "first_sublayer_past_add_norm", "that is not all"),
-    (LAYER, FIRST_HALF, f"{WRITTEN_OUT}\n    normed = self.attention_layer_norm(hidden_states + "
-     "attended)\n    expanded = F.relu(self.interm_dense(normed))", "relu", "There is no dropout"),
-    (LAYER, FIRST_HALF, f"{WRITTEN_OUT}\n    hidden_states += attended\n    normed = "
-     "self.attention_layer_norm(hidden_states)\n    expanded = F.gelu(self.interm_dense(normed))",
+    (LAYER, FIRST_HALF, f"{WRITTEN_OUT}\n        attended = self.attention_layer_norm("
+     "hidden_states + attended)\n        expanded = F.relu(self.interm_dense(attended))",
+     "relu", "There is no dropout"),
+    (LAYER, FIRST_HALF, f"{WRITTEN_OUT}\n        hidden_states += attended\n        attended = self"
+     ".attention_layer_norm(hidden_states)\n        expanded = F.gelu(self.interm_dense(attended))",
      "`hidden_states`, which was given, is changed", "no dropout"),
-    (LAYER, "self.interm_af(expanded)", "expanded.exp().mul_(2)", "(in the backward pass)", "Hint"),
+    (LAYER, EXPANDED, "self.interm_dense(attended).exp().mul_(2)", "(in the backward pass)",
+     "Hint"),
     (LAYER, MODULES, PASSED, "a Dropout instead of a LayerNorm", "tensor"),
     (LAYER, "self.attention_dropout,", "self.attention_dropout.p,", "a float instead of a Dropout",
      "that is not all"),
-    (LAYER, "attended,", "None,", "output of add_norm's call 1: None instead", "`return`"),
-    (EMBED, "total = words + positions", "total = words * positions", "multiplied_positions", "√"),
-    (EMBED, "total = words", "with torch.no_grad(): total = words", "no gradient arrives",
-     "dropout"),
+    (LAYER, "            attended,\n", "            None,\n",
+     "output of add_norm's call 1: None instead", "`return`"),
+    (EMBED, "words + segments + positions", "words * positions + segments",
+     "multiplied_positions", "√"),
+    (EMBED, "words = self", "with torch.no_grad():\n            words = self",
+     "no gradient arrives", "dropout"),
     (INIT, f"self.classifier = {LINEAR}", f"self.layers = [{LINEAR}]",
      "none is made, or it is in a plain list", "two layers"),
-    (CLASSIFY, "return logits", "return torch.relu(logits).log_softmax(-1)", "relu_of_logits",
-     "tanh"),
-    (CLASSIFY, "return logits", "return F.logsigmoid(logits.softmax(-1))", "softmax_and_another",
+    (CLASSIFY, LOGITS, f"torch.relu({LOGITS}).log_softmax(-1)", "relu_of_logits", "tanh"),
+    (CLASSIFY, LOGITS, f"F.logsigmoid({LOGITS}.softmax(-1))", "softmax_and_another",
      "that is not all"),
-    (CLASSIFY, 'outputs["pooler_output"]', "outputs", 'pooler_output', "expected"),
-    (CLASSIFY, "(input_ids, attention_mask)\n", "(attention_mask, input_ids)\n",
-     "ids_and_mask_swapped", "that is not all"),
-    (CLASSIFY, "self.bert(input_ids, attention_mask)",
+    (CLASSIFY, f'{POOLED}["pooler_output"]', POOLED, "pooler_output", "expected"),
+    (CLASSIFY, POOLED, "self.bert(attention_mask, input_ids)", "ids_and_mask_swapped",
+     "that is not all"),
+    (CLASSIFY, POOLED,
      '{"pooler_output": self.bert.encode(self.bert.embed(input_ids), attention_mask)[:, 0]}',
      "cls_of_last_hidden_state", "detached"),
     (INIT, LINEAR, "nn.Linear(768, 5)", "found 768 → 5", "that is not all"),
-    (STEP, "update = alpha", "update = 3 * alpha", "every update is 3 times what it should be",
+    (STEP, "value=-step_size", "value=-3 * step_size", "every update is 3 times what it should be",
      "probably"),
-    (STEP, "p.sub_(update)", "for _ in group['params']: p.sub_(update)",
+    (STEP, UPDATE, f"for _ in group['params']: {UPDATE}",
      "(eps 0.01): first differs at step 1, parameter 0 of shape (2, 3)", "no weight decay)"),
-    (STEP, "p.sub_(decay * p)", "p.sub_(decay * p * (p.dim() > 1))",
-     "parameter 1 of shape (4,), index (0,)", "every update"),
-    (STEP, "p.sub_(decay * p)", "p.sub_(decay * p); p.grad = None",
-     "step() sets p.grad to None", "in place"),
-    (STEP, "update = alpha", "if p is not group['params'][-1]: continue\n            "
-     "update = alpha", "no step changes this number", "share"),
-    (STEP, "p.sub_(update)", "p = group['params'][-1]; p.sub_(update)",
-     "last_parameter_of_the_group", "share"),
-    (STEP, "p.sub_(update)", "p = group['params'][0]; p.sub_(update)",
-     "first_parameter_of_the_group", "share"),
-    (STEP, 'state["m"] = torch.zeros_like(p)', "pass", "KeyError: 'm'", "gradient"),
+    (STEP, DECAY, f"{DECAY} * (parameter.dim() > 1)", "parameter 1 of shape (4,), index (0,)",
+     "every update"),
+    (STEP, f"{DECAY})", f"{DECAY}); parameter.grad = None", "step() sets p.grad to None",
+     "in place"),
+    (STEP, UPDATE, f"if parameter is not group['params'][-1]: continue\n                {UPDATE}",
+     "no step changes this number", "share"),
+    (STEP, UPDATE, f"parameter = group['params'][-1]; {UPDATE}", "last_parameter_of_the_group",
+     "share"),
+    (STEP, UPDATE, f"parameter = group['params'][0]; {UPDATE}", "first_parameter_of_the_group",
+     "share"),
+    (STEP, FIRST_MOMENT, "pass", "KeyError: 'exp_avg'", "gradient"),
     (STEP, LINES, LINES.replace("\n    ", "\n")[4:], "update_behind_the_loop", "share"),
-    (STEP, 'state["m"] = torch.zeros_like(p)', 'state["m"] = p', "begins_with_parameter", "share"),
+    (STEP, FIRST_MOMENT, 'state["exp_avg"] = parameter.clone()', "begins_with_parameter", "share"),
 ]  # fmt: skip
 
 
@@ -128,7 +126,7 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
     ("task_id", "old", "new", "words", "never"), TOLD, ids=[row[3] for row in TOLD]
 )
 def test_what_is_said_is_true(task_id, old, new, words, never):
-    with with_changes(task_id, (old, new)):
+    with with_change(task_id, old, new):
         findings = jobs.examine(graded_task(task_id))
     said = "\n".join(f"{finding.name}: {finding.text}" for finding in findings)
     assert faulty(findings)
@@ -146,8 +144,10 @@ def test_a_function_that_calls_a_stub_waits_for_it():
 
 
 def test_a_layer_with_one_add_norm_written_out_waits_for_what_it_is_run_with(monkeypatch):
-    written = f"{WRITTEN_OUT}\n    normed = self.attention_layer_norm(hidden_states + attended)"
-    with with_changes(LAYER, (f"normed = {FIRST_ADD_NORM}", written)):
+    written = (
+        f"{WRITTEN_OUT}\n        attended = self.attention_layer_norm(hidden_states + attended)"
+    )
+    with with_change(LAYER, f"attended = {FIRST_ADD_NORM}", written):
         assert jobs.run(LAYER).status == "ok"
         attention = importlib.import_module("bert").BertSelfAttention
         monkeypatch.setattr(

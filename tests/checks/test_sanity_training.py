@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 import torch
-from factories import ROOT, multitask_variant
+from factories import ROOT
 
 import multitask_classifier
 from checks import jobs
@@ -19,7 +19,6 @@ SCRIPT = textwrap.dedent(PLAIN.partition("class Script:\n")[2])
 @pytest.fixture
 def findings_with(monkeypatch):
     """A function: what is found in a plain loop with one text replaced."""
-    monkeypatch.setattr(multitask_classifier, "MultitaskBERT", multitask_variant("plain.py"))
 
     def find(old, new):
         assert SCRIPT.count(old) == 1, old

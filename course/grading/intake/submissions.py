@@ -42,10 +42,6 @@ PREPARED = re.compile(rf"(.+?)(?:_part[123])*_{ZIP_NAME.removesuffix('.zip')}.*"
 File = tuple[str, bytes | None]  # None: it is not asked for, or too long
 
 
-class Refused(Exception):
-    """Nothing of a submission can be taken; the text is for the student."""
-
-
 def _owner(name: str) -> tuple[str, int]:
     """Whose a zip or folder is, by a platform's name or else its own; Canvas's growing number."""
     stem = ARCHIVE.sub("", unicodedata.normalize("NFC", name))
@@ -64,7 +60,7 @@ def student_id(name: str) -> str:
 
 
 def find(folder: Path, ours: Iterable[Path] = ()) -> dict[str, Path]:
-    """Each owner's newest zip or folder, by the owner's id; prints what else is in the folder.
+    """Each owner's newest zip or folder, by the owner's id; prints what does not count.
 
     Args:
         ours: files and folders of staff, which must not be in it.
@@ -98,6 +94,9 @@ def find(folder: Path, ours: Iterable[Path] = ()) -> dict[str, Path]:
         if ids.count(student.casefold()) > 1:  # names that differ in signs, or after 80 letters
             student = f"{student[:40]}-{hashlib.sha256(owner.encode()).hexdigest()[:6]}"
         found[student] = max(paths)[-1]
+        if len(paths) > 1:
+            newest = repr(found[student].name[:200])
+            print(f"{student}: {len(paths)} submissions, the newest counts: {newest}")
     return found
 
 
@@ -111,7 +110,7 @@ def take(student: str, path: Path, part: int) -> Submission:
             files.remove(zips[0])  # in the folder of a learning platform
             files += read_zip(zips[0][1] or b"")
         taken, left = choose(files, part)
-    except Refused as error:
+    except InputError as error:
         refused = f"{error}; hand in the zip that prepare_submit.py writes"
     notes = (f"left out: {left}",) if left else ()
     digest = hashlib.sha256(repr((sorted(taken.items()), notes, refused)).encode()).hexdigest()
@@ -137,12 +136,12 @@ def read_files(path: Path) -> list[File]:
         inside = (item for item in path.rglob("*") if item.is_file() and not item.is_symlink())
         return _read((str(item.relative_to(path)), partial(item.open, "rb")) for item in inside)
     if not path.is_file() or path.stat().st_size > FILE:
-        raise Refused(f"not a regular file, or more than {FILE // MB} MB")
+        raise InputError(f"not a regular file, or more than {FILE // MB} MB")
     return read_zip(path.read_bytes())
 
 
 def read_zip(content: bytes) -> list[File]:
-    """The files of a zip; whatever zipfile raises, which hostile zips vary, becomes Refused."""
+    """The files of a zip; whatever zipfile raises, which hostile zips vary, becomes InputError."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
         # the other name of a file ends at a NUL
@@ -151,10 +150,10 @@ def read_zip(content: bytes) -> list[File]:
             for entry in archive.infolist()
             if entry.compress_type in METHODS and not entry.is_dir()
         )
-    except (Refused, MemoryError):
+    except (InputError, MemoryError):
         raise
     except Exception as error:
-        raise Refused(f"not a zip, or a damaged one ({first_line(error)})") from error
+        raise InputError(f"not a zip, or a damaged one ({first_line(error)})") from error
 
 
 def _read(members: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> list[File]:
@@ -166,7 +165,7 @@ def _read(members: Iterable[tuple[str, Callable[[], IO[bytes]]]]) -> list[File]:
                 content = file.read(FILE + 1)
         total += len(content)
         if total > TOTAL:
-            raise Refused(f"more than {TOTAL // MB} MB unpacked")
+            raise InputError(f"more than {TOTAL // MB} MB unpacked")
         if name:
             files.append((name, content if is_read and len(content) <= FILE else None))
     return files
@@ -193,9 +192,9 @@ def choose(files: list[File], part: int) -> tuple[dict[str, bytes], str]:
         else:
             taken[target] = text
     if taken.keys().isdisjoint(WANTED[part]):
-        raise Refused(f"none of the files that part {part} asks for is in it")
+        raise InputError(f"none of the files that part {part} asks for is in it")
     if sum(len(text) for name, text in taken.items() if name.endswith(".py")) > SOURCES:
-        raise Refused(f"more than {SOURCES // MB} MB of Python files")
+        raise InputError(f"more than {SOURCES // MB} MB of Python files")
     return taken, ", ".join(left)[:280]
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from course.templates import templates_of
 from training.files.writing import atomic_write
 
 FORMULA = tuple("=+-@\t\r＝＋－＠")  # what a spreadsheet takes for the beginning of one
@@ -71,16 +71,16 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def cell(value: Any) -> str:
-    """A cell of a table as text; a dash where there is no value."""
+    """A cell of a table; a dash where there is no value."""
     if isinstance(value, float):
         return f"{round(value, 3):g}"
-    return "–" if value is None else clean(value, 2000)
+    return "–" if value is None else with_code(value, 2000)
 
 
 HERE = Path(__file__).resolve().parent
 COMMON = HERE.parents[2] / "training" / "reports" / "page.css"  # what all pages look like
 STYLE = "".join(file.read_text(encoding="utf-8") for file in (COMMON, HERE / "page.css"))
-TEMPLATES = templates_of(__file__, html=True)
+TEMPLATES = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
 TEMPLATES.filters |= {"clean": clean, "with_code": with_code, "cell": cell, "columns": columns}
 
 
