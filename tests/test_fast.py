@@ -1,5 +1,6 @@
 """What is read is what runs; what --fast puts in its place computes the same."""
 
+import copy
 import functools
 from collections import Counter
 from types import MethodType
@@ -12,11 +13,12 @@ from torch import nn
 
 import classifier
 from bert import BertModel, BertSelfAttention
+from extensions.gradients.task_gradients import TaskGradients, plain_sum
 from optimizer import AdamW
-from training.fast.adamw import fused_step
-from training.fast.attention import use_attention_kernel
-from training.fast.dropout import VALUES, use_short_draws
-from training.fast.pooler import use_lazy_output
+from training import loop
+from training.fast import replace_by_kernels
+from training.fast.adamw import WINDOW, fused_step
+from training.fast.methods import VALUES
 
 IDS = torch.randint(1, 100, (3, 9), generator=torch.Generator().manual_seed(1))
 
@@ -82,7 +84,7 @@ def test_the_attention_kernel_agrees_with_the_formula(dtype, tolerance, length):
         torch.manual_seed(0)
         model = BertModel(tiny_config(initializer_range=0.3)).to(dtype).eval()
         if is_fast:
-            use_attention_kernel(model)
+            replace_by_kernels(model)
         output = model(IDS, mask)
         output["pooler_output"].sum().backward()
         gradient = model.bert_layers[0].self_attention.query.weight.grad
@@ -127,6 +129,87 @@ def test_the_fused_step_agrees_with_the_plain_one(correct_bias, weight_decay):
     torch.testing.assert_close(onwards, expected, rtol=0, atol=1e-6)
 
 
+class Table(nn.Module):
+    """Word embeddings, and a linear layer that averages what it makes of them; or tied to them."""
+
+    def __init__(self, tied: bool, dtype: torch.dtype):
+        super().__init__()
+        self.word_embedding = nn.Embedding(150, 5, padding_idx=0, dtype=dtype)
+        self.linear = nn.Linear(5, 2, dtype=dtype)
+        self.tied = tied
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        loss = self.linear(self.word_embedding(ids)).sin().square().mean()
+        return loss + self.word_embedding.weight[:, 0].sin().sum() if self.tied else loss
+
+
+def trained(
+    is_fast: bool, steps: int = 30, breaks: tuple = (), parts: int = 1, clip: float = 0.0, **options
+) -> tuple[dict, dict]:
+    """The parameters, m and v after steps on words, new ones by and by; the table's gradients.
+
+    Args:
+        breaks: after which steps a new optimizer goes on from the old one's state.
+        parts: of a batch, each with a backward pass.
+        options: tied, dtype, weight_decay; plain_at_first: until the break; tasks: whether
+            TaskGradients combines those of all parts.
+    """
+    torch.manual_seed(0)
+    model = Table(options.get("tied", False), options.get("dtype", torch.float64))
+    optimizer, generator = None, torch.Generator().manual_seed(1)
+    gradients = TaskGradients(model)
+    for t in range(steps):
+        if t in (0, *breaks):
+            saved = copy.deepcopy(optimizer.state_dict()) if optimizer else None
+            decay = options.get("weight_decay", 0.0)
+            optimizer = AdamW(model.parameters(), lr=1e-2, weight_decay=decay)
+            if is_fast and (t or not options.get("plain_at_first")):
+                replace_by_kernels(model, optimizer)
+            if saved:
+                optimizer.load_state_dict(saved)
+        for part in range(parts):
+            first, count = (0, 3 * t + 8) if t < 40 or t > 60 + WINDOW else (120, 20)
+            model(first + torch.randint(min(count, 120), (4, 6), generator=generator)).backward()
+            if options.get("tasks"):
+                gradients.take(str(part))
+        is_sparse = not options.get("tasks") and model.word_embedding.weight.grad.is_sparse
+        if options.get("tasks"):
+            gradients.combine(plain_sum, seed=0)
+        loop.clip(model, clip)
+        optimizer.step()
+        optimizer.zero_grad()
+    state = {i: (x["exp_avg"], x["exp_avg_sq"]) for i, x in optimizer.state_dict()["state"].items()}
+    return dict(model.named_parameters()), state, is_sparse
+
+
+HOW = ({}, {"clip": 0.01}, {"parts": 3}, {"tied": True}, {"weight_decay": 0.3})
+HOW += ({"parts": 2, "tasks": True}, {"dtype": torch.float32}, {"breaks": (7,)})
+HOW += ({"breaks": (7,), "plain_at_first": True},)
+
+
+@pytest.mark.parametrize("how", HOW, ids=str)
+def test_a_step_over_rows_is_the_whole_step(how):
+    rows, whole = (trained(is_fast, **how) for is_fast in (True, False))
+    assert rows[2] == (not {"tied", "weight_decay", "tasks"} & how.keys())
+    untouched = (whole[1][0][0] == 0).all(dim=1).sum()
+    assert (10 < untouched < 110) != ("tied" in how)
+    tolerance = 1e-5 if "dtype" in how else 1e-12
+    torch.testing.assert_close(rows[:2], whole[:2], rtol=tolerance, atol=tolerance)
+
+
+def test_rows_without_a_gradient_for_long_go_on_as_if_never_left_out():
+    """From step 41 on for 170 steps, and then again."""
+    rows, whole = (trained(is_fast, WINDOW + 90) for is_fast in (True, False))
+    torch.testing.assert_close(rows[0], whole[0], rtol=0, atol=1e-7)
+    torch.testing.assert_close(rows[1][0], whole[1][0], rtol=1e-5, atol=1e-9)
+
+
+def test_rows_resume_to_the_same_bytes():
+    how = {"steps": WINDOW + 90, "dtype": torch.float32}
+    untouched, resumed = (trained(True, breaks=at, **how) for at in ((), (13, 41, WINDOW + 50)))
+    torch.testing.assert_close(resumed, untouched, rtol=0, atol=0)
+
+
 # ---------------------------------------------------------------------------------------------
 # The last layer
 
@@ -145,7 +228,7 @@ def test_the_last_layer_for_one_position_is_the_whole_layer(names, is_hooked):
         torch.manual_seed(0)
         model = BertModel(tiny_config(initializer_range=0.3)).double().eval()
         if is_fast:
-            use_lazy_output(model)
+            replace_by_kernels(model)
         if is_hooked:
             model.bert_layers[-1].out_layer_norm.register_forward_pre_hook(mix)
         output = model(IDS, mask, token_type_ids=IDS % 2)
@@ -164,9 +247,9 @@ def test_the_last_layer_for_one_position_is_the_whole_layer(names, is_hooked):
 
 
 def dropout_module(p: float) -> nn.Module:
-    module = nn.Sequential(nn.Dropout(p))
-    use_short_draws(module)
-    return module
+    module = nn.Sequential(nn.Dropout(p), nn.Linear(1, 1))
+    replace_by_kernels(module)
+    return module[0]
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 1e-4])
