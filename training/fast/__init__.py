@@ -20,8 +20,6 @@ def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> 
     Returns what was replaced by what, a phrase each.
     """
     on_gpu = next(model.parameters()).device.type != "cpu"
-    groups = optimizer.param_groups if optimizer and not on_gpu and world_size() == 1 else ()
-    undecayed = {p for group in groups if not group["weight_decay"] for p in group["params"]}
     for name, module in model.named_modules():
         own_name = name.split(".")[-1]
         if type(module).__name__ == "BertModel":
@@ -29,7 +27,8 @@ def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> 
         elif own_name == "self_attention":
             module.attention = MethodType(attention_by_kernel, module)
         elif own_name == "word_embedding":
-            module.sparse = module.weight in undecayed  # its gradient: see update_rows
+            # its gradient; GPUs would wait for the number of rows, processes add up dense ones
+            module.sparse = optimizer is not None and not on_gpu and world_size() == 1
         elif type(module) is nn.Dropout and not on_gpu:
             module.forward = MethodType(dropout_by_bits, module)
     replaced = [f"attention by scaled_dot_product_attention{'' if on_gpu else ' in evaluation'}"]

@@ -3,10 +3,8 @@
 The kernel reads and writes each number once, where the plain step passes over memory eight times.
 It has ε inside the bias correction: with ε / √(1 − β₂ᵗ) its update is ours.
 
-Half of MiniLM is the table of word embeddings, of which a batch contains a few hundred rows. A row
-without a gradient goes on by its m, which loses a tenth in each step: after WINDOW steps, 1e-7 of
-its way is left, which float32 rounds off. So where gradients are sparse, a step leaves out the
-other rows, and the decay of their m and v is made up for when they have a gradient again.
+Half of MiniLM is the table of word embeddings, of which a batch contains a few hundred rows. Its
+gradient is sparse here: a dense one would be zeros that every step writes and reads.
 """
 
 import math
@@ -16,13 +14,12 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-WINDOW = 150  # steps
-ROWS = 512  # at a time, so that copies of them stay in the processor's cache
+ROWS = 512  # of a table, in a block
 
 
 @torch.no_grad()
 def fused_step(self: Optimizer) -> None:
-    """What AdamW.step does without a closure, on the same state."""
+    """What AdamW.step does without a closure, on the same state: each goes on from the other's."""
     for group in self.param_groups:
         group["lr"] = float(group["lr"])
         same_step: dict[int, list[tuple[Tensor, ...]]] = {}  # (θ, gradient, m, v) by their step
@@ -37,33 +34,27 @@ def fused_step(self: Optimizer) -> None:
             state["step"] += 1
             operands = parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"]
             if parameter.grad.is_sparse:
-                update_rows(group, state, *operands)
+                update_table(group, state["step"], *operands)
             else:
                 same_step.setdefault(state["step"], []).append(operands)
         for step, operands in same_step.items():
             update(group, step, *zip(*operands, strict=True))
 
 
-def update_rows(
-    group: dict, state: dict, table: Tensor, gradient: Tensor, m: Tensor, v: Tensor
+def update_table(
+    group: dict, step: int, table: Tensor, gradient: Tensor, m: Tensor, v: Tensor
 ) -> None:
-    """Update the rows of a table (N, D) that had a gradient in one of the last WINDOW steps."""
-    gradient, step = gradient.coalesce(), state["step"]
-    met, values = gradient.indices()[0], gradient.values()  # R rows: (R,), (R, D)
-    if "last" not in state:  # (N,): the step of each row's last gradient
-        state["last"] = torch.where(v.any(dim=1), step - 1.0, -math.inf)
-    left_out = (step - 1 - WINDOW - state["last"][met]).clamp(min=0)[:, None]  # steps, (R, 1)
+    """Update a table (N, D) whose gradient is sparse, without writing the zeros of all other rows.
+
+    What the R rows with a gradient add to m and v comes first; the kernel then takes zeros for all.
+    """
+    gradient = gradient.coalesce()
+    rows, values = gradient.indices()[0], gradient.values()  # (R,), (R, D)
     for mean, beta, value in zip((m, v), group["betas"], (values, values**2), strict=True):
-        # the kernel multiplies by β
-        mean[met] = mean[met] * beta**left_out + value * (1 - beta) / beta
-    state["last"][met] = step
-    nothing = torch.zeros_like(table[:ROWS])
-    for rows in (state["last"] >= step - WINDOW).nonzero().flatten().split(ROWS):
-        copies = [tensor[rows] for tensor in (table, m, v)]
-        parameter, *means = ([copy] for copy in copies)
-        update(group, step, parameter, [nothing[: len(rows)]], *means)
-        for tensor, copy in zip((table, m, v), copies, strict=True):
-            tensor[rows] = copy
+        mean.index_add_(0, rows, value, alpha=(1 - beta) / beta)  # the kernel multiplies by β
+    blocks = [tensor.split(ROWS) for tensor in (table, m, v)]
+    zeros = torch.zeros_like(table[:ROWS])  # of one block, which stays in the processor's cache
+    update(group, step, blocks[0], [zeros[: len(block)] for block in blocks[0]], *blocks[1:])
 
 
 def update(group: dict, step: int, parameters: Sequence[Tensor], *operands: Sequence) -> None:
