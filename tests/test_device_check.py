@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from bert import BertModel, BertSelfAttention
 from datasets import SentenceClassificationDataset
-from training.fast.attention import use_attention_kernel
+from training.fast import replace_by_kernels
 from training.loop import device_check, devices
 from training.loop.device_check import fault_of, sample
 from training.loop.devices import check_device
@@ -78,7 +78,7 @@ def test_an_honest_device_passes_whatever_the_weights(precision):
         if seed % 2:
             stir(model)
         if seed % 4 > 1:
-            use_attention_kernel(model)
+            replace_by_kernels(model)
         assert fault_of(model, samples(), device(precision, difference)) is None, seed
 
 

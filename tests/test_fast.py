@@ -1,5 +1,6 @@
 """What is read is what runs; what --fast puts in its place computes the same."""
 
+import copy
 import functools
 from collections import Counter
 from types import MethodType
@@ -12,11 +13,12 @@ from torch import nn
 
 import classifier
 from bert import BertModel, BertSelfAttention
+from extensions.gradients.task_gradients import TaskGradients, plain_sum
 from optimizer import AdamW
+from training import loop
+from training.fast import replace_by_kernels
 from training.fast.adamw import fused_step
-from training.fast.attention import use_attention_kernel
-from training.fast.dropout import VALUES, use_short_draws
-from training.fast.pooler import use_lazy_output
+from training.fast.methods import VALUES
 
 IDS = torch.randint(1, 100, (3, 9), generator=torch.Generator().manual_seed(1))
 
@@ -82,7 +84,7 @@ def test_the_attention_kernel_agrees_with_the_formula(dtype, tolerance, length):
         torch.manual_seed(0)
         model = BertModel(tiny_config(initializer_range=0.3)).to(dtype).eval()
         if is_fast:
-            use_attention_kernel(model)
+            replace_by_kernels(model)
         output = model(IDS, mask)
         output["pooler_output"].sum().backward()
         gradient = model.bert_layers[0].self_attention.query.weight.grad
@@ -127,6 +129,68 @@ def test_the_fused_step_agrees_with_the_plain_one(correct_bias, weight_decay):
     torch.testing.assert_close(onwards, expected, rtol=0, atol=1e-6)
 
 
+class Table(nn.Module):
+    """Word embeddings, and a linear layer that averages what it makes of them; or tied to them."""
+
+    def __init__(self, tied: bool, dtype: torch.dtype):
+        super().__init__()
+        self.word_embedding = nn.Embedding(600, 5, padding_idx=0, dtype=dtype)
+        self.linear = nn.Linear(5, 2, dtype=dtype)
+        self.tied = tied
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        loss = self.linear(self.word_embedding(ids)).sin().square().mean()
+        return loss + self.word_embedding.weight[:, 0].sin().sum() if self.tied else loss
+
+
+def trained(
+    is_fast: bool, parts: int = 1, clip: float = 0.0, decay: float = 0.0, **options
+) -> tuple[dict, dict, bool]:
+    """The parameters after steps on ever more words, m and v, and whether gradients are sparse.
+
+    Args:
+        parts: of a batch, each with a backward pass.
+        options: tied, dtype; break_at: after which step a new optimizer goes on from the old one's
+            state; plain_at_first: until then; tasks: TaskGradients combines those of all parts.
+    """
+    torch.manual_seed(0)
+    model = Table(options.get("tied", False), options.get("dtype", torch.float64))
+    saved, generator, gradients = None, torch.Generator().manual_seed(1), TaskGradients(model)
+    for t in range(30):
+        if t in (0, options.get("break_at")):
+            optimizer = AdamW(model.parameters(), lr=1e-2, weight_decay=decay)
+            if is_fast and (t or not options.get("plain_at_first")):
+                replace_by_kernels(model, optimizer)
+            if saved:
+                optimizer.load_state_dict(saved)
+        for part in range(parts):
+            model(torch.randint(20 * t + 8, (4, 6), generator=generator)).backward()
+            if options.get("tasks"):
+                gradients.take(str(part))
+        if options.get("tasks"):
+            gradients.combine(plain_sum, seed=0)
+        is_sparse = model.word_embedding.weight.grad.is_sparse
+        loop.clip(model, clip)
+        optimizer.step()
+        optimizer.zero_grad()
+        saved = copy.deepcopy(optimizer.state_dict())
+    state = {i: (x["exp_avg"], x["exp_avg_sq"]) for i, x in saved["state"].items()}
+    return dict(model.named_parameters()), state, is_sparse
+
+
+HOW = ({}, {"clip": 0.01}, {"parts": 3}, {"tied": True}, {"decay": 0.3}, {"dtype": torch.float32})
+HOW += ({"parts": 2, "tasks": True}, {"break_at": 7}, {"break_at": 7, "plain_at_first": True})
+
+
+@pytest.mark.parametrize("how", HOW, ids=str)
+def test_a_step_with_a_sparse_gradient_is_the_step_with_a_dense_one(how):
+    *fast, is_sparse = trained(True, **how)
+    *plain, _ = trained(False, **how)
+    assert is_sparse == (not {"tied", "tasks"} & how.keys())
+    tolerance = 1e-5 if "dtype" in how else 1e-12
+    torch.testing.assert_close(fast, plain, rtol=tolerance, atol=tolerance)
+
+
 # ---------------------------------------------------------------------------------------------
 # The last layer
 
@@ -145,7 +209,7 @@ def test_the_last_layer_for_one_position_is_the_whole_layer(names, is_hooked):
         torch.manual_seed(0)
         model = BertModel(tiny_config(initializer_range=0.3)).double().eval()
         if is_fast:
-            use_lazy_output(model)
+            replace_by_kernels(model)
         if is_hooked:
             model.bert_layers[-1].out_layer_norm.register_forward_pre_hook(mix)
         output = model(IDS, mask, token_type_ids=IDS % 2)
@@ -164,9 +228,9 @@ def test_the_last_layer_for_one_position_is_the_whole_layer(names, is_hooked):
 
 
 def dropout_module(p: float) -> nn.Module:
-    module = nn.Sequential(nn.Dropout(p))
-    use_short_draws(module)
-    return module
+    module = nn.Sequential(nn.Dropout(p), nn.Linear(1, 1))
+    replace_by_kernels(module)
+    return module[0]
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 1e-4])

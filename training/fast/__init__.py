@@ -10,26 +10,32 @@ from torch import nn
 from torch.optim import Optimizer
 
 from training.fast.adamw import fused_step
-from training.fast.attention import use_attention_kernel
-from training.fast.dropout import use_short_draws
-from training.fast.pooler import use_lazy_output
+from training.fast.methods import attention_by_kernel, dropout_by_bits, lazy_output
+from training.loop.processes import world_size
 
 
 def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> list[str]:
-    """Replace attention, dropout and the last layer in a model, and an optimizer's step.
+    """Replace attention, dropout and last layers in one or several BERTs, and an optimizer's step.
 
-    Attention in training takes the kernel on GPUs alone: on a CPU with dropout it is not faster.
     Returns what was replaced by what, a phrase each.
     """
     on_gpu = next(model.parameters()).device.type != "cpu"
-    use_attention_kernel(model)
-    use_lazy_output(model)
+    for name, module in model.named_modules():
+        own_name = name.split(".")[-1]
+        if type(module).__name__ == "BertModel":
+            module.forward = MethodType(lazy_output, module)
+        elif own_name == "self_attention":
+            module.attention = MethodType(attention_by_kernel, module)
+        elif own_name == "word_embedding":
+            # its gradient; GPUs would wait for the number of rows, processes add up dense ones
+            module.sparse = optimizer is not None and not on_gpu and world_size() == 1
+        elif type(module) is nn.Dropout and not on_gpu:
+            module.forward = MethodType(dropout_by_bits, module)
     replaced = [f"attention by scaled_dot_product_attention{'' if on_gpu else ' in evaluation'}"]
     replaced.append("the last layer for [CLS] alone where that suffices")
     if not on_gpu:
-        use_short_draws(model)
         replaced.append("dropout by 16-bit draws")
-    if optimizer is not None:
+    if optimizer:
         optimizer.step = MethodType(fused_step, optimizer)
         replaced.append("AdamW.step by PyTorch's fused kernel")
     return replaced

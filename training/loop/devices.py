@@ -34,14 +34,14 @@ def pick_device(use_gpu: bool) -> torch.device:
 
 
 def keep_freed_memory() -> None:
-    """On Linux: keep freed blocks of up to 64 MB for the next step, rather than return them.
+    """On Linux: keep freed blocks of up to 256 MB for the next step, rather than return them.
 
     Otherwise the system zeroes those above 32 MB, such as the word embedding's gradient, in every
     step: an eighth of a small step's time.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if set_option:
-        set_option(-3, 64 << 20)  # M_MMAP_THRESHOLD
+        set_option(-3, 256 << 20)  # M_MMAP_THRESHOLD
         set_option(-1, 512 << 20)  # M_TRIM_THRESHOLD
 
 
