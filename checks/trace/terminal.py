@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from checks.child import Child
 from checks.graded_tasks import GRADED_TASKS
-from checks.report import Report, label_of, wrapped
+from checks.report import LABELS, Report, label_of, wrapped
 from training.files.writing import write_whole
 
 JOBS = "checks.trace.states"
@@ -17,7 +17,7 @@ HEADING = "largest difference of each state from the reference, relative where t
 
 
 def trace(html: str | None, limit: float, everything: bool) -> int:
-    """Print a line for each state; the exit status is 0 if nothing differs.
+    """Print a row for each state; the exit status is 0 if nothing differs.
 
     Args:
         html: where to draw the same as a page.
@@ -27,19 +27,19 @@ def trace(html: str | None, limit: float, everything: bool) -> int:
     with Child(limit, JOBS) as child:
         outcome = child.run("page" if html else "", "the whole BertModel")
         printed = child.printed()
-    pages = [finding.text for finding in outcome.findings if finding.kind == "page"]
-    said = [f for f in outcome.findings if f.kind in ("ok", "differs", "skipped", "why")]
-    rest = [f for f in outcome.findings if f.kind != "page" and f not in said]
-    print(f"{HEADING}\n" * bool(said), end="")
-    for finding in said:
-        line = [f"  {label_of(finding.kind)} {finding.text}"] if finding.kind != "why" else []
-        print(*line or wrapped(finding.text), sep="\n")
-    Report(everything).end(replace(outcome, findings=tuple(rest)), printed)
+    errors = tuple(finding for finding in outcome.findings if finding.kind == "error")
+    print(f"{HEADING}\n" * (not errors), end="")
+    for kind, text in ((finding.kind, finding.text) for finding in outcome.findings):
+        if kind in LABELS:
+            print(f"  {label_of(kind)} {text}")
+        elif kind == "why":
+            print(*wrapped(text), sep="\n")
+    Report(everything).end(replace(outcome, findings=errors), printed)
     if html:
-        if pages:
+        if pages := [finding.text for finding in outcome.findings if finding.kind == "page"]:
             write_whole(html, pages[0])
         print(f"wrote {html}" if pages else f"{html} is not written: there is nothing to draw")
-    opened = next((f.text for f in said if f.kind == "why"), "")
-    if task := next((task for task in GRADED_TASKS if f"open {task.function} " in opened), None):
+    texts = " ".join(finding.text for finding in outcome.findings if finding.kind == "why")
+    if task := next((task for task in GRADED_TASKS if f"open {task.function} " in texts), None):
         print(f"next: python sanity_check.py --task {task.number} --hint")
     return int(outcome.status != "ok")
