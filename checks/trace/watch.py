@@ -1,10 +1,13 @@
 """A student's whole model while it runs, and its functions alone on correct inputs.
 
-Shapes: B sentences, L tokens, H heads, W width of a head, D hidden size.
+Shapes: B sentences, L tokens, D hidden size.
 """
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import operator
 from collections.abc import Collection
 from typing import Any
 
@@ -104,17 +107,15 @@ class Watch:
             setattr(owner, method, noting)
 
     def culprit(self, kind: str, states: Collection[str]) -> str:
-        """The innermost function that makes one of some states and goes wrong on correct inputs.
+        """The innermost function that makes one of some states and goes wrong alone, and its line.
 
         Args:
             kind: what goes wrong, "values" or "gradients".
         """
-        return next(
-            function
-            for function, parts in MAKES.items()
-            if any(part in state for part in parts for state in states)
-            and self.goes_wrong(kind, function)
-        )
+        makers = [f for f, parts in MAKES.items() if any(p in s for p in parts for s in states)]
+        function = next(maker for maker in makers if self.goes_wrong(kind, maker))
+        found = operator.attrgetter(function)(importlib.import_module("bert"))
+        return f"{function} (bert.py:{inspect.unwrap(found).__code__.co_firstlineno})"
 
     def goes_wrong(self, kind: str, function: str) -> bool:
         """Whether a function does: one of a task if its check says so, others on the right states.
@@ -128,23 +129,23 @@ class Watch:
         hidden = self.right["embeddings"].clone().requires_grad_()  # (B, L, D)
         mask = get_extended_attention_mask(real.long(), hidden.dtype)  # (B, 1, 1, L)
         part = model.bert_layers[0].self_attention
-        heads = part.query(hidden).unflatten(-1, (TINY["num_attention_heads"], -1))  # (B, L, H, W)
-        right = {
-            "BertSelfAttention.transform": heads.transpose(1, 2),
-            "BertSelfAttention.forward": self.right[f"{LAYERS[0]}attention"][real],
-            "BertModel.encode": self.right["last hidden state"][real],
-        }
-        calls = {
-            "BertSelfAttention.transform": lambda x: part.transform(x, part.query),
-            "BertSelfAttention.forward": lambda x: part(x, mask)[real],
-            "BertModel.encode": lambda x: model.encode(x, real.long())[real],
+        attended, last = self.right[f"{LAYERS[0]}attention"], self.right["last hidden state"]
+
+        def transform(x: Tensor) -> Tensor:  # the heads side by side again, (B, L, D)
+            return part.transform(x, part.query).transpose(1, 2).flatten(2)
+
+        calls = {  # function → how it is called, and the correct result
+            "BertSelfAttention.transform": (transform, part.query(hidden)),
+            "BertSelfAttention.forward": (lambda x: part(x, mask)[real], attended[real]),
+            "BertModel.encode": (lambda x: model.encode(x, real.long())[real], last[real]),
         }
         if function not in calls:
             return True
-        result = attempt(calls[function], hidden.clone())
+        call, right = calls[function]
+        result = attempt(call, hidden.clone())
         if isinstance(result, BaseException):  # it is written in another way
             return False
         if kind == "values":
-            return not is_close(result, right[function], TOLERANCES[torch.float64])
-        run, sources = lambda *_: calls[function](hidden), [hidden, *model.parameters()]
+            return not is_close(result, right, TOLERANCES[torch.float64])
+        run, sources = lambda *_: call(hidden), [hidden, *model.parameters()]
         return attempt(gradcheck, run, sources, **STRICT) is not True
