@@ -24,15 +24,16 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 
 from checks.child import Child
 from checks.findings import ALL, ROOT, Outcome
 from checks.graded_tasks import FIRST_HINT, GRADED_TASKS, PAGES, GradedTask, graded_task
 from checks.hunt.terminal import QUIZZED, TEST_OF, hunt, quiz
-from checks.report import Report
-from checks.trace.terminal import trace
+from checks.report import LABELS, Report, label_of, wrapped
 from training.cli.flags import OneLineParser, positive_float, positive_int
 from training.files.errors import InputError, output_fault
+from training.files.writing import write_whole
 
 PARTS = sorted({entry.part for entry in GRADED_TASKS})
 ADDED = {  # by the handout of a part
@@ -40,6 +41,7 @@ ADDED = {  # by the handout of a part
     3: ("lessons/modern_bert.py", "checks/part3"),
 }
 LIMIT = 60.0  # seconds for a job
+TRACED = "largest difference of each state from the reference, relative where that is above 1"
 LAST = {  # of a part: the job, its title, and the file whose tasks have to be right before
     1: ("whole", "the whole BertModel", "bert.py"),
     2: ("loop", "the training loop", "multitask_classifier.py"),
@@ -186,6 +188,31 @@ def check(args: Namespace) -> int:
         return session.finish(part)
 
 
+def trace(args: Namespace) -> int:
+    """Compare the states of the whole model; the exit status is 0 only if all of them are right."""
+    with Child(args.limit or LIMIT, "checks.trace.states") as child:
+        outcome, printed = child.run("page" * bool(args.html), LAST[1][1]), child.printed()
+    texts = {kind: [f.text for f in outcome.findings if f.kind == kind] for kind in ("page", "why")}
+    errors = tuple(finding for finding in outcome.findings if finding.kind == "error")
+    print(f"{TRACED}\n" * (not errors), end="")
+    for finding in outcome.findings:
+        if finding.kind in LABELS:
+            print(f"  {label_of(finding.kind)} {finding.text}")
+        elif finding.kind == "why":
+            print(*wrapped(finding.text), sep="\n")
+    Report(args.all).end(replace(outcome, findings=errors), printed)
+    for page in texts["page"]:
+        write_whole(args.html, page)
+    if args.html:
+        is_written = "wrote {}" if texts["page"] else "{} is not written: there is nothing to draw"
+        print(is_written.format(args.html))
+    opened = " ".join(texts["why"])
+    for task in GRADED_TASKS:
+        if f": open {task.function} " in opened:
+            print(f"next: python sanity_check.py --task {task.number} --hint")
+    return int(outcome.status != "ok")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The script: not by run_script, which needs torch."""
     for stream in (sys.stdout, sys.stderr):
@@ -195,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if args.quiz:
             sys.exit(quiz(args.tasks, args.seed, args.limit or LIMIT))
         if args.trace:
-            sys.exit(trace(args.html, args.limit or LIMIT, args.all))
+            sys.exit(trace(args))
         sys.exit(hunt(args.tasks, args.seed or 0, args.limit) if args.hunt else check(args))
     except InputError as error:
         sys.exit(f"error: {error}")

@@ -1,42 +1,67 @@
-"""The job of ``--trace``: the states of a student's model and their gradients, one after the other.
+"""The job of ``--trace``: the states of a student's model and their gradients, row by row.
 
-Shapes: B sentences, L tokens, H heads, W width of a head, D hidden size.
+Shapes: B sentences, L tokens, D hidden size.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import operator
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import torch
+from jinja2 import Environment, FileSystemLoader
 from torch import Tensor
 
 from checks import jobs
-from checks.compare import TOLERANCES, difference, differing, first_place, is_dense
-from checks.errors import attempt, describe, line_of, place_of
-from checks.findings import Finding, Outcome
+from checks.compare import TOLERANCES, difference, differing, is_dense
+from checks.errors import attempt, describe, line_of
+from checks.findings import ROOT, Finding, Outcome
 from checks.fixed_dropout import FixedDropout, default_dtype
-from checks.graded_tasks import GRADED_TASKS
 from checks.part1.runs import gradients
 from checks.references import TRACE, read_data, under
-from checks.trace.page import Line, page_of
-from checks.trace.watch import USED_BY, State, Watch
+from checks.trace.watch import LAYERS, STATES, Watch
 
 TITLE, TOLERANCE = "the whole BertModel", TOLERANCES[torch.float64]
-TASKS = {task.function: task for task in GRADED_TASKS if task.file == "bert.py"}
 RIGHT = "in evaluation mode, without dropout, all states and gradients that were seen are right"
 FOLLOWS = "what follows builds on this, and may differ for this reason alone"
+UNFINISHED = "what could be computed is right; not all is filled in"
+REPLACED = "what follows gets the correct state instead"
+FOLDERS = (Path(__file__).parent, ROOT / "training" / "reports")  # the latter: what all pages have
+WRONG = ("differs", "wrong")  # of a number, of an exception
+NAMES = [*STATES]
+WEIGHTS = {  # state → a part of the names of weights, whose gradients come after its own
+    "embeddings": "embed",
+    **{f"{layer}attention": f"bert_layers.{number}." for number, layer in enumerate(LAYERS)},
+    "pooler": "pooler",
+}
+
+
+class Row(NamedTuple):
+    """What is said about one state or gradient.
+
+    Attributes:
+        status: "ok", "differs", "wrong" of an exception, or "skipped".
+        about: the largest difference, relative where the reference's number is above 1.
+        texts: what is said below.
+        makes: if it differs, the states of which one is made in a wrong way.
+        both: the two tensors, mine and the reference's, where they can be compared.
+    """
+
+    status: str
+    name: str
+    about: str
+    texts: Sequence[str] = ()
+    makes: Sequence[str] = ()
+    both: Sequence[Tensor] = ()
 
 
 def run(job: str) -> Outcome:
-    """The outcome; its findings begin with the lines for the terminal, each of its status.
+    """The outcome; its findings are the rows, each of its status, and what is said below them.
 
     Args:
-        job: "page" if one is to be made: a last finding of that kind.
+        job: "page" if one is to be made: a finding of that kind.
     """
     if fault := jobs.fault_of_import("bert.py") or jobs.fault_of_model():
         return Outcome(TITLE, "wrong", findings=(fault,))
@@ -45,133 +70,124 @@ def run(job: str) -> Outcome:
         watch = attempt(Watch, under(f"{TRACE}values/", stored))
         if isinstance(watch, BaseException):  # the model has other parts
             return Outcome(TITLE, "wrong", findings=(describe(watch),))
-        lines = [*lines_of(watch, under(f"{TRACE}gradients/", stored))]
-    first = next((line for line in lines if line.status == "differs"), None)
-    end = ended(first, watch)
-    said = [Finding(line.status, f"{line.name:39} {line.about}") for line in lines]
-    if first:
-        texts = [f"the first that differs: open {first.places}", first.why]
-        texts += [FOLLOWS] * (sum(line.status == "differs" for line in lines) > 1)
-        place = lines.index(first) + 1
-        said[place:place] = [Finding("why", text) for text in texts]
-    page = [Finding("page", page_of(lines, watch.inputs, end))] if job == "page" else []
-    return Outcome(end.title, end.status, end.about, (*said, *end.findings, *page))
+        rows = [row_of_state(number, watch) for number in range(len(NAMES))]
+        if any(row.status in WRONG for row in rows):
+            rows.append(Row("skipped", "gradients", "compared once the values are right"))
+        else:
+            rows += rows_of_gradients(watch, under(f"{TRACE}gradients/", stored))
+        rows = [*explained(rows, watch)]
+    findings = []
+    for row in rows:
+        findings.append(Finding(row.status, f"{row.name:39} {row.about}"))
+        findings += [Finding("why", text) for text in row.texts]
+    status, about = ("skipped", UNFINISHED) if watch.replaced else ("ok", RIGHT)
+    if wrong := next((row for row in rows if row.status in WRONG), None):
+        status, about = "wrong", f"the first that is wrong: {wrong.name}"
+    if job == "page":
+        page = page_of(rows, wrong, watch.inputs, f"{TITLE}: {about}")
+        findings.append(Finding("page", page))
+    return Outcome(TITLE, status, about, tuple(findings))
 
 
-def ended(first: Line | None, watch: Watch) -> Outcome:
-    """What is said at the end: the first difference, an exception, what is not written yet."""
-    error = watch.error or watch.stub
-    finding = describe(error) if error else None
-    is_stub = finding is not None and finding.kind == "not started"
-    findings = (finding,) if finding and not is_stub else ()
-    if first:
-        return Outcome(TITLE, "wrong", f"the first difference: {first.name}", findings)
-    if is_stub:
-        name = finding.text or place_of(error).frame.f_code.co_qualname
-        return Outcome(f"{name} ({line_of(error)}) is not written yet", "skipped")
-    if findings and not line_of(error):  # in the backward pass; the check of a task may say more
-        wrong = [x for x in map(jobs.check_task, TASKS.values()) if x.status == "wrong"]
-        found = [Finding("error", f"{x.title}: {x.findings[0].text}") for x in wrong]
-        findings = (*found[:1],) or findings
-    return Outcome(TITLE, "wrong" if findings else "ok", "" if findings else RIGHT, findings)
+def row_of_state(number: int, watch: Watch) -> Row:
+    """What is said about a state."""
+    state = NAMES[number]
+    match watch.noted[state]:
+        case [BaseException() as error]:
+            finding, texts = describe(error), [REPLACED] * (state in watch.replaced)
+            if finding.kind == "not started":
+                name = finding.text or line_of(error)
+                return Row("skipped", state, f"not filled in: {name}", texts)
+            return Row("wrong", state, type(error).__name__, [finding.text, *texts])
+        case [result]:
+            seen = [i for i in range(number) if len(watch.noted[NAMES[i]]) == 1]
+            row = compared("values", state, result, watch.right[state], watch.inputs.real)
+            return row._replace(makes=NAMES[max(seen, default=-1) + 1 : number + 1])
+        case results:
+            return Row("skipped", state, f"not seen: {len(results)} calls of {STATES[state]}")
 
 
-def lines_of(watch: Watch, right: dict[str, Tensor]) -> Iterator[Line]:
-    """A line for each state; if all are right, one for each gradient.
+def rows_of_gradients(watch: Watch, right: dict[str, Tensor]) -> Iterator[Row]:
+    """What is said about the gradients of a loss on both results, from the last to the first.
 
     Args:
-        right: the reference's gradients, of states and of weights.
+        right: the reference's, of states and of weights.
     """
-    states = watch.states()
-    lines = [line_of_state(state, watch) for state in states]
-    yield from lines
-    if any(line.status == "differs" for line in lines):
-        yield Line("gradients", "skipped", "compared once the values are right")
-    elif not watch.error:
-        yield from lines_of_gradients(states, watch, right)
-
-
-def line_of_state(state: State, watch: Watch) -> Line:
-    """What is said about a state."""
-    if watch.stub and state.name == "embeddings":
-        return Line(state.name, "skipped", "not written yet: the layers get the correct ones")
-    if len(state.results) != 1:
-        return Line(state.name, "skipped", f"not seen: your code {state.unseen}")
-
-    def compare(result: Any) -> Line:
-        return compared("values", state.name, result, watch.right[state.name], watch.inputs.real)
-
-    line = compare(state.results[0])
-    if line.status == "ok":
-        return line
-    functions = state.to_open(lambda result: compare(result).status == "differs")
-    return line._replace(places=places_of(functions))
-
-
-def lines_of_gradients(
-    states: Sequence[State], watch: Watch, right: dict[str, Tensor]
-) -> Iterator[Line]:
-    """What is said about the gradients of a loss on both results, from the last to the first."""
-    inputs, *_, last, pooled = (watch.inputs, *(state.results for state in states))
-    loss = (last[0] * inputs.cotangent).sum() + (pooled[0] * inputs.pooler_cotangent).sum()
-    sources = dict(watch.model.named_parameters())
-    sources |= {state.name: state.results[0] for state in states if len(state.results) == 1}
-    taking = {name: x for name, x in sources.items() if x.requires_grad}
-    found = attempt(gradients, loss, torch.ones_like(loss), taking)
+    inputs = watch.inputs
+    seen = {state: x[0] for state, x in watch.noted.items() if len(x) == 1} | watch.replaced
+    loss = (seen["last hidden state"] * inputs.cotangent).sum()
+    loss = loss + (seen["pooler"] * inputs.pooler_cotangent).sum()
+    sources = seen | dict(watch.model.named_parameters())
+    sources = {name: x for name, x in sources.items() if x.requires_grad}
+    found = attempt(gradients, loss, torch.ones_like(loss), sources)
     if isinstance(found, BaseException):
-        watch.error = found
+        yield Row("wrong", "gradients", type(found).__name__, [describe(found).text], NAMES)
         return
 
-    def compare(name: str, label: str, functions: Sequence[str]) -> Line:
-        line = compared("gradients", name, found.get(f"gradients/{name}"), right[name], inputs.real)
-        places = places_of(functions) if line.status == "differs" else ""
-        return line._replace(name=f"gradient of {label}", places=places)
+    def row_of(label: str, names: Sequence[str], makes: Sequence[str]) -> Row:
+        """Of several tensors, the first that differs, or that which is furthest off."""
+        got = {name: found.get(f"gradients/{name}") for name in names}
+        rows = [compared("gradients", k, x, right[k], inputs.real) for k, x in got.items()]
+        wrong = [row for row in rows if row.status == "differs"]
+        row = wrong[0] if wrong else max(rows, key=lambda row: float(row.about))
+        both = row.both if len(rows) == 1 else ()
+        return row._replace(name=f"gradient of {label}", makes=makes, both=both)
 
-    for state in reversed(states):
-        if state.name in right and state.name in sources:
-            is_cut = state.name not in taking
-            cut = is_cut and state.to_open(lambda x: not getattr(x, "requires_grad", False))
-            yield compare(state.name, state.name, cut or state.ahead)
-        label = f"the weights, {state.name.partition(',')[0]}"
-        lines = [
-            compare(name, label, next(users for key, users in USED_BY.items() if key in name))
-            for name in right
-            if state.weights and "." in name and state.weights in name
-        ]
-        wrong = [line for line in lines if line.status == "differs"]
-        if lines:
-            line = wrong[0] if wrong else max(lines, key=lambda line: float(line.about))
-            yield line._replace(both=())
+    for number, state in reversed([*enumerate(NAMES)]):
+        if state in seen and state in right:
+            # what makes a state is at fault only if no gradient can go through that
+            yield row_of(state, [state], NAMES[number + (state in sources) :])
+        if state in watch.replaced:
+            yield Row("skipped", "gradients further back", "compared once this is filled in")
+            return
+        if state in WEIGHTS:
+            names = [name for name in right if "." in name and WEIGHTS[state] in name]
+            yield row_of(f"the weights, {state.partition(',')[0]}", names, NAMES[number:])
 
 
-def compared(kind: str, name: str, got: Any, right: Tensor, real: Tensor) -> Line:
+def compared(kind: str, name: str, got: Any, right: Tensor, real: Tensor) -> Row:
     """What is said about one tensor; where tokens are not real (B, L), any numbers would do."""
-    if not is_dense(got) or got.shape != right.shape:
+    is_comparable = is_dense(got) and got.shape == right.shape
+    if is_comparable and got.shape[:2] == real.shape:
+        got = torch.where(real[..., None], got, right)  # (B, L, D)
+    wrong = difference(kind, name, got, right, TOLERANCE)
+    if not is_comparable:
         about = "no gradient" if kind == "gradients" else "not comparable"
-        return Line(name, "differs", about, difference(kind, name, got, right, TOLERANCE).text)
-    count = right.numel()
-    if got.shape[:2] == real.shape:
-        got, count = torch.where(real[..., None], got, right), right[real].numel()  # (B, L, D)
-    off = ((got - right).abs() / right.abs().clamp(min=1)).max()
-    wrong = differing(got, right, TOLERANCE)
-    if not wrong.any():
-        return Line(name, "ok", f"{off:.1e}", both=(got, right))
-    place = first_place(got, wrong)
-    numbers = f"got {got[*place]:.6g}, expected {right[*place]:.6g}"
-    why = f"{kind} of {name}: first difference at {place}: {numbers} "
-    why += f"({wrong.sum()} of {count} numbers differ)"
-    return Line(name, "differs", f"{off:.1e}", why, "", (got, right), place[0])
+        return Row("differs", name, about, [wrong.text])
+    about = f"{((got - right).abs() / right.abs().clamp(min=1)).max():.1e}"
+    status, texts = ("differs", [wrong.text]) if wrong else ("ok", [])
+    return Row(status, name, about, texts, both=(got, right))
 
 
-def places_of(functions: Sequence[str]) -> str:
-    """Which to open: of several, those whose tasks' checks find them wrong; or those without."""
-    without = [function for function in functions if function not in TASKS]
-    graded = [function for function in functions if function in TASKS]
-    wrong = [x for x in graded if jobs.check_task(TASKS[x]).status == "wrong"]
-    return " or ".join(map(place_in_file, wrong or without or functions))
+def explained(rows: Sequence[Row], watch: Watch) -> Iterator[Row]:
+    """The rows; texts only below the first of a status, and with them the function to open."""
+    said: set[str] = set()
+    for row in rows:
+        texts = [] if row.status in said else [*row.texts]
+        said |= {row.status} if texts else set()
+        if texts and row.makes:
+            function = watch.culprit("gradients" if "gradient" in row.name else "values", row.makes)
+            what = "the first that differs" if row.status == "differs" else "in the backward pass"
+            texts.insert(0, f"{what}: open {function}")
+            texts += [FOLLOWS] * (sum(other.status == "differs" for other in rows) > 1)
+        yield row._replace(texts=texts)
 
 
-def place_in_file(function: str) -> str:
-    """A function of bert.py, and the line where it begins."""
-    code = inspect.unwrap(operator.attrgetter(function)(importlib.import_module("bert"))).__code__
-    return f"{function} ({Path(code.co_filename).name}:{code.co_firstlineno})"
+def page_of(rows: Sequence[Row], first: Row | None, inputs: SimpleNamespace, end: str) -> str:
+    """The page, which needs no network, of the first sentence that differs.
+
+    Args:
+        first: the first row that is wrong.
+        inputs: ids and real, (B, L) both.
+        end: what is said at the end.
+    """
+    places = differing(*first.both, TOLERANCE).nonzero() if first and first.both else []
+    number = int(places[0][0]) if len(places) else 0
+    ids = inputs.ids[number][inputs.real[number]].tolist()  # without padding, as the matrices
+    maps = [
+        [x[number].reshape(-1, x.size(-1))[: len(ids)].round(decimals=4).tolist() for x in row.both]
+        for row in rows
+    ]
+    environment = Environment(loader=FileSystemLoader(FOLDERS), autoescape=True, trim_blocks=True)
+    facts = {"rows": rows, "first": first, "maps": maps, "ids": ids, "number": number, "end": end}
+    return environment.get_template("page.html").render(facts)

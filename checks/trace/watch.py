@@ -1,181 +1,151 @@
-"""The states of a student's whole model, noted where its functions return them.
+"""A student's whole model while it runs, and its functions alone on correct inputs.
 
-A layer may be written in another way: a state that no watched function returns is not seen. A
-function is to be opened if it alone goes wrong on correct inputs; else those around it.
+Shapes: B sentences, L tokens, D hidden size.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+import importlib
+import inspect
+import operator
+from collections.abc import Collection
+from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.autograd import gradcheck
 
-from checks.compare import is_dense
-from checks.errors import attempt, only_a_stub
+from checks import jobs
+from checks.compare import TOLERANCES, is_close, is_dense
+from checks.errors import attempt, line_of
+from checks.findings import faulty
+from checks.graded_tasks import GRADED_TASKS
 from checks.references import TINY, inputs_of, load_references, student_model
 from utils import get_extended_attention_mask
 
-ATTENTION, ADD_NORM = "BertSelfAttention.attention", "BertLayer.add_norm"
-TRANSFORM, PROJECTED = "BertSelfAttention.transform", "BertSelfAttention.forward"
-LAYER, EMBED, ENCODE = "BertLayer.forward", "BertModel.embed", "BertModel.encode"
-MODEL = "BertModel.forward"
-ATTENDING = (ATTENTION, TRANSFORM, PROJECTED)
-USED_BY = {  # what a weight's name contains → the functions that use it
-    "self_attention.": ATTENDING,
-    "interm_": (LAYER,),
-    "bert_layers.": (ADD_NORM, LAYER),
-    "embed": (EMBED,),
-    "pooler": (MODEL,),
+PLACES = {  # in a layer → what returns the state there
+    "attention": "self_attention",
+    "first add & norm": "add_norm with attention_dense",
+    "feed-forward": "interm_af",
+    "second add & norm": "the layer",
 }
-Ways = Mapping[Sequence[str], Callable[[], Any]]  # functions → the state if they get correct inputs
-
-
-class State(NamedTuple):
-    """A state of the model, which was seen if it was returned exactly once.
-
-    Attributes:
-        results: what was returned, one for each call.
-        unseen: what the student's code does, where there is not one.
-        ways: the functions that make it, inner ones first.
-        ahead: the functions through which its gradient comes back.
-        weights: what the names of the weights contain whose gradients follow from its own.
-    """
-
-    name: str
-    results: Sequence[Any]
-    unseen: str
-    ways: Ways
-    ahead: Sequence[str] = ()
-    weights: str = ""
-
-    def to_open(self, is_fault: Callable[[Any], bool]) -> Sequence[str]:
-        """The innermost functions that have the fault with correct inputs."""
-        for functions, way in self.ways.items():
-            result = attempt(way)  # an exception: it is called in another way, and tells nothing
-            if not isinstance(result, BaseException) and is_fault(result):
-                return functions
-        return (MODEL,)
+LAYERS = [f"layer {number}, " for number in range(1, TINY["num_hidden_layers"] + 1)]
+IN_LAYERS = {layer + place: what for layer in LAYERS for place, what in PLACES.items()}
+STATES = {"embeddings": "embed", **IN_LAYERS, "last hidden state": "encode", "pooler": "forward"}
+MAKES = {  # function, inner ones before those that call them → parts of the names of states
+    "BertModel.embed": ("embed",),
+    "BertSelfAttention.transform": ("attention",),
+    "BertSelfAttention.attention": ("attention",),
+    "BertSelfAttention.forward": ("attention",),
+    "BertLayer.add_norm": ("norm",),
+    "BertLayer.forward": ("layer",),
+    "BertModel.encode": ("layer", "last"),
+    "BertModel.forward": ("",),
+}
+TASKS = {task.function: task for task in GRADED_TASKS if task.file == "bert.py"}
+SHOWN_BY = {"values": ("values", "error"), "gradients": ("gradients", "inputs", "error")}
+STRICT = {"fast_mode": True, "atol": 1e-9, "nondet_tol": 1e-9, "check_undefined_grad": False}
 
 
 class Watch:
-    """Runs the student's model on the inputs of task 1.4, and notes what is returned.
+    """Runs the student's model on the inputs of task 1.4, and notes what its functions return.
+
+    A layer may be written in another way: what no function returns is not seen. If a function ends
+    in an exception, as a stub does, its caller gets the correct state.
 
     Args:
         right: the reference's states, by name.
 
     Attributes:
-        noted: the results of each function, by names of our own.
-        error: the exception with which the student's code ended.
-        stub: that of BertModel.embed, in whose place the layers get the correct embeddings.
+        noted: of each state what was returned, or the exception, call by call.
+        replaced: the correct states that took the place of exceptions.
     """
 
     def __init__(self, right: dict[str, Tensor]) -> None:
         references, self.right = load_references(), right
         self.inputs, self.model = inputs_of("bert.embed", references), student_model(references)
-        self.error: BaseException | None = None
-        self.stub: NotImplementedError | None = None
-        self.noted: dict[str, list[Any]] = defaultdict(list)
-        self.layers = [self.model.bert_layers[n] for n in range(TINY["num_hidden_layers"])]
-        self.watch("embed", self.model, "embed")
-        if hasattr(self.model, "encode"):
-            self.watch("encode", self.model, "encode")
-        for number, layer in enumerate(self.layers, start=1):
-            self.watch(f"{number} attention", layer.self_attention, "attention")
-            self.watch(f"{number} add_norm", layer, "add_norm")
-            self.watch(f"{number} gelu", getattr(layer, "interm_af", nn.Identity()))  # not seen
-            self.watch(f"{number} layer", layer)
+        self.noted: dict[str, list[Any]] = {state: [] for state in STATES}
+        self.replaced: dict[str, Tensor] = {}
+        self.note("embeddings", self.model, "embed")
+        for name, layer in zip(LAYERS, self.model.bert_layers, strict=True):
+            self.note(f"{name}attention", layer.self_attention)
+            self.note(f"{name}first add & norm", layer, "add_norm", layer.attention_dense)
+            self.note(f"{name}feed-forward", getattr(layer, "interm_af", None))
+            self.note(f"{name}second add & norm", layer)
+        self.note("last hidden state", self.model, "encode")
+        results = attempt(self.model, self.inputs.ids.clone(), self.inputs.real.long())
+        if isinstance(results, BaseException):
+            self.noted["pooler"] = [results]
+            return
+        self.noted["pooler"] = [results["pooler_output"]]
+        if "last hidden state" not in self.replaced:
+            self.noted["last hidden state"] = [results["last_hidden_state"]]
 
-    def watch(self, name: str, owner: nn.Module, method: str = "forward") -> None:
-        """Note what a method returns; it passes on a copy, so that what is noted stays as it is."""
-        function = getattr(owner, method)
+    def note(
+        self, state: str, owner: Any, method: str = "forward", only: nn.Module | None = None
+    ) -> None:
+        """Note what a method returns; its caller gets a copy, so that what is noted stays as it is.
 
-        def noted(*args: Any, **options: Any) -> Any:
-            try:
-                result = function(*args, **options)
-            except NotImplementedError as error:
-                if method != "embed" or not only_a_stub(error):
-                    raise
-                self.stub, result = error, self.right["embeddings"].clone().requires_grad_()
-            self.noted[name].append(result)
+        Args:
+            only: of calls that do not get this module, nothing is noted.
+        """
+        function = getattr(owner, method, None)
+
+        def noting(*args: Any, **options: Any) -> Any:
+            if only and not any(x is only for x in (*args, *options.values())):
+                return function(*args, **options)
+            result = attempt(function, *args, **options)
+            is_error = isinstance(result, BaseException)
+            if is_error and not line_of(result):  # the call itself is wrong
+                raise result
+            self.noted[state].append(result)
+            if is_error:
+                result = self.replaced[state] = self.right[state].clone().requires_grad_()
             return result.clone() if is_dense(result) else result
 
-        setattr(owner, method, noted)
+        if function:
+            setattr(owner, method, noting)
 
-    def run(self) -> None:
-        """Run the model, and note its own results."""
-        results = self.model(self.inputs.ids.clone(), self.inputs.real.long())
-        self.noted["encode"] = [results["last_hidden_state"]]
-        self.noted["pooler"] = [results["pooler_output"]]
+    def culprit(self, kind: str, states: Collection[str]) -> str:
+        """The innermost function that makes one of some states and goes wrong alone, and its line.
 
-    def again(self, state: str, function: Callable[..., Any], *inputs: Tensor) -> Any:
-        """What a state is if a function around it gets correct inputs."""
-        self.noted.clear()
-        attempt(function, *(x.clone() for x in inputs))  # it may go on after the state, and fail
-        (result,) = next(each.results for each in self.made() if each.name == state)
-        return result
+        Args:
+            kind: what goes wrong, "values" or "gradients".
+        """
+        makers = [f for f, parts in MAKES.items() if any(p in s for p in parts for s in states)]
+        function = next(maker for maker in makers if self.goes_wrong(kind, maker))
+        found = operator.attrgetter(function)(importlib.import_module("bert"))
+        return f"{function} (bert.py:{inspect.unwrap(found).__code__.co_firstlineno})"
 
-    def states(self) -> list[State]:
-        """Run the model: all states that were reached, in order."""
-        self.error = attempt(self.run)
-        states = [*self.made()]
-        while self.error and states and not states[-1].results:
-            states.pop()
-        return states
+    def goes_wrong(self, kind: str, function: str) -> bool:
+        """Whether a function does: one of a task if its check says so, others on the right states.
 
-    def made(self) -> Iterator[State]:
-        """The states in what was noted so far."""
-        real, right = self.inputs.real.long(), self.right
+        The outermost, which has called all others, does if no other does.
+        """
+        if function in TASKS:
+            findings = faulty(jobs.examine(TASKS[function]))
+            return any(finding.kind in SHOWN_BY[kind] for finding in findings)
+        model, real = student_model(load_references()), self.inputs.real
+        hidden = self.right["embeddings"].clone().requires_grad_()  # (B, L, D)
+        mask = get_extended_attention_mask(real.long(), hidden.dtype)  # (B, 1, 1, L)
+        part = model.bert_layers[0].self_attention
+        attended, last = self.right[f"{LAYERS[0]}attention"], self.right["last hidden state"]
 
-        def encoding(name: str) -> Ways:
-            inputs = (right["embeddings"], real)
-            return {(ENCODE,): lambda: self.again(name, self.model.encode, *inputs)}
+        def transform(x: Tensor) -> Tensor:  # the heads side by side again, (B, L, D)
+            return part.transform(x, part.query).transpose(1, 2).flatten(2)
 
-        way = {(EMBED,): partial(self.model.embed, self.inputs.ids.clone())}
-        through = (LAYER, ADD_NORM, *ATTENDING, ENCODE)
-        weights = "" if self.stub else "embed"
-        yield State("embeddings", *self.seen("embed", "embed"), way, through, weights)
-        name = "embeddings"
-        for number, layer in enumerate(self.layers, start=1):
-            for state in self.states_of(number, layer, right[name]):
-                name, ahead = state.name, state.ahead
-                if "second" in name:
-                    ahead = (ENCODE, MODEL) if layer is self.layers[-1] else through
-                yield state._replace(ways=state.ways | encoding(name), ahead=ahead)
-        name = "last hidden state"
-        yield State(name, *self.seen("encode", "encode"), encoding(name))
-        yield State("pooler", *self.seen("pooler", "forward"), {}, weights="pooler")
-
-    def seen(self, name: str, source: str) -> tuple[list[Any], str]:
-        """What was returned, and how the student's code calls what returns it."""
-        results = [*self.noted[name]]
-        times = f"calls {source} {len(results)} times"
-        return results, times if results else f"does not call {source}"
-
-    def states_of(self, number: int, layer: nn.Module, hidden: Tensor) -> Iterator[State]:
-        """The four states of a layer that should be given ``hidden``, (B, L, D)."""
-        places = ("attention", "first add & norm", "feed-forward", "second add & norm")
-        names = [f"layer {number}, {place}" for place in places]
-        mask = get_extended_attention_mask(self.inputs.real.long(), hidden.dtype)  # (B, 1, 1, L)
-        calls, runs = self.noted[f"{number} add_norm"], self.noted[f"{number} layer"]
-        # one call is known to be the first only while the layer has not returned
-        first = calls[:1] if len(calls) == 2 or not runs else []
-        made = (
-            self.seen(f"{number} attention", "attention"),
-            (first, self.seen(f"{number} add_norm", "add_norm")[1]),
-            self.seen(f"{number} gelu", "interm_af"),
-            self.seen(f"{number} layer", "the layer"),
-        )
-        is_run = any(x for name, x in self.noted.items() if name.startswith(f"{number} "))
-        times = f"runs layer {number} {len(runs)} times" if is_run else f"never runs layer {number}"
-        attending = {ATTENDING: lambda: layer.self_attention(hidden.clone(), mask.clone())}
-        for name, (results, does) in zip(names, made, strict=True):
-            does = times if len(runs) > 1 or not is_run else does
-            is_first = name == names[0]
-            weights = f"bert_layers.{number - 1}." * is_first
-            functions = (ADD_NORM, LAYER) if "norm" in name else (LAYER,)
-            alone = {functions: partial(self.again, name, layer, hidden, mask)}
-            ways = attending | alone if is_first else alone
-            yield State(name, results, does, ways, (ADD_NORM, LAYER), weights)
+        calls = {  # function → how it is called, and the correct result
+            "BertSelfAttention.transform": (transform, part.query(hidden)),
+            "BertSelfAttention.forward": (lambda x: part(x, mask)[real], attended[real]),
+            "BertModel.encode": (lambda x: model.encode(x, real.long())[real], last[real]),
+        }
+        if function not in calls:
+            return True
+        call, right = calls[function]
+        result = attempt(call, hidden.clone())
+        if isinstance(result, BaseException):  # it is written in another way
+            return False
+        if kind == "values":
+            return not is_close(result, right, TOLERANCES[torch.float64])
+        run, sources = lambda *_: call(hidden), [hidden, *model.parameters()]
+        return attempt(gradcheck, run, sources, **STRICT) is not True
