@@ -149,12 +149,13 @@ def table_of(function: Function, mistakes: dict[str, Mistake]) -> Table:
         row = known.fingerprints(outputs, columns)
         same = known.alike(stored, row.expand_as(stored)).all(1).nonzero().flatten().tolist()
         switches = tuple(sorted(wrong, key=order.__getitem__))
-        if same and len(wrong) == 1 and way == 0 and not function.is_second_run:
-            what = ", ".join(names[same[0]]) or "what is correct"
-            raise InputError(f"{function.task_id}: {switches[0]} computes the same as {what}")
-        failed = known.ERROR in outputs and (len(wrong) > 1 or function.is_second_run)
-        if same or (failed and len(outputs) == 1):
-            continue  # one and the same exception has many causes
+        fails_at_once = [*outputs] == [known.ERROR]  # one and the same exception has many causes
+        if same or fails_at_once:
+            if len(wrong) == 1 and way == 0 and not function.is_second_run:
+                what = ", ".join(names[same[0]]) if same else "many others: it only fails"
+                what = what or "what is correct"
+                raise InputError(f"{function.task_id}: {switches[0]} computes the same as {what}")
+            continue
         names.append(tuple(dict.fromkeys(entry_of(name, mistakes) for name in switches)))
         base.append(way)
         stored = torch.cat((stored, row[None]))

@@ -225,6 +225,8 @@ def whole(inputs: Inputs) -> Iterator[Outputs]:
         "values/last_hidden_state": results["last_hidden_state"] * real[..., None],
         "values/pooler_output": results["pooler_output"],
     }
+    of_one = model(stored.ids[:1].clone(), real[:1])["pooler_output"]
+    yield {"values/pooler_output of one sentence": of_one}
     parameters = dict(model.named_parameters())
     yield gradients(results["pooler_output"], stored.pooler_cotangent, parameters)
     other_padding = torch.where(stored.real, stored.ids, 99 - stored.ids)

@@ -17,6 +17,8 @@ TERMS = {  # of the sum: of the input, the output, and the output as it was give
     "residual_twice": lambda input, output, came: (2 * input, output),
     "output_not_added": lambda input, output, came: (input, torch.zeros_like(input)),
     "input_detached": lambda input, output, came: (input.detach(), output),
+    "output_detached": lambda input, output, came: (input, output.detach()),
+    "sum_detached": lambda input, output, came: (input.detach(), output.detach()),
     "multiplied": lambda input, output, came: (input * output, torch.zeros_like(input)),
 }
 NORMED_TERMS = {  # of the norm and the two terms
@@ -43,8 +45,8 @@ SLOTS = {
     "dropout": "no_dropout dropout_in_evaluation dropout_on_input dropout_on_sum "
     "dropout_after_norm dropout_before_dense layers_own_dropout dropout_twice "
     "dropout_only_in_evaluation".split(),
-    "dense": "dense_skipped dense_of_sum dense_of_both dense_twice always_attentions_modules "
-    "always_last_dense input_output_swapped".split(),
+    "dense": "dense_skipped dense_of_sum dense_of_both dense_of_input dense_twice "
+    "always_attentions_modules input_output_swapped".split(),
     "activation": ACTIVATIONS,
     "residual": [*TERMS, "residual_after_norm_too"],
     "norm": [*(NORMS | NORMED_TERMS), "always_attentions_norm", "always_last_norm"],
@@ -63,11 +65,7 @@ def add_norm(wrong: Switches, self, input, output, dense_layer, dropout, ln_laye
     def drop_at(places: set[str], x: Tensor) -> Tensor:
         return dropped(wrong, layer, x) if wrong & places else x
 
-    dense = {
-        "always_attentions_modules": self.attention_dense,
-        "always_last_dense": self.out_dense,
-    }
-    dense = chosen(dense, wrong, dense_layer)
+    dense = self.attention_dense if "always_attentions_modules" in wrong else dense_layer
     norms = {
         "always_attentions_modules": self.attention_layer_norm,
         "always_attentions_norm": self.attention_layer_norm,
@@ -76,6 +74,8 @@ def add_norm(wrong: Switches, self, input, output, dense_layer, dropout, ln_laye
     norm = chosen(norms, wrong, ln_layer)
     if "input_output_swapped" in wrong:
         input, output = output, input
+    if "dense_of_input" in wrong:
+        output = input
     came = output = drop_at({"dropout_before_dense"}, output)
     if not wrong & {"dense_skipped", "dense_of_sum"}:
         output = dense(output)

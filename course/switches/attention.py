@@ -57,6 +57,7 @@ MASKED = {  # scores (B, H, L, L) with the mask added, or used otherwise
         later(scores).mT, -1e20
     ),
     "mask_alone": lambda scores, mask: torch.zeros_like(scores) + mask,
+    "mask_alone_zeros": lambda scores, mask: 0 * scores + mask,
 }
 WEIGHTS = {  # the attention weights of scores, over the keys or another axis
     "no_softmax": lambda scores: scores,
@@ -112,7 +113,6 @@ SLOTS = {
     "arguments": ARGUMENTS,
     "scale": [*SCALED, "scale_of_the_result_too"],
     "mask": MASKED,
-    "product": ["key_not_transposed"],
     "softmax": WEIGHTS,
     "sum": SUMS,
     "merge": MERGED,
@@ -134,7 +134,7 @@ def attention(wrong: Switches, self, key, query, value, attention_mask) -> Tenso
 
     root = math.sqrt(key.size(-1))
     key, query, value = chosen(ARGUMENTS, wrong, lambda k, q, v: (k, q, v))(key, query, value)
-    scores = query @ (key if "key_not_transposed" in wrong else key.mT)  # (B, H, L, L)
+    scores = query @ key.mT  # (B, H, L, W) @ (B, H, W, L) → (B, H, L, L)
     scores = chosen(SCALED, wrong, lambda scores, size: scores / root)(scores, key.shape)
     scores = drop_at("dropout_before_mask", scores)
     scores = chosen(MASKED, wrong, lambda scores, mask: scores + mask)(scores, attention_mask)

@@ -22,8 +22,6 @@ WORDS = {  # of their embeddings (B, L, D)
 POSITIONS = {  # of all ids (1, longest), and the ids: (1, L) or (B, L)
     "positions_from_one": lambda every, ids: every[:, 1 : ids.size(1) + 1],
     "positions_from_the_end": lambda every, ids: every[:, : ids.size(1)].flip(1),
-    "positions_not_cut": lambda every, ids: every,
-    "positions_of_batch": lambda every, ids: every[:, : ids.size(0)],
     "position_is_the_sentence": lambda every, ids: every[:, : ids.size(0)].T,
     "same_position": lambda every, ids: every[:, :1],
     "positions_of_real_pieces": lambda every, ids: (ids != 0).cumsum(1) * (ids != 0),

@@ -47,6 +47,8 @@ FIRST = {  # the first add & norm
     "activation_after_attention": lambda p, h, a: p.norm(h + p.drop(p.gelu(p.dense(a)))),
     "first_dense_skipped": lambda p, h, a: p.norm(h + p.drop(a)),
     "first_add_norm_twice": lambda p, h, a: p.add_norm(h, p.add_norm(h, a)),
+    "first_output_not_added": lambda p, h, a: p.norm(h),
+    "first_sublayer_not_used": lambda p, h, a: h,
 }
 MODULES = {  # the modules of the two add & norms: linear layer, dropout, norm
     "same_modules_twice": lambda first, last: (first, first),
@@ -63,6 +65,7 @@ EXPANDED = {
     "feed_forward_of_attention": lambda self, x, h, a: self.interm_dense(a),
     "interm_dense_skipped": lambda self, x, h, a: x,
     "feed_forward_detached": lambda self, x, h, a: self.interm_dense(x.detach()),
+    "feed_forward_detached_behind": lambda self, x, h, a: self.interm_dense(x).detach(),
 }
 ACTIVATED = {
     "no_gelu": lambda self, e: e,
@@ -92,6 +95,7 @@ SECOND = {  # the second add & norm, of what is carried and of the expanded stat
     "second_output_not_added": lambda p, x, e: p.norm(x),
     "second_residual_twice": lambda p, x, e: p.norm(p.drop(p.dense(e)) + 2 * x),
     "second_add_norm_missing": lambda p, x, e: p.dense(e),
+    "second_add_norm_missing_dropped": lambda p, x, e: p.drop(p.dense(e)),
     "second_residual_missing": lambda p, x, e: p.norm(p.drop(p.dense(e))),
     "tensors_swapped_the_second_time": lambda p, x, e: p.add_norm(e, x),
     "tensors_swapped": lambda p, x, e: p.add_norm(e, x),
@@ -105,6 +109,9 @@ ENDS = {
     "residual_after_the_last_norm": lambda self, y, x, h, a: y + x,
     "input_added_at_the_end": lambda self, y, x, h, a: y + h,
     "attention_returned": lambda self, y, x, h, a: a,
+    "attention_returned_projected": lambda self, y, x, h, a: self.attention_dropout(
+        self.attention_dense(a)
+    ),
     "input_returned": lambda self, y, x, h, a: h,
     "normed_returned": lambda self, y, x, h, a: x,
     "result_detached": lambda self, y, x, h, a: y.detach(),

@@ -38,7 +38,6 @@ ROTARY = {
     "positions": ANGLES,
     "base": BASES,
     "exponents": [*EXPONENTS, *FREQUENCIES],
-    "shape": ["heads_not_broadcast"],
     "type": ["type_lost", "angles_in_half_precision"],
 }
 HALVES = {  # of a window
@@ -70,8 +69,6 @@ MASK = {"half": HALVES, "distance": [*SEEN, "blocks"], "result": MASKS}
 SPLITS = {  # of the projected states
     "swapped": lambda both: both.chunk(2, dim=-1)[::-1],
     "interleaved": lambda both: (both[..., 0::2], both[..., 1::2]),
-    "split_along_tokens": lambda both: both.chunk(2, dim=1),
-    "split_along_texts": lambda both: both.chunk(2),
 }
 ACTIVATIONS = {
     **dict.fromkeys(("gelu_after_product", "no_gelu"), lambda gelu, x: x),
@@ -136,10 +133,9 @@ def angles_of(wrong: Switches, x: Tensor, theta: float, exact: torch.dtype) -> T
     powers = chosen(BASES, wrong, theta) ** exponents
     frequencies = chosen(FREQUENCIES, wrong, lambda powers: 1 / powers)(powers)
     positions = torch.arange(length, dtype=exact)
-    angles = chosen(ANGLES, wrong, lambda x, positions, f: positions[:, None] * f)(
+    return chosen(ANGLES, wrong, lambda x, positions, f: positions[:, None] * f)(
         x, positions, frequencies
     )
-    return angles[:, None] if "heads_not_broadcast" in wrong else angles
 
 
 def local_mask(wrong: Switches, length: int, window: int) -> Tensor:
