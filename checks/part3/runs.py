@@ -54,8 +54,9 @@ def local_mask(inputs: Inputs) -> Iterator[Outputs]:
     for length, window in stored.sizes.tolist():
         mask = mask_of(length, window)
         yield {f"values/mask of {length} tokens, window {window}": mask}
-    is_bool = isinstance(mask, Tensor) and mask.dtype == torch.bool
-    yield {"values/masks are of type torch.bool": torch.tensor([is_bool])}
+    if isinstance(mask, Tensor):
+        is_bool = torch.tensor([mask.dtype == torch.bool])
+        yield {"values/masks are of type torch.bool": is_bool}
 
 
 def geglu(inputs: Inputs) -> Iterator[Outputs]:
