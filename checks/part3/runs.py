@@ -55,8 +55,7 @@ def local_mask(inputs: Inputs) -> Iterator[Outputs]:
         mask = mask_of(length, window)
         yield {f"values/mask of {length} tokens, window {window}": mask}
     if isinstance(mask, Tensor):
-        is_bool = torch.tensor([mask.dtype == torch.bool])
-        yield {"values/masks are of type torch.bool": is_bool}
+        yield {"values/masks are of type torch.bool": torch.tensor([mask.dtype == torch.bool])}
 
 
 def geglu(inputs: Inputs) -> Iterator[Outputs]:

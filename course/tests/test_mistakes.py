@@ -101,7 +101,7 @@ def test_switches_that_compute_nothing_new_are_refused():
     def run(wrong, self, *given):
         return function.run(wrong, self, *(() if "fails" in wrong else given))
 
-    refused = {"nothing": "what is correct", "no_norm no_norm": "no_norm", "fails": "many others"}
+    refused = {"nothing": "what is correct", "no_norm no_norm": "no_norm", "fails": "others"}
     for names, said in refused.items():
         again = make_tables.Function(function.task_id, run, {"slot": names.split()})
         with pytest.raises(InputError, match=f"computes the same as {said}"):
