@@ -153,9 +153,6 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
     looked_at = torch.tensor([name.startswith("values/") for name in table.outputs])
     if not (wrong & looked_at).any(1).all():  # the values are right: then all else counts
         looked_at = torch.ones_like(looked_at)
-    failed = [f"{name} " for name, is_wrong in zip(table.outputs, wrong[0], strict=True) if is_wrong]
-    special = [name.startswith((*failed,)) for name in table.outputs]  # such as "of one sentence"
-    looked_at &= ~torch.tensor(special)
     decisive = changes & looked_at
     computed = torch.tensor([name in outputs for name in table.outputs])  # before an exception
     seen = (decisive & computed).any(1) & (fits | ~decisive).all(1)
@@ -168,7 +165,9 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
             best = rank, table.names[row], left
     if best is None:
         return [], []
-    _, names, left = best
+    (explained, *_), names, left = best
+    if sum(name.startswith("values/") for name in left) >= -explained:
+        return [], []  # by chance: it leaves as much as it explains
     about_decay = any("decay" in table.mistakes[name].says for name in names)
     if "values/plain" in left or (about_decay and any(n.startswith("decay/") for n in left)):
         return [], []  # by chance: it would show in AdamW's simplest case, or in decay

@@ -132,7 +132,7 @@ def table_of(function: Function, mistakes: dict[str, Mistake]) -> Table:
     """The table of a task.
 
     Raises:
-        InputError: a single switch computes what is correct, or the same as another one.
+        InputError: a single switch only fails, computes what is correct, or the same as another.
     """
     order = {name: index for index, name in enumerate(function.names())}
     ways = [frozenset(), *(frozenset([name]) for name in function.neutral)]
@@ -152,7 +152,7 @@ def table_of(function: Function, mistakes: dict[str, Mistake]) -> Table:
         fails_at_once = [*outputs] == [known.ERROR]  # one and the same exception has many causes
         if same or fails_at_once:
             if len(wrong) == 1 and way == 0 and not function.is_second_run:
-                what = ", ".join(names[same[0]]) if same else "many others: it only fails"
+                what = ", ".join(names[same[0]]) if same else "others: it only fails"
                 what = what or "what is correct"
                 raise InputError(f"{function.task_id}: {switches[0]} computes the same as {what}")
             continue

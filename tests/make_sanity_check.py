@@ -240,12 +240,8 @@ def model_tensors(model, ids: Tensor, real: Tensor, noise, put, names: dict[str,
     put("bert.embed", "gradients", found)
     results = bert(input_ids=ids, attention_mask=real.long())
     hidden, pooled = results.last_hidden_state * real[..., None], results.pooler_output
-    values = {
-        "last_hidden_state": hidden,
-        "pooler_output": pooled,
-        "pooler_output of one sentence": pooled[:1],
-    }
-    put("whole model", "values", values)
+    put("whole model", "values", {"last_hidden_state": hidden, "pooler_output": pooled})
+    put("whole model", "values", {"pooler_output of one sentence": pooled[:1]})
     put("whole model", "gradients", grads(pooled, pooler_cotangent, **own))
     bert.train()
     put("bert.embed", "dropout", {"embeddings": embeddings(input_ids=ids)})

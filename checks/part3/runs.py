@@ -54,8 +54,8 @@ def local_mask(inputs: Inputs) -> Iterator[Outputs]:
     for length, window in stored.sizes.tolist():
         mask = mask_of(length, window)
         yield {f"values/mask of {length} tokens, window {window}": mask}
-    is_bool = isinstance(mask, Tensor) and mask.dtype == torch.bool
-    yield {"values/masks are of type torch.bool": torch.tensor([is_bool])}
+    if isinstance(mask, Tensor):
+        yield {"values/masks are of type torch.bool": torch.tensor([mask.dtype == torch.bool])}
 
 
 def geglu(inputs: Inputs) -> Iterator[Outputs]:

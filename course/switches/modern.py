@@ -55,12 +55,13 @@ SEEN = {  # of the differences of positions d (L, L), and half the window
     "past_only": lambda d, half: (d.abs() <= half) & (d >= 0),
     "future_only": lambda d, half: (d.abs() <= half) & (d <= 0),
     "window_ignored": lambda d, half: d.abs() <= len(d),
+    "nothing_seen": lambda d, half: d.abs() < 0,
+    "inverted": lambda d, half: d.abs() > half,
     "off_by_one": lambda d, half: d.abs() < half,
     "one_too_many": lambda d, half: d.abs() <= half + 1,
     "without_itself": lambda d, half: (d.abs() <= half) & (d != 0),
 }
 MASKS = {  # what is returned of the mask
-    "inverted": lambda mask: ~mask,
     "additive": lambda mask: (~mask).float() * -1e9,
     "additive_infinite": lambda mask: torch.zeros(mask.shape).masked_fill(~mask, float("-inf")),
     "of_numbers": lambda mask: mask.long(),

@@ -97,8 +97,13 @@ def test_a_mistake_next_to_an_unknown_one_is_named_and_the_rest_is_said():
 def test_switches_that_compute_nothing_new_are_refused():
     function = FUNCTIONS["bert.add_norm"]
     words = sentences()["bert.add_norm"]
-    for names, said in (("nothing", "what is correct"), ("no_norm no_norm", "no_norm")):
-        again = make_tables.Function(function.task_id, function.run, {"slot": names.split()})
+
+    def run(wrong, self, *given):
+        return function.run(wrong, self, *(() if "fails" in wrong else given))
+
+    refused = {"nothing": "what is correct", "no_norm no_norm": "no_norm", "fails": "others"}
+    for names, said in refused.items():
+        again = make_tables.Function(function.task_id, run, {"slot": names.split()})
         with pytest.raises(InputError, match=f"computes the same as {said}"):
             make_tables.table_of(again, words)
     with pytest.raises(InputError, match="have no entry for odd"):
