@@ -19,7 +19,6 @@ from functools import cache
 import numpy as np
 from torch import nn
 
-from datasets import TextDataset
 from evaluation import FILE_COLUMNS, HeldOut, overall, predict_rows, score, write_in_order
 from extensions.flags import TechniqueFlags
 from extensions.multitask import load_model
@@ -68,12 +67,11 @@ def decide(name: str, outputs: np.ndarray) -> list[float]:
 
 def dev_scores(title: str, outputs: Outputs, sets: HeldOut) -> dict[str, float]:
     """Print and return each task's score on dev, and the overall one."""
-
-    def score_of(name: str, rows: TextDataset) -> float:
-        predicted = decide(name, outputs[name, "dev"])
-        return score(name, {"y_true": [row[-2] for row in rows], "y_pred": predicted})
-
-    scores = {name: score_of(name, rows) for (name, split), rows in sets.items() if split == "dev"}
+    scores = {}
+    for (name, split), rows in sets.items():
+        if split == "dev":
+            predicted = decide(name, outputs[name, split])
+            scores[name] = score(name, {"y_true": [row[-2] for row in rows], "y_pred": predicted})
     scores["overall"] = overall(scores)
     shown = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
     print(f"{shown}   {title}", flush=True)
