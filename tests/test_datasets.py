@@ -48,7 +48,7 @@ def test_rows_of_single_sentences(tmp_path, column):
 @pytest.mark.parametrize(
     ("text", "ids"),
     [
-        ("\ufeffid\tsentence\tlabel\na\tgood\t1\t\t\r\nb\tbad\t0\r\t\t\n", "ab"),
+        ("\ufeffid\tsentence\tlabel\na\tgood\t1\t \t\r\nb\tbad\t0\r\t\t\n", "ab"),
         ("ID\t Sentence\tLabel \na\tgood\t1\nb\tbad\t0\n", "ab"),
         ("label\tid\tsentence\t\n1.0\ta\tgood\n 0\tb\tbad\n", "ab"),
         ("id,\ufeffText,label\na,good,1\nb,bad,0\n", "ab"),
