@@ -128,10 +128,9 @@ def read_table(
     """
     table = parse_table(read_text(path), path)
     if label:
-        label = next((name for name in (label, *LABEL_COLUMNS) if name in table), label)
-    if may_lack_labels and label not in table:
-        label = None
-    names = [*columns, *([label] if label else [])]
+        missing = None if may_lack_labels else label
+        label = next((name for name in (label, *LABEL_COLUMNS) if name in table), missing)
+    names = [*columns, label] if label else [*columns]
     check_columns(path, table, names)
     return table[names].rename(columns={label: "label"}).assign(id=checked_ids(path, table))
 
