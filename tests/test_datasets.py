@@ -48,7 +48,7 @@ def test_rows_of_single_sentences(tmp_path, column):
 @pytest.mark.parametrize(
     ("text", "ids"),
     [
-        ("\ufeffid\tsentence\tlabel\na\tgood\t1\t\t\r\nb\tbad\t0\r\t\t\n", "ab"),
+        ("\ufeffid\tsentence\tlabel\na\tgood\t1\t \t\r\nb\tbad\t0\r\t\t\n", "ab"),
         ("ID\t Sentence\tLabel \na\tgood\t1\nb\tbad\t0\n", "ab"),
         ("label\tid\tsentence\t\n1.0\ta\tgood\n 0\tb\tbad\n", "ab"),
         ("id,\ufeffText,label\na,good,1\nb,bad,0\n", "ab"),
@@ -65,7 +65,7 @@ def test_rows_that_are_clear(tmp_path, capsys, text, ids):
 @pytest.mark.parametrize(
     ("cells", "texts"),
     [
-        ('"good, it is\n bad, is it",a,1', ["good, it is\n bad, is it"]),
+        ('"good, it is,\n bad, is it",a,1', ["good, it is,\n bad, is it"]),
         (r'"He said \"hi\" to me",a,1', ['He said "hi" to me']),
         ('"good" film,a,1\n"bad,b,0\nso "so",c,1', ['"good" film', '"bad', 'so "so"']),
         ('"good,a,1\nbad" film,b,0\n"""x""",c,1', ['"good', 'bad" film', '"x"']),

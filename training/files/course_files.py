@@ -59,9 +59,9 @@ def data_folder(data_dir: str | None = None) -> Path:
 
 def class_names(file: str, count: int) -> list[str]:
     """The names of a data file's ``count`` classes: the course's, or numbers."""
-    known = (names for stem, names in CLASSES.items() if Path(file).name.startswith(stem))
-    names = list(next(known, ()))
-    return names if len(names) == count else [str(label) for label in range(count)]
+    name = Path(file).name
+    names = next((names for stem, names in CLASSES.items() if name.startswith(stem)), ())
+    return [*names] if len(names) == count else [str(label) for label in range(count)]
 
 
 def trained_names(config: Any, count: int) -> list[str]:

@@ -54,7 +54,7 @@ def parse_table(text: str, path: str | Path) -> pd.DataFrame:
     for number, (cells, source) in enumerate(lines[1:], start=1):
         row, surplus = cells[: len(names)], cells[len(names) :]
         is_short = len(row) < len(names) and any(separator in cell for cell in cells)
-        if any(surplus) or is_short:
+        if any(map(str.strip, surplus)) or is_short:
             what = f"row {number} has {len(cells)} cells, the first line {len(names)} names"
             remedy = f"name all columns, and put quotation marks only around a text with a {name}"
             raise InputError(f"{path}, {what} ({' '.join(header.split())[:60]}); {remedy}")
@@ -128,10 +128,9 @@ def read_table(
     """
     table = parse_table(read_text(path), path)
     if label:
-        label = next((name for name in (label, *LABEL_COLUMNS) if name in table), label)
-    if may_lack_labels and label not in table:
-        label = None
-    names = [*columns, *([label] if label else [])]
+        missing = None if may_lack_labels else label
+        label = next((name for name in (label, *LABEL_COLUMNS) if name in table), missing)
+    names = [*columns, label] if label else [*columns]
     check_columns(path, table, names)
     return table[names].rename(columns={label: "label"}).assign(id=checked_ids(path, table))
 
@@ -153,7 +152,7 @@ def refuse(path: str | Path, table: pd.DataFrame, bad: pd.Series, what: str, rem
     """InputError naming the first bad row, if there is one."""
     if bad.any():
         row, more = table[bad].iloc[0], int(bad.sum()) - 1
-        key = f" (id {row['id'].strip() or '?'})" if "id" in table else ""
+        key = f" (id {' '.join(row['id'].split())[:60] or '?'})" if "id" in table else ""
         others = f" (and {more} more rows)" if more else ""
         raise InputError(f"{path}, row {row.name + 1}{key} {what}{others}; {remedy}")
 

@@ -19,7 +19,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     """Write to a file beside ``path`` and rename it at the end, so no reader sees half of it.
 
     Of a link, the file that it leads to is replaced, with the same permissions. What is no regular
-    file (a device, a pipe), or is this process's own output, is written into as it is.
+    file (a device, a pipe), or is this process's own stdout, is written into as it is.
     Under torchrun only the process of rank 0 writes; what others write is thrown away.
 
     Raises InputError where the folder is not writable or the disk is full; the file that was at
@@ -56,10 +56,9 @@ def stream_at(path: str | Path) -> str | int | None:
     """What to open instead of replacing it: a path that is no regular file, or stdout's number."""
     with suppress(FileNotFoundError):
         there = os.stat(path)
-        for number in (1, 2):
-            with suppress(OSError):  # it is closed
-                if os.path.samestat(there, os.fstat(number)):
-                    return os.dup(number)
+        with suppress(OSError):  # it is closed
+            if os.path.samestat(there, os.fstat(1)):
+                return os.dup(1)
         if not stat.S_ISREG(there.st_mode):
             return os.fspath(path)
     return None
