@@ -58,11 +58,6 @@ RESULTS = {  # the shape of what a function returns, and what that is
 }
 
 
-def function_of(task_id: str) -> str:
-    """The name of a task's method: ``predict_sentiment``."""
-    return "__init__" if task_id == INIT else task_id.split(".")[1]
-
-
 @cache
 def tiny_bert() -> nn.Module:
     """The BERT whose copies BertModel.from_pretrained gives here, with large random weights."""
@@ -183,7 +178,7 @@ class Function:
     """
 
     def __init__(self, task_id: str):
-        self.name, self.batch = function_of(task_id), batch_for(task_id)
+        self.name, self.batch = task_id.split(".")[1], batch_for(task_id)
         self.wanted, self.what = RESULTS[self.name]
         self.sides = ("sentence",) if task_id in SINGLE else ("first sentence", "second sentence")
         self.equal = [self.batch[0]] * len(self.batch)  # pairs of identical sentences
