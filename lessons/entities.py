@@ -30,7 +30,7 @@ class Sentence(NamedTuple):
     tags: list[str]
 
 
-def read_sentences(path: str | Path) -> list[Sentence]:
+def read_sentences(path: str | Path, limit: int | None = None) -> list[Sentence]:
     """Read a file of ``word<TAB>tag`` lines; lines of white space (or a BOM) end a sentence.
 
     WikiANN's prefix of the language (``en:``) is taken off if every word of the file has it.
@@ -49,7 +49,7 @@ def read_sentences(path: str | Path) -> list[Sentence]:
             raise InputError(f"{path}, line {number}: {wanted}, not {line[:60]!r}")
         sentences[-1].words.append(word)
         sentences[-1].tags.append(tag)
-    sentences = [sentence for sentence in sentences if sentence.words]
+    sentences = [sentence for sentence in sentences if sentence.words][:limit]
     if not sentences:
         raise InputError(f"{path} holds no sentences; expected word<TAB>tag lines")
     language = LANGUAGE.match(sentences[0].words[0])

@@ -91,6 +91,7 @@ class HeadFlags(TrainingFlags):
     out: str = flag("predictions/head", may_change=True, help="folder for everything written")
     lr: float = flag(5e-5, type=positive_float, help="learning rate")
     length: int = flag(128, type=positive_int, help="most tokens per row")
+    limit: int | None = flag(None, type=positive_int, help="first LIMIT examples of each file")
     evaluate: str | None = flag(
         None, may_change=True, metavar="FILE", help="score a trained model on this file"
     )

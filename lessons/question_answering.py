@@ -103,7 +103,8 @@ def train(args: AnswerFlags) -> None:
     trained = load(args, QuestionAnswerer, labels=("first", "last"))
     model, tokenizer, device, autocast = trained
     train_set, dev_set = (
-        windows_of(read_questions(file), tokenizer, args) for file in (args.train, args.dev)
+        windows_of(read_questions(file, args.limit), tokenizer, args)
+        for file in (args.train, args.dev)
     )
     for file, dataset in ((args.train, train_set), (args.dev, dev_set)):
         print(f"{len(dataset.questions):,} questions in {len(dataset):,} windows of {file}")
@@ -144,7 +145,7 @@ def answer_with(args: AnswerFlags, questions: list[Question]) -> list[str]:
 def evaluate(args: AnswerFlags) -> None:
     """Answer a file's questions into NAME-predictions.json, {id: answer}, and print the scores."""
     file = args.evaluate or args.dev
-    questions = read_questions(file)
+    questions = read_questions(file, args.limit)
     answers = answer_with(args, questions)
     path = Path(args.out) / f"{Path(file).stem}-predictions.json"
     write_json(path, {q.id: text for q, text in zip(questions, answers, strict=True)})

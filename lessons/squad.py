@@ -77,7 +77,7 @@ class Question(NamedTuple):
     answers: list[tuple[int, str]]
 
 
-def read_questions(path: str | Path) -> list[Question]:
+def read_questions(path: str | Path, limit: int | None = None) -> list[Question]:
     """Read SQuAD's JSON; answers may be missing (then there is nothing to score).
 
     Raises:
@@ -101,7 +101,7 @@ def read_questions(path: str | Path) -> list[Question]:
                 questions.append(Question(str(entry["id"]), entry["question"], context, answers))
     if not questions:
         raise InputError(f"{path} holds no questions; name SQuAD's file")
-    return questions
+    return questions[:limit]
 
 
 class Row(NamedTuple):

@@ -101,7 +101,7 @@ def train(args: TokenFlags) -> None:
     """Train on args.train; the epoch with the best entity F1 on args.dev is kept in args.out."""
     if args.test:
         read_sentences(args.test)  # an error in it must not show after an hour of training
-    sentences, dev = (read_sentences(file) for file in (args.train, args.dev))
+    sentences, dev = (read_sentences(file, args.limit) for file in (args.train, args.dev))
     labels = labels_of(sentences)
     trained = load(args, TokenClassifier, labels)
     model, tokenizer, device, autocast = trained
@@ -155,7 +155,7 @@ def evaluate(args: TokenFlags) -> None:
     """Score the model of args.checkpoint on a file; args.out gets NAME-scores.json."""
     file = args.evaluate or args.test or args.dev
     trained = load(args, TokenClassifier)
-    sentences = read_sentences(file)
+    sentences = read_sentences(file, args.limit)
     dataset = TaggedWords(sentences, trained.tokenizer, trained.model.labels, args.length)
     print_size(dataset)
     tags, _ = tag(trained, dataset, args.batch_size)

@@ -10,6 +10,7 @@ import pandas as pd
 from course.grading.points import Given
 from training.files.errors import InputError
 from training.files.tables import check_columns, parse_table
+from training.files.texts import read_text
 from training.files.writing import write_whole
 
 COLUMNS = ["student", "row", "points", "comment"]
@@ -29,7 +30,7 @@ def read_marks(out: Path, students: Collection[str], rows: Mapping[str, float]) 
     marks: dict[tuple[str, str], tuple[float | None, str]] = {}
     if not path.exists():
         return marks
-    table = parse_table(path)
+    table = parse_table(read_text(path), path)
     check_columns(path, table, COLUMNS)
     for number, (student, row, points, comment) in enumerate(table[COLUMNS].to_numpy(), start=1):
         fault = fault_of(student, row, points, students, rows)

@@ -60,6 +60,7 @@ def test_files(tmp_path, content, sentences):
     file.write_bytes(content.encode())
     found = read_sentences(file)
     assert found == [Sentence(*one) for one in sentences]
+    assert read_sentences(file, limit=1) == found[:1]
     if "Ada" in content:
         assert labels_of(found) == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 
