@@ -67,7 +67,7 @@ class Watch:
         self.noted: dict[str, list[Any]] = {state: [] for state in STATES}
         self.replaced: dict[str, Tensor] = {}
         self.note("embeddings", self.model, "embed")
-        for name, layer in zip(LAYERS, self.model.bert_layers, strict=True):
+        for name, layer in zip(LAYERS, self.model.bert_layers, strict=False):
             self.note(f"{name}attention", layer.self_attention)
             self.note(f"{name}first add & norm", layer, "add_norm", layer.attention_dense)
             self.note(f"{name}feed-forward", getattr(layer, "interm_af", None))
