@@ -71,7 +71,7 @@ def test_the_first_that_is_wrong_and_the_function_to_open(row):
     assert (outcome.status, outcome.about) == ("wrong", f"the first that is wrong: {first}")
     name, line = opened.partition(": open ")[2].removesuffix(")").split(" (bert.py:")
     assert name.endswith(function)
-    assert f"def {function.split('.')[1]}(" in source.splitlines()[int(line) - 1]
+    assert f"def {function.split('.')[-1]}(" in source.splitlines()[int(line) - 1]
 
 
 def test_a_layer_that_is_written_in_another_way_is_not_wrong():
