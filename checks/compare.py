@@ -175,15 +175,10 @@ def no_tensor(kind: str, what: str, got: Any) -> Finding:
     return Finding(kind, text, name="no_tensor_returned")
 
 
-def first_place(got: Tensor, wrong: Tensor) -> list[int]:
-    """The index of the first number that is not finite, else of the first wrong one."""
-    odd = ~got.isfinite()
-    return (odd if odd.any() else wrong).nonzero()[0].tolist()
-
-
 def in_words(got: Tensor, expected: Tensor, wrong: Tensor, reveal: bool) -> str:
-    """Where a tensor first differs, and by how much at most; that all of it is a multiple."""
-    index = first_place(got, wrong)
+    """Where a tensor is first not finite or else wrong, and how much; that it is a multiple."""
+    odd = ~got.isfinite()
+    index = (odd if odd.any() else wrong).nonzero()[0].tolist()
     value, wanted = got[tuple(index)].item(), expected[tuple(index)].item()
     right = f", expected {wanted:.6g}" if reveal else ""
     if not math.isfinite(value):

@@ -55,15 +55,14 @@ CHANGED_IN_PLACE = (
     "`{}`, which was given, is changed in place: the caller goes on with another tensor than "
     "before; make a new one (x = x + y, not x += y, and no method whose name ends in _)"
 )
-EXPLAINING = {  # kind → how it is said, in this order
-    "property": "does not hold",
-    "fact": "measured",
-    "named": "probably",  # a known mistake
-    "explained": "explained",  # the same, where it is certain
-    "left": "measured",  # what known mistakes do not explain
-    "hint": "hint",  # about what is not wrong
+EXPLAINING = {  # kind → how it is said, from which level of hints on; in this order
+    "property": ("does not hold", 2),
+    "fact": ("measured", 2),
+    "named": ("probably", 3),  # a known mistake
+    "explained": ("explained", 3),  # the same, where it is certain
+    "left": ("measured", 3),  # what known mistakes do not explain
+    "hint": ("hint", 1),  # about what is not wrong
 }
-LEVELS = {"property": 2, "fact": 2, "named": 3, "explained": 3, "left": 3}  # others are always said
 ALL = 3  # the level that says everything
 
 

@@ -12,11 +12,11 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from checks.findings import ALL, EXPLAINING, LEVELS, Finding, Outcome, faulty
+from checks.findings import ALL, EXPLAINING, Finding, Outcome, faulty
 
 INDENT = " " * 8
 LABELS = {"ok": "  ok   ", "wrong": "  WRONG", "waits": "  waits", "skipped": "  --   "}
-LABELS["differs"] = "differs"  # a line of --trace
+LABELS |= {"not started": "  not started ", "differs": "differs"}  # the latter in --trace
 COLOURS = {"ok": "\033[32m", "wrong": "\033[31m", "differs": "\033[31m"}  # green, red
 MOST_FACTS, MOST_PRINTED = 7, 3  # that are shown without --all
 MORE = {  # the level of what is not shown: how to see it
@@ -35,49 +35,44 @@ class Report:
 
     def __init__(self, everything: bool = False, level: int = ALL):
         self.everything, self.level = everything, level
-        self.causes: set[Finding] = set()  # that were said
+        self.causes: list[Finding] = []  # that were said
 
     def end(self, outcome: Outcome, printed: Sequence[str] = ()) -> None:
         """Print an outcome, and what the student's code has printed meanwhile."""
-        if outcome.status == "waits":  # the cause, once
-            for finding in outcome.findings:
-                if finding not in self.causes:
-                    self.causes.add(finding)
-                    print(f"{label_of('wrong')} {finding.text}")
-        for line in self.lines(outcome, printed):
-            print(line, flush=True)
-
-    def lines(self, outcome: Outcome, printed: Sequence[str]) -> Iterator[str]:
-        """What is printed of an outcome."""
-        if outcome.status == "not started":
-            yield f"  not started  {outcome.title}"
-        else:
-            about = f": {outcome.about}" if outcome.about else ""
-            yield f"{label_of(outcome.status)} {outcome.title}{about}"
-        if outcome.status != "waits":
-            yield from self.details(outcome.findings)
+        waits = outcome.status == "waits"
+        if waits and (causes := [f for f in outcome.findings if f not in self.causes]):  # once
+            self.causes += causes
+            print(*(f"{label_of('wrong')} {cause.text}" for cause in causes), sep="\n")
+        about = f": {outcome.about}" if outcome.about and outcome.status != "not started" else ""
+        print(f"{label_of(outcome.status)} {outcome.title}{about}")
+        for line in () if waits else self.details(outcome.findings):
+            print(line)
         shown = printed if self.everything else printed[:MOST_PRINTED]
-        yield from (f"{INDENT}your code printed: {line}" for line in shown)
+        for line in shown:
+            print(f"{INDENT}your code printed: {line}")
         if len(shown) < len(printed):
-            yield f"{INDENT}… and {len(printed) - len(shown)} more lines (--all)"
+            print(f"{INDENT}… and {len(printed) - len(shown)} more lines (--all)")
+        sys.stdout.flush()
 
     def details(self, findings: Sequence[Finding]) -> Iterator[str]:
         """The first that is wrong, then what explains it as far as the level says."""
-        wrong = faulty(findings)
-        explaining = [f for kind in EXPLAINING for f in findings if f.kind == kind]
-        rest = [f for f in explaining if LEVELS.get(f.kind, 1) <= self.level]
-        facts = rest if self.everything else rest[:MOST_FACTS]
-        first = wrong if self.everything else wrong[:1]
-        for finding in (*first, *facts):
-            label = EXPLAINING.get(finding.kind)
-            yield from wrapped(f"{label}: {finding.text}" if label else finding.text)
-        if left := len(wrong) + len(rest) - len(first) - len(facts):
+        wrong = [finding.text for finding in faulty(findings)]
+        said = [
+            (level, f"{label}: {finding.text}")
+            for kind, (label, level) in EXPLAINING.items()
+            for finding in findings
+            if finding.kind == kind
+        ]
+        facts = [text for level, text in said if level <= self.level]
+        shown = [*wrong, *facts] if self.everything else [*wrong[:1], *facts[:MOST_FACTS]]
+        yield from (line for text in shown for line in wrapped(text))
+        if left := len(wrong) + len(facts) - len(shown):
             yield f"{INDENT}… and {left} more (--all)"
-        kinds = [f.kind for f in explaining]
-        if self.level >= ALL and "property" in kinds and ALL not in map(LEVELS.get, kinds):
+        levels = {level for level, _ in said}
+        if self.level >= ALL and ALL not in levels and any(f.kind == "property" for f in findings):
             yield f"{INDENT}no known mistake computes this"
-        if len(rest) < len(explaining):
-            yield INDENT + MORE[min(LEVELS[f.kind] for f in explaining if f not in rest)]
+        if hidden := [level for level in levels if level > self.level]:
+            yield INDENT + MORE[min(hidden)]
 
 
 def label_of(status: str) -> str:
@@ -90,7 +85,5 @@ def label_of(status: str) -> str:
 def wrapped(text: str) -> list[str]:
     """A text in lines as wide as the terminal, indented."""
     width = max(60, shutil.get_terminal_size((100, 24)).columns)
-    hanging = INDENT + "  "
-    return textwrap.wrap(
-        text, width, initial_indent=INDENT, subsequent_indent=hanging, break_long_words=False
-    )
+    style = {"initial_indent": INDENT, "subsequent_indent": f"{INDENT}  "}
+    return textwrap.wrap(text, width, **style, break_long_words=False)

@@ -18,7 +18,7 @@ WRONG = """\
 words + segments + positions|words + segments|embeddings|Model.embed
 F.softmax(scores, dim=-1)|F.softmax(scores, dim=-2)|layer 1, attention|Attention.attention
 (key, query, value, a|(query, key, value, a|layer 1, attention|Attention.forward
-(hidden_states, attention_mask)  #|(hidden_states, 0 * attention_mask)|layer 1, attention|Layer.forward
+self_attention(hidden_states, a|self_attention(hidden_states, 0 * a|layer 1, attention|Layer.forward
 R|input + R|layer 1, first add & norm|Layer.add_norm
 return R|R|layer 1, first add & norm|Layer.add_norm
 self.attention_layer_norm,|self.out_layer_norm,|layer 1, first add & norm|Layer.forward
@@ -32,7 +32,7 @@ in self.bert_layers:|in self.bert_layers[:1]:|last hidden state|Model.encode
 encoded[:, 0]|encoded[:, -1]|pooler|Model.forward
 heads.transpose(1, 2)|heads.transpose(1, 2).flip(1)|layer 1, attention|Attention.transform
 linear_layer(x)|linear_layer(x).data|gradient of layer 2, attention|Attention.transform
-word_embedding(input_ids)|word_embedding(input_ids).data|gradient of the weights, embeddings|Model.embed
+word_embedding(input_ids)|word_embedding(input_ids).data|gradient of the weights, embeddings|embed
 return R|input += 1; input -= 1; return R|gradients|Layer.add_norm
 return heads.t|x += 0; return heads.t|gradients|Attention.transform
 return {"last|pooled += 0; return {"last|gradients|Model.forward
@@ -71,7 +71,7 @@ def test_the_first_that_is_wrong_and_the_function_to_open(row):
     assert (outcome.status, outcome.about) == ("wrong", f"the first that is wrong: {first}")
     name, line = opened.partition(": open ")[2].removesuffix(")").split(" (bert.py:")
     assert name.endswith(function)
-    assert f"def {function.split('.')[1]}(" in source.splitlines()[int(line) - 1]
+    assert f"def {function.split('.')[-1]}(" in source.splitlines()[int(line) - 1]
 
 
 def test_a_layer_that_is_written_in_another_way_is_not_wrong():
