@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from config import BertConfig
 from training.files.course_files import WEIGHT_FILES
 from training.files.errors import values_of
-from training.files.folder import CORE, check_surplus, require
+from training.files.folder import CORE, check_surplus, read_weights, require
 from training.files.hub import find_model, print_once
-from training.files.weights import read_weights
 from training.files.writing import write_json, write_whole
 from utils import get_parameter_dtype
 

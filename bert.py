@@ -155,7 +155,7 @@ class BertModel(BertPreTrainedModel):
 
     def __init__(self, config: BertConfig):
         super().__init__(config)
-        # Embeddings of word pieces, positions and segments
+        # Embeddings of tokens, positions and segments
         self.word_embedding = nn.Embedding(
             config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id
         )
@@ -186,7 +186,7 @@ class BertModel(BertPreTrainedModel):
             (B, L, D)
         """
         ### BEGIN SOLUTION bert.embed
-        ### STUB: # three embeddings, summed: of the pieces, of positions 0 … L-1 (position_ids), of
+        ### STUB: # three embeddings, summed: of the tokens, of positions 0 … L-1 (position_ids), of
         ### STUB: # segments (all 0 unless token_type_ids is given); then the norm, then dropout.
         length = input_ids.size(1)
         if token_type_ids is None:
@@ -210,8 +210,8 @@ class BertModel(BertPreTrainedModel):
         """Encode a batch.
 
         Args:
-            input_ids: (B, L) ids of word pieces, [CLS] first.
-            attention_mask: (B, L), 1 for a piece, 0 for padding.
+            input_ids: (B, L) ids of tokens, [CLS] first.
+            attention_mask: (B, L), 1 for a token, 0 for padding.
             token_type_ids: (B, L) segments of sentence pairs, optional.
 
         Returns:

@@ -112,12 +112,13 @@ def summary_of(path: Path, task: str, split: str, folder: Path, command: str) ->
     is_single = label == "sentiment"
     rows = load_data(data_file, split) if is_single else load_pairs(data_file, split, label)
     ids = [row[-1].lower() for row in rows]  # as read_predictions gives them
+    remedy = f"{command} writes it again"
     try:
         predicted = read_predictions(path, column)
+        remedy += "; if it is of other data, name them by --data_dir"
         values = in_order(predicted, ids, str(data_file), classes, str(path))
     except InputError as error:
-        remedy = "writes it again; if it is of other data, name them by --data_dir"
-        raise InputError(f"{error}; {command} {remedy}") from None
+        raise InputError(f"{error}; {remedy}") from None
     summary = f"{len(values):5d} predictions from {min(values):g} to {max(values):g}"
     if split == "dev":
         labels = [row[-2] for row in rows]

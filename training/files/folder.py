@@ -1,13 +1,15 @@
 """What a model's folder asks for. What would change numbers is honoured, or refused by its name.
 
-Its tokenizer's settings, and its tensors under the names of this repository. Needs no torch.
+Its tokenizer's settings, and its tensors under the names of this repository. torch is needed where
+these are read as such.
 """
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from training.files.errors import InputError, values_of
+from training.files.course_files import WEIGHT_FILES
+from training.files.errors import InputError, first_line, values_of
 from training.files.texts import read_json, read_text
 
 MODEL_MAX_LENGTH = 512  # what ``truncation=True`` alone cuts at, unless a folder asks for less
@@ -128,6 +130,28 @@ def pieces_of(folder: Path, whole: Mapping[str, Any], lower_case: bool) -> list[
 # The tensors
 
 
+def read_weights(folder: str | Path) -> dict[str, Any]:
+    """All tensors of a checkpoint folder: of model.safetensors, else of pytorch_model.bin.
+
+    Raises InputError naming the file if it is missing, truncated or not what it claims to be, or
+    if its weights are not floating-point numbers. Their names are those of by_name.
+    """
+    import torch  # here, because a tokenizer is read without it
+    from safetensors.torch import load_file
+
+    file = next((Path(folder, name) for name in WEIGHT_FILES if Path(folder, name).is_file()), None)
+    if file is None:
+        raise InputError(f"{folder} holds no weights in one file ({' or '.join(WEIGHT_FILES)})")
+    is_pickle = file.suffix == ".bin"
+    try:
+        tensors = dict(torch.load(file, "cpu", weights_only=True) if is_pickle else load_file(file))
+    except Exception as error:  # half a dozen types; torch's own text advises to trust the file
+        why = "it holds more than tensors, or is truncated" if is_pickle else first_line(error)
+        raise InputError(f"{file} cannot be read ({why}); fetch it again") from error
+    check_numbers(f"{folder}:", tensors)
+    return by_name(Path(folder), tensors)
+
+
 def by_name(folder: Path, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """A checkpoint's tensors or arrays, each under the one name that it has in this repository.
 
@@ -152,6 +176,17 @@ def by_name(folder: Path, tensors: Mapping[str, Any]) -> dict[str, Any]:
         if other is not tensor and not (other.shape == tensor.shape and (other == tensor).all()):
             raise InputError(f"{folder} holds two different {name}; save the model again")
     return named
+
+
+def check_numbers(source: str, tensors: Mapping[str, Any]) -> None:
+    """InputError unless all weights are finite floating-point numbers, of 16 bits or more."""
+    for name, tensor in tensors.items():
+        if not str(name).endswith((".weight", ".bias", ".gamma", ".beta")):
+            continue
+        is_exact = tensor.is_floating_point() and tensor.element_size() > 1
+        if not (is_exact and tensor.isfinite().all()):
+            what = f"{source} {name} does not hold finite floating-point numbers of 16 bits or more"
+            raise InputError(f"{what}; take the model as it was trained")
 
 
 def check_surplus(source: str, names: Collection[str], known: Collection[str], *parts: str) -> None:

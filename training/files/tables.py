@@ -143,7 +143,7 @@ def checked_ids(path: str | Path, table: pd.DataFrame) -> pd.Series:
     ids = table["id"].str.strip()
     refuse(path, table, ids == "", "has no id", "every row needs one")
     odd = ids.str.contains('[,"\\t\\n]')  # predictions are id,number
-    refuse(path, table, odd, "has a comma or a quote in its id", "remove it")
+    refuse(path, table, odd, "has a comma, tab, quote or line break in its id", "remove it")
     refuse(path, table, ids.duplicated(), "repeats an earlier id", "remove one of the two")
     return ids
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from training.files.errors import InputError, first_line, values_of
-from training.files.weights import check_numbers
+from training.files.folder import check_numbers
 from training.files.writing import atomic_write, sha256_of
 from training.loop.processes import gather, rank, world_size
 
