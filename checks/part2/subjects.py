@@ -80,8 +80,8 @@ def default_flags() -> dict[str, Any]:
 
 def student_model(
     option: str, attempt: int = 0, other_padding: bool = False
-) -> tuple[nn.Module, list[nn.Parameter]]:
-    """The student's MultitaskBERT in evaluation mode, and the parameters that it has loaded.
+) -> tuple[nn.Module, list[nn.Parameter], list[nn.Parameter]]:
+    """The student's MultitaskBERT in evaluation mode; parameters that it has loaded, and its own.
 
     Args:
         option: "pretrain" or "finetune".
@@ -106,16 +106,12 @@ def student_model(
     torch.manual_seed(attempt)
     with mock.patch.object(importlib.import_module("bert").BertModel, "from_pretrained", load):
         model = importlib.import_module("multitask_classifier").MultitaskBERT(config).eval()
-    for parameter in own_parameters(model, loaded):
+    known = {*loaded}
+    own = [parameter for parameter in model.parameters() if parameter not in known]
+    for parameter in own:
         if parameter.dim() > 1 and not parameter.any():  # zeros are a fine start, but say nothing
             nn.init.normal_(parameter, std=0.1)
-    return model, loaded
-
-
-def own_parameters(model: nn.Module, loaded: list[nn.Parameter]) -> list[nn.Parameter]:
-    """The model's parameters that did not come with a loaded BERT."""
-    known = {*loaded}
-    return [parameter for parameter in model.parameters() if parameter not in known]
+    return model, loaded, own
 
 
 def batch_for(task_id: str) -> Batch:
@@ -146,11 +142,9 @@ class Made:
     """Task 2.1: the models that __init__ makes, with BERT trained and with BERT frozen."""
 
     def __init__(self):
-        self.model, self.bert = student_model("finetune")
-        frozen_model, self.frozen_bert = student_model("pretrain")
+        self.model, self.bert, self.own = student_model("finetune")
+        _, self.frozen_bert, self.frozen_own = student_model("pretrain")
         self.registered = bool({*self.bert} & {*self.model.parameters()})
-        self.own = own_parameters(self.model, self.bert)
-        self.frozen_own = own_parameters(frozen_model, self.frozen_bert)
 
     @cached_property
     def keeps_weights(self) -> bool:
@@ -212,8 +206,8 @@ class Function:
                 numbers; other_padding, with which [PAD] has another embedding; large, with which
                 the student's own parameters are 100 times what they are.
         """
-        model, loaded = student_model("finetune", self.attempt, how.get("other_padding", False))
-        for parameter in own_parameters(model, loaded) if how.get("large") else ():
+        model, _, own = student_model("finetune", self.attempt, how.get("other_padding", False))
+        for parameter in own if how.get("large") else ():
             parameter.data *= SCALES[-1]
         inputs = [x.clone() for pair in batch or self.batch for x in pair]
         torch.manual_seed(seed)
@@ -229,7 +223,7 @@ class Function:
             all: the gradients of the model's parameters.
             sides: of each side whether a gradient reaches the embeddings of its words.
         """
-        model, loaded = student_model(option, self.attempt)
+        model, loaded, _ = student_model(option, self.attempt)
         torch.manual_seed(1)
         with FixedDropout():
             result = getattr(model, self.name)(*(x.clone() for pair in batch for x in pair))

@@ -1,6 +1,7 @@
 """The quiz: what is asked about the student's own functions, and which option is true."""
 
 import io
+import json
 import random
 import re
 import sys
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from factories import ROOT
 
+from checks.findings import Outcome
 from checks.graded_tasks import graded_task
 from checks.hunt import jobs, terminal
 from checks.hunt.edits import Edit, Function
@@ -44,6 +46,14 @@ def test_the_terminal_asks_shows_a_function_once_and_counts(typed, count, monkey
     right = sum(k == a for k, a in zip(keys, "abcda"[:count], strict=True))
     assert printed.endswith(f"{right} of {count} right\n")
     assert ("interrupted after 0 of 5" in printed) == (count == 0)
+
+
+def test_nothing_to_ask_is_no_interruption(monkeypatch, capsys):
+    made = json.dumps({"shown": {}, "questions": [], "notes": ["it is left out"]})
+    child = SimpleNamespace(run=lambda *_: Outcome("quiz", "ok", made))
+    monkeypatch.setattr(terminal, "Child", lambda *_: nullcontext(child))
+    assert terminal.quiz([ATTENTION], 3, 240) == 1
+    assert capsys.readouterr().out.endswith("again\nit is left out\n0 of 0 right\n")
 
 
 def test_what_is_not_written_is_left_out_with_a_line(tmp_path, monkeypatch):
