@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import tomllib
 import zipfile
 from dataclasses import replace
@@ -239,10 +238,8 @@ def test_settings_reach_the_students(staff, tmp_path, monkeypatch):
 
 
 def run_git(folder: Path, *arguments: str) -> str:
-    who = ["-c", "user.name=A Student", "-c", "user.email=student@example.org"]
-    return subprocess.run(
-        ["git", *who, *arguments], cwd=folder, check=True, capture_output=True, encoding="utf-8"
-    ).stdout
+    who = ("-c", "user.name=A Student", "-c", "user.email=student@example.org")
+    return handout.git(folder, *who, *arguments)
 
 
 @pytest.fixture

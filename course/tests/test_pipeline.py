@@ -359,7 +359,11 @@ def test_a_refused_submission_has_0_in_every_row_and_a_staff_error_no_row():
     [
         ("approach = 20", "approach = -1", "manual.approach is -1, not a number from 0 up"),
         ("none = 0.5\n", "none = 0.9\n", "predictions.none is not below predictions.full"),
-        ("[manual]", "[points]\n[manual]", "has [points], which is not a setting"),
+        (
+            "[manual]",
+            "[points]\n[manual]",
+            "has [points]; write these into checks/graded_tasks.toml",
+        ),
         ("full = 0.78\n", "", "has no predictions.full"),
         ("first = 1\n", "first = true\n", "hints.first is True, not 1, 2 or 3"),
     ],
