@@ -58,8 +58,10 @@ def recorded(step: Callable[[], None], pool: object) -> Callable[[], None]:
     return graph.replay
 
 
-class FixedSteps:
-    """Steps of training: a call takes a batch, updates the model and returns the loss.
+def fixed_steps(
+    model: nn.Module, loss_of: Callable, lr: float, record: Callable = recorded
+) -> Callable[..., Tensor]:
+    """A function that takes a batch, updates the model and returns the loss.
 
     The first batch of a shape is computed as usual, which sets up what a graph must find, such as
     AdamW's state. Then the step is recorded. All calls are on one stream, not CUDA's default one.
@@ -68,39 +70,36 @@ class FixedSteps:
         loss_of: tensors of a batch → their loss.
         record: makes of a step on fixed inputs a function that repeats it.
     """
+    device = next(model.parameters()).device
+    on_gpu = device.type == "cuda"
+    pool = torch.cuda.graph_pool_handle() if on_gpu else None  # memory of all graphs
+    options = {"fused": True, "capturable": on_gpu, "weight_decay": 0.0}
+    optimizer = torch.optim.AdamW(model.parameters(), lr, eps=1e-6, **options)
+    result = torch.zeros((), device=device)
+    replays = {}  # shapes of a batch → tensors that have them, and what repeats the step on these
 
-    def __init__(self, model: nn.Module, loss_of: Callable, lr: float, record: Callable = recorded):
-        self.loss_of, self.record = loss_of, record
-        self.device = next(model.parameters()).device
-        on_gpu = self.device.type == "cuda"
-        self.pool = torch.cuda.graph_pool_handle() if on_gpu else None  # memory of all graphs
-        self.loss = torch.zeros((), device=self.device)
-        options = {"fused": True, "capturable": on_gpu, "weight_decay": 0.0}
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr, eps=1e-6, **options)
-        # shapes of a batch → tensors that have them, and what repeats the step on these
-        self.replays: dict[tuple, tuple[list[Tensor], Callable[[], None]]] = {}
+    def compute(inputs: list[Tensor]) -> None:
+        """Forward, backward and update. No gradient is left, so all graphs can share memory."""
+        # autocast would keep casts of weights, for longer than the memory of a graph is theirs
+        with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
+            loss = loss_of(*inputs)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        result.copy_(loss.detach())
 
-    def __call__(self, *batch: Tensor) -> Tensor:
-        """The loss on the device, where the next step overwrites it."""
+    def step(*batch: Tensor) -> Tensor:
+        moved = [to_device(tensor, device) for tensor in batch]
         shapes = tuple(tensor.shape for tensor in batch)
-        moved = [to_device(tensor, self.device) for tensor in batch]
-        if shapes in self.replays:
-            fixed, replay = self.replays[shapes]
+        if shapes in replays:
+            fixed, replay = replays[shapes]
             for own, tensor in zip(fixed, moved, strict=True):
                 own.copy_(tensor)
             replay()
         else:
             fixed = [tensor.clone() for tensor in moved]
-            self.step(fixed)
-            self.replays[shapes] = fixed, self.record(partial(self.step, fixed), self.pool)
-        return self.loss
+            compute(fixed)
+            replays[shapes] = fixed, record(partial(compute, fixed), pool)
+        return result  # on the device, where the next step overwrites it
 
-    def step(self, inputs: list[Tensor]) -> None:
-        """Forward, backward and update. No gradient is left, so all graphs can share memory."""
-        # autocast would keep casts of weights, for longer than the memory of a graph is theirs
-        with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
-            loss = self.loss_of(*inputs)
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        self.loss.copy_(loss.detach())
+    return step

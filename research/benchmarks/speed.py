@@ -38,7 +38,7 @@ import classifier
 from config import BertConfig
 from pretraining.masking import MASKED, mask_tokens
 from pretraining.model import PretrainingModel
-from research.benchmarks.fixed_shapes import FixedSteps, most_masked, padded, positions_of
+from research.benchmarks.fixed_shapes import fixed_steps, most_masked, padded, positions_of
 from research.experiments.results import machine
 from training import fast, loop
 from training.cli.flags import OneLineParser
@@ -85,9 +85,9 @@ def ours(job: SimpleNamespace, is_fast: bool = False) -> Callable[[], object]:
 def in_fixed_shapes(
     job: SimpleNamespace, model: torch.nn.Module, loss_of: Callable, batches: Callable, **options
 ) -> Callable[[], object]:
-    """Training by FixedSteps: an epoch of ``batches()`` meets all shapes before the timing."""
+    """Training by fixed_steps: an epoch of ``batches()`` meets all shapes before the timing."""
     fast.replace_by_kernels(model.to(loop.pick_device(job.use_gpu)).train())
-    step = FixedSteps(model, loss_of, LR, **options)
+    step = fixed_steps(model, loss_of, LR, **options)
 
     def train() -> None:
         stream = torch.cuda.Stream()
