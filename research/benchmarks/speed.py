@@ -46,7 +46,6 @@ from training.cli.scripts import run_script
 from training.cli.sentiment_flags import ClassifierFlags
 from training.files.course_files import data_folder
 from training.files.hub import find_model
-from training.loop.batches import SINGLE
 from training.loop.run import Run
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -112,7 +111,8 @@ def ours_recorded(job: SimpleNamespace) -> Callable[[], object]:
         return cross_entropy(model(ids, mask).float(), labels)
 
     def batches() -> Iterator[tuple[Tensor, ...]]:
-        return (padded(job.batch, *map(batch.get, SINGLE)) for batch in loader)
+        for batch in loader:
+            yield padded(job.batch, batch["token_ids"], batch["attention_mask"], batch["labels"])
 
     return in_fixed_shapes(job, model, loss_of, batches)
 
