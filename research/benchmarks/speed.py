@@ -5,7 +5,8 @@
 Prints the tables of docs/measured.md: medians (minimum–maximum) of --repeats rounds. The factor is
 how many times the first contender is as fast, by round. Each one is a process of its own. The peak
 is that of two large matrices in bf16; against it count the model's products without padding. -P
-keeps our datasets.py from shadowing a library that Trainer looks for.
+keeps our datasets.py from shadowing a library that Trainer looks for. What needs a GPU is skipped
+without one, and a line says so.
 Needs: pip install -r requirements-dev.txt accelerate==1.15.0 sentence-transformers==6.2.0
 """
 
@@ -26,6 +27,8 @@ from unittest import mock
 import pandas as pd
 import sklearn.metrics  # noqa: F401 - or the evaluation's time would contain it
 import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 from torch.utils.benchmark import Timer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -33,8 +36,11 @@ sys.path.insert(0, str(ROOT))
 
 import classifier
 from config import BertConfig
+from pretraining.masking import MASKED, mask_tokens
+from pretraining.model import PretrainingModel
+from research.benchmarks.fixed_shapes import fixed_steps, most_masked, padded, positions_of
 from research.experiments.results import machine
-from training import loop
+from training import fast, loop
 from training.cli.flags import OneLineParser
 from training.cli.scripts import run_script
 from training.cli.sentiment_flags import ClassifierFlags
@@ -44,6 +50,7 @@ from training.loop.run import Run
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 LR, BATCHES, PREDICTED = 5e-5, (8, 32), 1000
+LENGTH = 128  # of rows in pre-training, in tokens
 WARM_UP, STEPS = 5, 40  # the first steps are not timed
 DEV = ROOT / "data" / "practice" / "ids-sst-dev.csv"
 
@@ -63,14 +70,69 @@ def our_flags(job: SimpleNamespace, **flags: object) -> ClassifierFlags:
     """Those of classifier.py; its files go into the working directory."""
     shared = {"model": job.model, "option": "finetune", "batch_size": job.batch, "epochs": 1}
     files = {"train": job.file, "dev": str(DEV), "dev_out": "dev.csv", "filepath": "model.pt"}
-    return ClassifierFlags(lr=LR, use_gpu=job.use_gpu, **shared, **files, **flags)
+    flags |= {"lr": LR, "use_gpu": job.use_gpu, "trust_device": True}
+    return ClassifierFlags(**shared, **files, **flags)
 
 
-def ours(job: SimpleNamespace, fast: bool = False) -> Callable[[], object]:
+def ours(job: SimpleNamespace, is_fast: bool = False) -> Callable[[], object]:
     """The training of classifier.py."""
     end_step = Run.end_step
     mock.patch.object(Run, "end_step", lambda run: (end_step(run), tick(job))).start()
-    return partial(classifier.train, our_flags(job, fast=fast))
+    return partial(classifier.train, our_flags(job, fast=is_fast))
+
+
+def in_fixed_shapes(
+    job: SimpleNamespace, model: torch.nn.Module, loss_of: Callable, batches: Callable, **options
+) -> Callable[[], object]:
+    """Training by fixed_steps: an epoch of ``batches()`` meets all shapes before the timing."""
+    fast.replace_by_kernels(model.to(loop.pick_device(job.use_gpu)).train())
+    step = fixed_steps(model, loss_of, LR, **options)
+
+    def train() -> None:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for epoch in (1, 2):
+                for batch in batches():
+                    step(*batch)
+                    if epoch == 2:
+                        tick(job)
+
+    return train
+
+
+def ours_recorded(job: SimpleNamespace) -> Callable[[], object]:
+    """The training of classifier.py, with a recorded step for every 16 tokens of length."""
+    data = classifier.read_data(flags := our_flags(job), "train")["train"]
+    model, _ = classifier.new_model(flags)
+    loader = loop.TrainingLoader(data, job.batch, flags.seed)
+
+    def loss_of(ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
+        return cross_entropy(model(ids, mask).float(), labels)
+
+    def batches() -> Iterator[tuple[Tensor, ...]]:
+        for batch in loader:
+            yield padded(job.batch, batch["token_ids"], batch["attention_mask"], batch["labels"])
+
+    return in_fixed_shapes(job, model, loss_of, batches)
+
+
+def pretraining(job: SimpleNamespace, **options: Callable) -> Callable[[], object]:
+    """Masked words in rows of random tokens, a fixed number of them in a batch."""
+    model = PretrainingModel.from_pretrained(job.model, objective="none")
+    size, count = job.config.vocab_size, most_masked(job.batch * LENGTH)
+
+    def loss_of(ids: Tensor, mask: Tensor, positions: Tensor, labels: Tensor) -> Tensor:
+        words, _ = model(ids, mask, None, positions)  # (count, V)
+        return cross_entropy(words, labels)
+
+    def batches() -> Iterator[tuple[Tensor, ...]]:
+        for _ in range(job.timed[1]):
+            ids = torch.randint(size, (job.batch, LENGTH))
+            inputs, labels = mask_tokens(ids, torch.zeros_like(ids).bool(), 0, size)
+            yield inputs, torch.ones_like(ids), *positions_of(labels, count)
+
+    return in_fixed_shapes(job, model, loss_of, batches, **options)
 
 
 def theirs(job: SimpleNamespace, attention: str = "sdpa") -> tuple:
@@ -161,11 +223,17 @@ def vectors(job: SimpleNamespace) -> Callable[[], object]:
 
 
 UNPADDED = "`trainer` without padding"
+RECORDED = "ours, recorded steps"
 TRAINING = {
-    "ours, `--fast`": partial(ours, fast=True),
+    "ours, `--fast`": partial(ours, is_fast=True),
     "ours": ours,
+    RECORDED: ours_recorded,
     "`trainer`": trainer,
     UNPADDED: partial(trainer, unpadded=True),
+}
+PRETRAINING = {
+    "masked words, recorded steps": pretraining,
+    "masked words, steps as usual": partial(pretraining, record=lambda step, pool: step),
 }
 PREDICTING = {
     "ours, the evaluation with `--fast`": our_predictions,
@@ -173,14 +241,16 @@ PREDICTING = {
     "`transformers`, sorted by length, bf16": their_predictions,
     "`sentence-transformers`, `encode`": vectors,
 }
+TABLES = {"fine-tuning": TRAINING, "pre-training": PRETRAINING}
+TABLES[f"{PREDICTED:,} predictions"] = PREDICTING
 
 
 def rate_of(contender: str, job: SimpleNamespace) -> float:
-    """Sentences a second."""
+    """Rows a second."""
     os.chdir(Path(job.file).parent)
     torch.manual_seed(0)
     with redirect_stdout(sys.stderr):
-        timed = (TRAINING | PREDICTING)[contender](job)
+        timed = TABLES[job.table][contender](job)
         tick(job)
         timed()
         tick(job)
@@ -197,11 +267,15 @@ def peak(use_gpu: bool) -> float:
 
 
 def work_of(job: SimpleNamespace) -> float:
-    """Floating-point operations of a forward pass of a text of the mean length."""
-    length = mean(classifier.read_data(our_flags(job), "train")["train"].lengths())
+    """Floating-point operations of a forward pass of a row of the mean length."""
     width = job.config.hidden_size
+    length, head = LENGTH, MASKED * width * (width + job.config.vocab_size)
+    if TABLES[job.table] is not PRETRAINING:
+        data = classifier.read_data(our_flags(job), "train")["train"]
+        length, head = mean(data.lengths()), 0
     matrices = 4 * width**2 + 2 * width * job.config.intermediate_size
-    return 2 * length * job.config.num_hidden_layers * (matrices + 2 * length * width)
+    layers = job.config.num_hidden_layers * (matrices + 2 * length * width)
+    return 2 * length * (layers + head)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -219,7 +293,7 @@ def rows(contenders: dict, job: SimpleNamespace, run: Callable, repeats: int) ->
     """Of a table in Markdown: rates, factors and the peak's share."""
     rounds = [[run(rate_of, (name, job)) for name in contenders] for _ in range(repeats)]
     first, *_ = rates = [*zip(*rounds, strict=True)]
-    passes = 3 if contenders is TRAINING else 1  # backwards twice as much
+    passes = 1 if contenders is PREDICTING else 3  # backwards twice as much
     share = 100 * passes * work_of(job) / run(peak, (job.use_gpu,))
     for name, own in zip(contenders, rates, strict=True):
         factors = (ahead / rate for ahead, rate in zip(first, own, strict=True))
@@ -237,21 +311,26 @@ def main() -> None:
     add("--repeats", type=int, default=5, help="rounds, in each of which all contenders run once")
     args = parser.parse_args()
     everything = pd.read_csv(data_folder(args.data) / "ids-sst-train.csv", sep="\t", index_col=0)
-    shared = {"model": str(find_model(args.model)), "use_gpu": args.use_gpu}
+    use_gpu = args.use_gpu and torch.cuda.is_available()
+    shared = {"model": str(find_model(args.model)), "use_gpu": use_gpu}
     shared["config"] = BertConfig.from_pretrained(shared["model"])  # says once which it is
-    print(f"{machine(args.use_gpu)}, {args.repeats} rounds")
-    if not (args.use_gpu and importlib.util.find_spec("flash_attn")):
+    print(f"{machine(use_gpu)}, {args.repeats} rounds")
+    if not (use_gpu and importlib.util.find_spec("flash_attn")):
         print(f"{UNPADDED}, skipped: needs a GPU and flash-attn")
         del TRAINING[UNPADDED]
-    fresh = multiprocessing.get_context("spawn")
+    if not use_gpu:
+        print(f"{RECORDED}, and pre-training, skipped: need a GPU")
+        del TRAINING[RECORDED], TABLES["pre-training"]
+    fresh = multiprocessing.get_context("forkserver")  # it imports what is above once
     with tempfile.TemporaryDirectory() as folder, fresh.Pool(1, maxtasksperchild=1) as pool:
-        for contenders, trains in ((TRAINING, True), (PREDICTING, False)):
-            what = "fine-tuning" if trains else f"{PREDICTED:,} predictions"
-            print(f"\n| batch size | {what} | sentences/s | factor | % of the peak |")
+        for table, contenders in TABLES.items():
+            trains = contenders is not PREDICTING
+            print(f"\n| batch size | {table} | rows/s | factor | % of the peak |")
             print("|--:|---|--:|--:|--:|", flush=True)
-            for batch in BATCHES if trains else BATCHES[-1:]:
+            for batch in BATCHES if contenders is TRAINING else BATCHES[-1:]:
                 first, last = (WARM_UP, WARM_UP + STEPS) if trains else (0, 1)
                 job = SimpleNamespace(batch=batch, times=[], timed=(first, last), **shared)
+                job.table = table
                 job.sentences = batch if trains else PREDICTED  # from tick to tick
                 count = last * job.sentences
                 job.file = str(Path(folder, f"{count}.csv"))
