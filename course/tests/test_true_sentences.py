@@ -101,7 +101,7 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
     (CLASSIFY, POOLED,
      '{"pooler_output": self.bert.encode(self.bert.embed(input_ids), attention_mask)[:, 0]}',
      "cls_of_last_hidden_state", "detached"),
-    (CLASSIFY, "return logits", "return logits.sum(0)", "of logits: shape", "squeezed"),
+    (CLASSIFY, LOGITS, f"{LOGITS}.sum(0)", "of logits: shape", "squeezed"),
     (INIT, LINEAR, "nn.Linear(768, 5)", "found 768 → 5", "that is not all"),
     (STEP, "value=-step_size", "value=-3 * step_size", "every update is 3 times what it should be",
      "probably"),
@@ -136,7 +136,8 @@ def test_what_is_said_is_true(task_id, old, new, words, never):
 
 
 def test_the_whole_model_is_run_on_a_single_sentence():
-    with with_changes(EMBED, ("self.embed_dropout(total)", "self.embed_dropout(total).squeeze()")):
+    total = "self.embed_dropout(self.embed_layer_norm(words + segments + positions))"
+    with with_change(EMBED, total, f"{total}.squeeze()"):
         assert [jobs.run(job).status for job in (EMBED, "whole")] == ["ok", "wrong"]
 
 
