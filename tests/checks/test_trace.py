@@ -31,7 +31,7 @@ embedded, attention_mask)|embedded, 0 * attention_mask + 1)|layer 1, attention|M
 in self.bert_layers:|in self.bert_layers[:1]:|last hidden state|Model.encode
 encoded[:, 0]|encoded[:, -1]|pooler|Model.forward
 heads.transpose(1, 2)|heads.transpose(1, 2).flip(1)|layer 1, attention|Attention.transform
-linear_layer(x)|linear_layer(x).data|gradient of layer 2, attention|Attention.transform
+self.key)  #|self.key).detach()  #|gradient of the weights, layer 2|Attention.forward
 word_embedding(input_ids)|word_embedding(input_ids).data|gradient of the weights, embeddings|embed
 return R|input += 1; input -= 1; return R|gradients|Layer.add_norm
 return heads.t|x += 0; return heads.t|gradients|Attention.transform
