@@ -104,6 +104,8 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
      '{"pooler_output": self.bert.encode(self.bert.embed(input_ids), attention_mask)[:, 0]}',
      "cls_of_last_hidden_state", "detached"),
     (CLASSIFY, "return logits", "return logits.sum(0)", "of logits: shape", "squeezed"),
+    (EMBED, "self.pos_embedding(places)", "self.pos_embedding(places + 1).detach()",
+     "positions_from_one", "result_detached"),
     (INIT, LINEAR, "nn.Linear(768, 5)", "found 768 → 5", "that is not all"),
     (STEP, "update = alpha", "update = 3 * alpha", "every update is 3 times what it should be",
      "probably"),
