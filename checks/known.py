@@ -155,7 +155,9 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
         looked_at = torch.ones_like(looked_at)
     decisive = changes & looked_at
     computed = torch.tensor([name in outputs for name in table.outputs])  # before an exception
+    is_tensor = torch.tensor([is_dense(outputs.get(name)) for name in table.outputs])
     seen = (decisive & computed).any(1) & (fits | ~decisive).all(1)
+    seen &= ~(is_tensor & (table.rows[..., 0] == NO_TENSOR)).any(1)  # as of gradients: one arrives
     best = None
     for row in seen.nonzero().flatten().tolist():
         columns = (wrong & ~fits)[row].nonzero().flatten().tolist()

@@ -102,6 +102,8 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
      '{"pooler_output": self.bert.encode(self.bert.embed(input_ids), attention_mask)[:, 0]}',
      "cls_of_last_hidden_state", "detached"),
     (CLASSIFY, LOGITS, f"{LOGITS}.sum(0)", "of logits: shape", "squeezed"),
+    (EMBED, "self.position_ids[:, :length])", "self.position_ids[:, :length] + 1).detach()",
+     "positions_from_one", "result_detached"),
     (INIT, LINEAR, "nn.Linear(768, 5)", "found 768 → 5", "that is not all"),
     (STEP, "value=-step_size", "value=-3 * step_size", "every update is 3 times what it should be",
      "probably"),
