@@ -36,6 +36,7 @@ from training.files.texts import read_text
 
 # All entries by name: a pattern for "type: message", and what is said. The first that fits counts.
 TABLE = tomllib.loads(Path(__file__).with_name("exceptions.toml").read_text(encoding="utf-8"))
+FIRST = "the first argument of a method is its object, self"
 LONGEST_MESSAGE = 300  # characters of what Python or torch says
 LONGEST = 600  # characters of what an exception means
 FACTS = ("elsewhere", "names", "parts", "arguments")  # say all, without what was given
@@ -124,7 +125,7 @@ def find(error: BaseException) -> tuple[str, str]:
         name, sentence = said_of(error, place)
         entry = TABLE.get(name, {})
         shows = place and name not in FACTS and entry.get("here", True)
-        known = place.here() if shows else ""
+        known = (place and place.without_self()) or (place.here() if shows else "")
         known = f"{'Here' if sentence else 'here'} {known}" if known else ""
         stop = "" if not known or not sentence or sentence.endswith(("?", ".)")) else "."
         then = entry.get("then", "").format(getattr(error, "name", ""))
@@ -174,7 +175,7 @@ def signature_of(method: str) -> str:
             bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
             shown = signature.replace(parameters=bare, return_annotation=signature.empty)
             is_usual = [p.name for p in bare[:1]] == ["self"]
-            rule = "" if is_usual else "; the first argument of a method is its object, self"
+            rule = "" if is_usual else f"; {FIRST}"
             return f"{method} takes {shown}{rule}"
     return ""
 
@@ -293,6 +294,15 @@ class Place:
             owner = self.value(node.func.value)
             return node.func.attr in PURE and (isinstance(owner, Tensor) or owner is torch)
         return isinstance(node, READ_ONLY)
+
+    def without_self(self) -> str:
+        """What a method's first argument is, if that is its object and is not called self."""
+        code = self.frame.f_code
+        for name in code.co_varnames[: code.co_argcount][:1]:
+            owner = type(self.frame.f_locals.get(name))
+            if path_in(owner, f"{code.co_name}.__code__") is code and name != "self":
+                return f"`{name}` is the {owner.__name__} itself: {FIRST}"
+        return ""
 
     def here(self) -> str:
         """What the failing expression was given, as far as it can be looked up; or ""."""
