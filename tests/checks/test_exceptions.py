@@ -15,7 +15,7 @@ from torch import nn
 import bert
 import classifier
 import optimizer
-from checks.errors import describe, find
+from checks.errors import attempt, describe, find
 from config import BertConfig
 
 CASES = read_cases("exceptions.txt")
@@ -100,13 +100,13 @@ def test_an_exception_is_explained(function, name, body, raised):
         ("embed", "x = None\nx + input_ids", "NoneType is the type of None. Here `x` is None"),
         (
             "layer",
-            "self.add_norm(3)",
-            "add_norm takes (self, input, output, dense_layer, dropout, ln_",
+            "self.add_norm(self.interm_af)",
+            "add_norm takes (self, input, output, dense_layer, dropout, ln_layer).",
         ),
         (
             "attention",
             "return math.sqrt(self.query)",
-            "(bert.py:2): here `self.query` is a layer (L",
+            "(bert.py:2): here `self.query` is a layer (Linear).",
         ),
         ("attention", "return self.drop(key)", "query, key, value, dropout, transform, attention"),
         ("init", "BertModel.from_pretrain()", "embed, encode, forward, config_class"),
@@ -114,7 +114,7 @@ def test_an_exception_is_explained(function, name, body, raised):
     ],
 )
 def test_a_sentence_says_what_is_there(function, body, words, raised):
-    assert words in describe(raised(function, body)).text
+    assert words in f"{describe(raised(function, body)).text}."
 
 
 @pytest.mark.parametrize(
@@ -127,20 +127,20 @@ def test_no_name_is_suggested_by_spelling(body, raised):
 
 
 @pytest.mark.parametrize(
-    ("line", "text"),
+    ("line", "call", "text"),
     [
-        ("x = y", "NameError: name 'y' is not defined (bert.py:4)"),
-        ("M().f(1)", "given (bert.py:4): M.f takes (ids); the first argument of a method is its"),
-        ("M().f()", "(bert.py:3): here `ids` is the M itself: the first argument of a method is"),
+        ("x = y", "", "NameError: name 'y' is not defined (bert.py:4)."),
+        ("", "M().f(1)", " 2 were given: M.f takes (ids); the first argument of a method is its"),
+        ("", "M().f()", "(bert.py:3): here `ids` is the M itself: the first argument of a method"),
+        ("", "[*(next(iter([])) for _ in 'a')]", ": StopIteration."),
     ],
 )
-def test_a_line_outside_of_functions_and_a_method_without_self(line, text, tmp_path, monkeypatch):
-    path = tmp_path / "bert.py"
+def test_what_fails_outside_of_functions(line, call, text, tmp_path, monkeypatch):
+    path, space = tmp_path / "bert.py", {"__name__": "bert"}
     path.write_text(f"class M:\n    x = 1\n    def f(ids): return ids.size()\n{line}\n")
-    with pytest.raises((NameError, TypeError, AttributeError)) as caught:
-        exec(compile(path.read_text(), str(path), "exec"), space := {"__name__": "bert"})
+    error = attempt(exec, compile(path.read_text(), str(path), "exec"), space)
     monkeypatch.setattr(bert, "M", space["M"], raising=False)
-    assert text in describe(caught.value).text
+    assert text in f": {describe(error or attempt(eval, call, space)).text}."
 
 
 LEFT = "is still reached, with code of yours around it"
