@@ -3,18 +3,20 @@
 ``find(error)`` goes through the table exceptions.toml, and says what the failing expression was
 given: "here `x` is a tensor (5, 6, 10, 7) = (B, H, L, W)". Names and attributes are looked up in
 the frame that failed; of calls, only those of torch that change nothing are made again, so that
-nothing of the student's runs twice. Where a name or an attribute is missing, those that exist are
-listed; nothing is guessed by spelling.
+nothing of the student's runs twice. Where a name, an attribute or an argument is missing, those
+that exist are listed; nothing is guessed by spelling.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import inspect
 import itertools
 import linecache
 import operator
 import re
+import sys
 import tomllib
 import traceback
 import types
@@ -27,15 +29,18 @@ import torch
 from torch import Tensor, nn
 
 from checks.findings import Finding, is_students
+from checks.graded_tasks import GRADED_TASKS, module_of
 from training.files.errors import InputError
 from training.files.imports import with_imported
 from training.files.texts import read_text
 
 # All entries by name: a pattern for "type: message", and what is said. The first that fits counts.
 TABLE = tomllib.loads(Path(__file__).with_name("exceptions.toml").read_text(encoding="utf-8"))
+FIRST = "the first argument of a method is its object, self"
 LONGEST_MESSAGE = 300  # characters of what Python or torch says
 LONGEST = 600  # characters of what an exception means
-FACTS = ("elsewhere", "names", "parts")  # sentences that say all, without what was given
+FACTS = ("elsewhere", "names", "parts", "arguments")  # say all, without what was given
+CALL_REFUSED = re.compile(r"TypeError: ([\w.<>]+)\(\) (?:takes|missing|got) ")
 OTHERS = ("torch", "builtins", "typing")  # whose classes have too much to be listed
 MOST_NAMES = 24  # that are listed
 UNKNOWN = object()  # the value of what cannot be looked up
@@ -69,8 +74,8 @@ def attempt(function: Callable[..., Any], *arguments: Any, **options: Any) -> An
         return function(*arguments, **options)
     except InputError:  # a file of the course's own is damaged
         raise
-    except (Exception, SystemExit) as error:
-        return error
+    except (Exception, SystemExit) as error:  # a generator makes another one of StopIteration
+        return error.__cause__ if isinstance(error.__cause__, StopIteration) else error
 
 
 def describe(error: BaseException) -> Finding:
@@ -92,19 +97,17 @@ def import_fault(error: BaseException, file: str) -> Finding:
 
 
 def message_of(error: BaseException) -> str:
-    """Type, message and innermost line of the student's."""
+    """Type, message and innermost line of the student's; no line of the course's."""
     words, code = str(error), ""
     if isinstance(error, SyntaxError):  # str adds file and line
         words, code = error.msg, f": `{error.text.strip()}`" if error.text else ""
-    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
-    elsewhere = f"{frames[-1][0].name}:{frames[-1][1]}" if frames else ""
-    if any("autograd" in file.parts for file, _ in frames):
-        elsewhere = "in the backward pass"
-    place = line_of(error) or elsewhere
+    files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+    backward = "in the backward pass" if any("autograd" in file.parts for file in files) else ""
+    place = line_of(error) or backward
     words = " ".join(words.split()).partition(". Hint: ")[0]  # torch's, which is on anomalies
     if len(words) > LONGEST_MESSAGE:  # as many sentences as fit
         words = words[:LONGEST_MESSAGE].rpartition(". ")[0] or f"{words[:LONGEST_MESSAGE]}…"
-    return f"{type(error).__name__}: {words} ({place}){code}"
+    return f"{type(error).__name__}{words and f': {words}'}{place and f' ({place})'}{code}"
 
 
 def line_of(error: BaseException) -> str:
@@ -122,7 +125,7 @@ def find(error: BaseException) -> tuple[str, str]:
         name, sentence = said_of(error, place)
         entry = TABLE.get(name, {})
         shows = place and name not in FACTS and entry.get("here", True)
-        known = place.here() if shows else ""
+        known = (place and place.without_self()) or (place.here() if shows else "")
         known = f"{'Here' if sentence else 'here'} {known}" if known else ""
         stop = "" if not known or not sentence or sentence.endswith(("?", ".)")) else "."
         then = entry.get("then", "").format(getattr(error, "name", ""))
@@ -132,20 +135,49 @@ def find(error: BaseException) -> tuple[str, str]:
 
 def said_of(error: BaseException, place: Place | None) -> tuple[str, str]:
     """The name of an entry and its sentence, which may follow from the line that failed."""
+    names = own_names(place.frame) if place and isinstance(error, NameError) else ""
     if place and (places := [*elsewhere(error, place)]):
-        return "elsewhere", f"there is no {error.name} here; there is {', '.join(places)}"
+        first = names or f"there is no {error.name} here"
+        return "elsewhere", f"{first}; there is {', '.join(places)}"
     message = f"{type(error).__name__}: {' '.join(str(error).split())}"
     for name, entry in TABLE.items():
         if match := re.search(entry["pattern"], message):
             return name, " ".join(entry["says"].split()).format(*match.groups())
+    if match := CALL_REFUSED.match(message):
+        return "arguments", signature_of(match[1])
     match error:
-        case NameError() if place and (names := listed(place.frame.f_locals)):
-            return "names", f"of this function's own names, these have a value: {names}"
+        case NameError() if names:
+            return "names", names
         case AttributeError(
             obj=nn.Module() | type() | object(param_groups=_) | object(hidden_size=_) as owner
         ):
             return "parts", parts(owner)
+        case _ if place and not str(error).strip():
+            return "line", f"`{linecache.getline(str(place.path), place.line).strip()}`"
     return "", ""
+
+
+def own_names(frame: types.FrameType) -> str:
+    """The names of a function that have a value; "" outside of functions."""
+    code = frame.f_code
+    is_function = code.co_flags & inspect.CO_OPTIMIZED and code.co_name.isidentifier()
+    names = listed(frame.f_locals) if is_function else ""
+    return f"of this function's own names, these have a value: {names}" if names else ""
+
+
+def signature_of(method: str) -> str:
+    """What a method of the student's takes, by its qualified name; "" of other functions."""
+    owner, _, name = method.rpartition(".")
+    for module in (sys.modules.get(module_of(entry.file)) for entry in GRADED_TASKS):
+        function = inspect.getattr_static(path_in(module, owner), name, None)
+        if isinstance(function, types.FunctionType):
+            signature = inspect.signature(function)
+            bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+            shown = signature.replace(parameters=bare, return_annotation=signature.empty)
+            is_usual = [p.name for p in bare[:1]] == ["self"]
+            rule = "" if is_usual else f"; {FIRST}"
+            return f"{method} takes {shown}{rule}"
+    return ""
 
 
 def elsewhere(error: BaseException, place: Place) -> Iterator[str]:
@@ -155,7 +187,9 @@ def elsewhere(error: BaseException, place: Place) -> Iterator[str]:
     if type(error) is NameError:
         yield from (f"{key}['{name}']" for key, x in names.items() if type(x) is dict and name in x)
         paths.append(name)
-    yield from (f"self.{p}" for p in paths if path_in(names.get("self"), p) is not None)
+    for path in paths:
+        if (value := path_in(names.get("self"), path)) is not None:
+            yield f"self.{path} ({type(value).__name__})"
 
 
 def parts(owner: Any) -> str:
@@ -261,6 +295,15 @@ class Place:
             return node.func.attr in PURE and (isinstance(owner, Tensor) or owner is torch)
         return isinstance(node, READ_ONLY)
 
+    def without_self(self) -> str:
+        """What a method's first argument is, if that is its object and is not called self."""
+        code = self.frame.f_code
+        for name in code.co_varnames[: code.co_argcount][:1]:
+            owner = type(self.frame.f_locals.get(name))
+            if path_in(owner, f"{code.co_name}.__code__") is code and name != "self":
+                return f"`{name}` is the {owner.__name__} itself: {FIRST}"
+        return ""
+
     def here(self) -> str:
         """What the failing expression was given, as far as it can be looked up; or ""."""
         parts = {quoted(part): self.brief(part) for part in self.operands()}
@@ -315,7 +358,7 @@ def in_words(value: Any) -> str:
         case list() | tuple():
             return f"a {kind} of {len(value)}"
         case nn.Module():
-            return f"a layer ({kind}), not what it makes of a tensor: layer(x)"
+            return f"a layer ({kind})"
         case object(hidden_size=_):
             return f"a configuration with {', '.join(vars(value))}"
     return f"of type {kind}"

@@ -107,7 +107,8 @@ def explain(
 def watched(run: str) -> tuple[bool, bool]:
     """Whether dropout acts in evaluation mode, and whether torch's own attention is called."""
     acts = False
-    with default_dtype(torch.float64), FixedDropout() as mode, contextlib.suppress(Exception):
+    failing = contextlib.suppress(Exception, SystemExit)
+    with default_dtype(torch.float64), FixedDropout() as mode, failing:
         for step in task_of(run).steps(load_references()):
             if any(name.startswith("dropout/") for name in step):  # in training mode
                 break

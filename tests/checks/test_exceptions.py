@@ -15,7 +15,7 @@ from torch import nn
 import bert
 import classifier
 import optimizer
-from checks.errors import describe, find
+from checks.errors import attempt, describe, find
 from config import BertConfig
 
 CASES = read_cases("exceptions.txt")
@@ -87,18 +87,34 @@ def test_an_exception_is_explained(function, name, body, raised):
     [
         ("attention", "return query + key.mT", "is a tensor (5, 6, 10, 7) = (B, H, L, W)"),
         ("add_norm", "return input + output[:, 1:]", "is a tensor (5, 10, 42) = (B, L, D)"),
-        ("attention", "b, h, l = value.shape[:2]", "is 2. Here `value.shape[:2]` is the shape (5,"),
+        (
+            "attention",
+            "b, h, l = value.shape[:2]",
+            "(bert.py:2): here `value.shape[:2]` is the shape (5,",
+        ),
         ("forward", "self.bert(input_ids, attention_mask)[1]", "keys 'last_hidden_state', 'pooler"),
         ("attention", "return quary", "names, these have a value: self, key, query, value"),
-        ("attention", "return transform(key, self.key)", "there is self.transform"),
+        ("attention", "return transform(key, self.key)", "names, these have a value: self, key, "),
+        ("attention", "return transform(key, self.key)", "; there is self.transform (method)"),
+        ("attention", "assert query is key", "AssertionError (bert.py:2): `assert query is key`"),
+        ("embed", "x = None\nx + input_ids", "NoneType is the type of None. Here `x` is None"),
+        (
+            "layer",
+            "self.add_norm(self.interm_af)",
+            "add_norm takes (self, input, output, dense_layer, dropout, ln_layer).",
+        ),
+        (
+            "attention",
+            "return math.sqrt(self.query)",
+            "(bert.py:2): here `self.query` is a layer (Linear).",
+        ),
         ("attention", "return self.drop(key)", "query, key, value, dropout, transform, attention"),
         ("init", "BertModel.from_pretrain()", "embed, encode, forward, config_class"),
         ("embed", "return self.pos_embedding(input_ids)", "int64 from 20 to "),
     ],
 )
 def test_a_sentence_says_what_is_there(function, body, words, raised):
-    text = find(raised(function, body))[1]
-    assert words in text
+    assert words in f"{describe(raised(function, body)).text}."
 
 
 @pytest.mark.parametrize(
@@ -108,6 +124,23 @@ def test_no_name_is_suggested_by_spelling(body, raised):
     text = find(raised("attention", body))[1]
     assert "mean" not in text
     assert "there is" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "call", "text"),
+    [
+        ("x = y", "", "NameError: name 'y' is not defined (bert.py:4)."),
+        ("", "M().f(1)", " 2 were given: M.f takes (ids); the first argument of a method is its"),
+        ("", "M().f()", "(bert.py:3): here `ids` is the M itself: the first argument of a method"),
+        ("", "[*(next(iter([])) for _ in 'a')]", ": StopIteration."),
+    ],
+)
+def test_what_fails_outside_of_functions(line, call, text, tmp_path, monkeypatch):
+    path, space = tmp_path / "bert.py", {"__name__": "bert"}
+    path.write_text(f"class M:\n    x = 1\n    def f(ids): return ids.size()\n{line}\n")
+    error = attempt(exec, compile(path.read_text(), str(path), "exec"), space)
+    monkeypatch.setattr(bert, "M", space["M"], raising=False)
+    assert text in f": {describe(error or attempt(eval, call, space)).text}."
 
 
 LEFT = "is still reached, with code of yours around it"
