@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from checks.child import Child
-from checks.findings import ALL, ROOT, Outcome
+from checks.findings import ALL, ROOT, Outcome, is_unknown
 from checks.graded_tasks import FIRST_HINT, GRADED_TASKS, PAGES, GradedTask, graded_task
 from checks.hunt.terminal import QUIZZED, TEST_OF, hunt, quiz
 from checks.report import LABELS, Report, label_of, wrapped
@@ -40,6 +40,7 @@ ADDED = {  # by the handout of a part
     2: ("multitask_classifier.py", "checks/part2"),
     3: ("lessons/modern_bert.py", "checks/part3"),
 }
+TRACE = "python sanity_check.py --trace"
 LIMIT = 60.0  # seconds for a job
 TRACED = "largest difference of each state from the reference, relative where that is above 1"
 LAST = {  # of a part: the job, its title, and the file whose tasks have to be right before
@@ -114,12 +115,14 @@ class Session:
                 fault = "correct what is WRONG above, which the rest waits for"
                 what = fault if outcome.findings else outcome.about.removeprefix("for ")
             print(f"next: {what}")
+            if following.file == "bert.py" and is_unknown(outcome.findings):
+                print(f"or: {TRACE} compares the whole BertModel, state by state")
         elif not self.trouble and part in TRAINING:
             command, made = TRAINING[part]
             if not any(ROOT.glob(made)):
                 print(f"next: train it: {command} ({PAGES[part]})")
         elif part == 1:  # only the whole model is wrong
-            print("next: python sanity_check.py --trace says where it first differs")
+            print(f"next: {TRACE} says where it first differs")
         return int(self.trouble)
 
 
@@ -206,7 +209,7 @@ def trace(args: Namespace) -> int:
     if args.html:
         is_written = "wrote {}" if texts["page"] else "{} is not written: there is nothing to draw"
         print(is_written.format(args.html))
-    opened = " ".join(texts["why"])
+    opened = next((text for text in texts["why"] if ": open " in text), "")
     for task in GRADED_TASKS:
         if f": open {task.function} " in opened:
             print(f"next: python sanity_check.py --task {task.number} --hint")

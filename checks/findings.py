@@ -71,6 +71,11 @@ def faulty(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.kind not in EXPLAINING]
 
 
+def is_unknown(findings: Iterable[Finding]) -> bool:
+    """Whether a property does not hold, and nothing says why: no known mistake, no fact."""
+    return {f.kind for f in findings if EXPLAINING.get(f.kind, ("", 1))[1] > 1} == {"property"}
+
+
 def named(mistakes: Iterable[Mistake]) -> list[Finding]:
     """What is said about known mistakes."""
     return [Finding("named", mistake.text, name=mistake.name) for mistake in mistakes]

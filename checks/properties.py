@@ -30,6 +30,8 @@ def failing(task_id: str, finding: Finding, outputs: Outputs) -> list[Finding]:
         finding: what is first wrong.
         outputs: of the student's function.
     """
+    if finding.name:  # it says itself what is wrong
+        return []
     known, stored = SENTENCES["every task"] | SENTENCES.get(task_id, {}), load_references()
     name, trials = TRIALS.get(task_id, ("", None))
     result, right = outputs.get(name), stored.get(f"{task_id}/{name}")

@@ -12,16 +12,17 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from checks.findings import ALL, EXPLAINING, Finding, Outcome, faulty
+from checks.findings import ALL, EXPLAINING, Finding, Outcome, faulty, is_unknown
 
 INDENT = " " * 8
 LABELS = {"ok": "  ok   ", "wrong": "  WRONG", "waits": "  waits", "skipped": "  --   "}
 LABELS |= {"not started": "  not started ", "differs": "differs"}  # the latter in --trace
 COLOURS = {"ok": "\033[32m", "wrong": "\033[31m", "differs": "\033[31m"}  # green, red
 MOST_FACTS, MOST_PRINTED = 7, 3  # that are shown without --all
-MORE = {  # the level of what is not shown: how to see it
-    2: "--hint says which property does not hold",
-    3: "--hints all says what it probably is",
+MORE = {  # the kind of what is not shown: how to see it
+    "property": "--hint says which property does not hold",
+    "fact": "--hint says what was measured",
+    "named": "--hints all says what it probably is",
 }
 
 
@@ -58,21 +59,20 @@ class Report:
         """The first that is wrong, then what explains it as far as the level says."""
         wrong = [finding.text for finding in faulty(findings)]
         said = [
-            (level, f"{label}: {finding.text}")
+            (kind, level, f"{label}: {finding.text}")
             for kind, (label, level) in EXPLAINING.items()
             for finding in findings
             if finding.kind == kind
         ]
-        facts = [text for level, text in said if level <= self.level]
+        facts = [text for _, level, text in said if level <= self.level]
         shown = [*wrong, *facts] if self.everything else [*wrong[:1], *facts[:MOST_FACTS]]
         yield from (line for text in shown for line in wrapped(text))
         if left := len(wrong) + len(facts) - len(shown):
             yield f"{INDENT}… and {left} more (--all)"
-        levels = {level for level, _ in said}
-        if self.level >= ALL and ALL not in levels and any(f.kind == "property" for f in findings):
+        if self.level >= ALL and is_unknown(findings):
             yield f"{INDENT}no known mistake computes this"
-        if hidden := [level for level in levels if level > self.level]:
-            yield INDENT + MORE[min(hidden)]
+        if hidden := [kind for kind, level, _ in said if level > self.level]:
+            yield INDENT + MORE.get(hidden[0], MORE["named"])
 
 
 def label_of(status: str) -> str:

@@ -308,8 +308,12 @@ def judge_init(outputs: Outputs, inputs: Inputs) -> list[Finding]:
         for p in outputs["rates"].tolist()
         if abs(p - INIT_DROPOUT) > 1e-6
     ]
+    if not outputs["values/dropout: made, or its probability kept"]:
+        texts.append(
+            "no nn.Dropout is made besides those of self.bert, and no attribute of self keeps "
+            "config.hidden_dropout_prob"
+        )
     expected = {
-        "dropout: made, or its probability kept": True,
         "option pretrain: the encoder trains": False,
         "option finetune: the encoder trains": True,
     }

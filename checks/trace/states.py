@@ -26,8 +26,9 @@ from checks.trace.watch import LAYERS, STATES, Watch
 TITLE, TOLERANCE = "the whole BertModel", TOLERANCES[torch.float64]
 RIGHT = "in evaluation mode, without dropout, all states and gradients that were seen are right"
 FOLLOWS = "what follows builds on this, and may differ for this reason alone"
-UNFINISHED = "what could be computed is right; not all is filled in"
+UNFINISHED = "nothing that could be compared differs; not all is filled in"
 REPLACED = "what follows gets the correct state instead"
+GIVEN = "nothing of yours is in it yet"
 FOLDERS = (Path(__file__).parent, ROOT / "training" / "reports")  # the latter: what all pages have
 WRONG = ("differs", "wrong")  # of a number, of an exception
 NAMES = [*STATES]
@@ -73,6 +74,8 @@ def run(job: str) -> Outcome:
         rows = [row_of_state(number, watch) for number in range(len(NAMES))]
         if any(row.status in WRONG for row in rows):
             rows.append(Row("skipped", "gradients", "compared once the values are right"))
+        elif rows[-1].status == "skipped":
+            rows.append(Row("skipped", "gradients", GIVEN))
         else:
             rows += rows_of_gradients(watch, under(f"{TRACE}gradients/", stored))
         rows = [*explained(rows, watch)]
@@ -92,17 +95,20 @@ def run(job: str) -> Outcome:
 def row_of_state(number: int, watch: Watch) -> Row:
     """What is said about a state."""
     state = NAMES[number]
+    seen = [i for i in range(number) if len(watch.noted[NAMES[i]]) == 1]
+    makes = NAMES[max(seen, default=-1) + 1 : number + 1]
     match watch.noted[state]:
         case [BaseException() as error]:
             finding, texts = describe(error), [REPLACED] * (state in watch.replaced)
             if finding.kind == "not started":
                 name = finding.text or line_of(error)
                 return Row("skipped", state, f"not filled in: {name}", texts)
-            return Row("wrong", state, type(error).__name__, [finding.text, *texts])
+            return Row("wrong", state, type(error).__name__, [finding.text, *texts], makes)
         case [result]:
-            seen = [i for i in range(number) if len(watch.noted[NAMES[i]]) == 1]
             row = compared("values", state, result, watch.right[state], watch.inputs.real)
-            return row._replace(makes=NAMES[max(seen, default=-1) + 1 : number + 1])
+            # the last two are made by functions that are given, from the last layer's state
+            is_given = row.status == "ok" and watch.replaced.keys() & {*NAMES[-3:number]}
+            return Row("skipped", state, GIVEN) if is_given else row._replace(makes=makes)
         case results:
             return Row("skipped", state, f"not seen: {len(results)} calls of {STATES[state]}")
 
@@ -167,9 +173,10 @@ def explained(rows: Sequence[Row], watch: Watch) -> Iterator[Row]:
         said |= {row.status} if texts else set()
         if texts and row.makes:
             function = watch.culprit("gradients" if "gradient" in row.name else "values", row.makes)
-            what = "the first that differs" if row.status == "differs" else "in the backward pass"
+            what = "the first that differs" if row.status == "differs" else "the first exception"
             texts.insert(0, f"{what}: open {function}")
-            texts += [FOLLOWS] * (sum(other.status == "differs" for other in rows) > 1)
+            if row.status == "differs" and sum(other.status == "differs" for other in rows) > 1:
+                texts.append(FOLLOWS)
         yield row._replace(texts=texts)
 
 

@@ -111,10 +111,10 @@ def test_a_level_says_no_more_than_was_asked_for(task_id, switch, property_, cap
         )
     (says,) = [m.says for m in load_table(task_id).mistakes.values() if m.name == switch]
     first = screens[0][:2]
-    assert screens[0] == [*first, MORE[2]]
+    assert screens[0] == [*first, MORE["property"]]
     assert screens[1][:2] == first
     assert screens[1][2].startswith(f"does not hold: {property_}")
-    assert (screens[1][3:], screens[2][:3]) == ([MORE[3]], screens[1][:3])
+    assert (screens[1][3:], screens[2][:3]) == ([MORE["named"]], screens[1][:3])
     assert screens[2][3].startswith(f"probably: {says}")
 
 
