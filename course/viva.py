@@ -76,9 +76,9 @@ def sheet_of(context: GradingContext, submission: Submission, secret: int, count
         with contextlib.suppress(Exception):  # what the sandbox sent may be no such numbers
             groups[-1] = list(questions_of(subjects[name], reply.outputs, rng))
         if not groups[-1]:
-            why = STATUSES.get(reply.status, "raises an exception")
-            title = graded_task(name).title
-            notes.append(f"{title} is left out: it is not written yet, or {why}")
+            task = graded_task(name)
+            why = STATUSES.get(reply.status, f"{task.check} finds it or what it calls wrong")
+            notes.append(f"{task.title} is left out: it is not written yet, or {why}")
     return Sheet(student, choose(groups, count), notes, subjects)
 
 
@@ -96,8 +96,8 @@ def write_pages(out: Path, sheet: Sheet, asked: int) -> None:
     """OUT/sheets/GROUP.html, a page to print, and OUT/keys/GROUP.html, the same with the keys."""
     fewer = f"{len(sheet.questions)} of {asked} questions. " * (len(sheet.questions) < asked)
     more = {"functions": [*by_function(sheet)], "letters": LETTERS, "marks": len(sheet.questions)}
-    about = "Exactly one option of each question is true."
-    for folder, lead in (("sheets", about), ("keys", " ".join(sheet.notes))):
+    lead = ". ".join(["Exactly one option of each question is true", *sheet.notes])
+    for folder in ("sheets", "keys"):
         title = f"{sheet.student}: viva{', keys' * (folder == 'keys')}"
         html = page("sheet.html", title, fewer + lead, keys=folder == "keys", **more)
         write_whole(out / folder / f"{sheet.student}.html", html)

@@ -75,7 +75,8 @@ def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
             answers.append(ask(question))
     except (EOFError, KeyboardInterrupt):
         print(f"\ninterrupted after {len(answers)} of {len(made['questions'])}")
-    print(*made["notes"], f"{sum(answers)} of {len(answers)} right", sep="\n")
+    for line in (*made["notes"], *[f"{sum(answers)} of {len(answers)} right"] * bool(answers)):
+        print(line)
     return int(not 0 < len(answers) == len(made["questions"]))
 
 

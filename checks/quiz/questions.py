@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from checks import jobs
 from checks.compare import TOLERANCES, is_close
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
@@ -35,6 +36,7 @@ from checks.task import task_of
 
 PLACE = " (after attention)"  # of add_norm, which is also run after the feed-forward network
 WHOLE_LAYER = {"bert.layer": "bert.layer, whole"}  # with the student's own attention and add_norm
+CALLED = {"bert.layer": ("bert.attention", "bert.add_norm")}  # by its run, the student's own
 MOST_EDITS = 25  # of a function
 GIVEN = "The batch has padding. Weights are random, unless a question says otherwise."
 OF_ADAMW = "A run makes ten steps with lr=0.05, and without weight decay unless it is named."
@@ -102,6 +104,22 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
         "sizes": {"sentences": sentences, "tokens": tokens, **classes},
         "given": f"{inputs}. {GIVEN}" if inputs else OF_ADAMW,
     }
+
+
+def numbers_if_right(subject: Mapping[str, Any]) -> tuple[dict[str, Tensor], str]:
+    """The numbers of a function that its check finds right; and why nothing is asked, if not.
+
+    Reasons hold for right functions only, and so for one whose run calls none but right ones.
+    """
+    for task in map(graded_task, (subject["task"], *CALLED.get(subject["task"], ()))):
+        outcome = jobs.run(task.id)
+        if outcome.status == "not started":
+            return {}, f"{task.function} is not written yet"
+        if outcome.status != "ok":
+            is_wrong = outcome.status == "wrong"
+            says = f"finds {task.function} wrong" if is_wrong else f"waits {outcome.about}"
+            return {}, f"{task.check} {says}"
+    return numbers(subject), "there is nothing to ask about it"
 
 
 def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -263,4 +281,5 @@ def gradients(subject: Mapping[str, Any], runs: Runs) -> Asked:
             claims = {", ".join(s) or "none": s == right for s in sets}
             text = f"Suppose {Edit(**edit)}. A loss is computed from the result. "
             text += f"Which of {', '.join(three)} get a gradient other than 0?"
-            yield "a gradient", reason("gradient", claims), text, claims
+            about = "detach" if "detach()" in edit["text"] else "gradient"
+            yield "a gradient", reason(about, claims), text, claims
