@@ -76,9 +76,11 @@ def sheet_of(context: GradingContext, submission: Submission, secret: int, count
         with contextlib.suppress(Exception):  # what the sandbox sent may be no such numbers
             groups[-1] = list(questions_of(subjects[name], reply.outputs, rng))
         if not groups[-1]:
-            task = graded_task(name)
-            why = STATUSES.get(reply.status, f"{task.check} finds it or what it calls wrong")
-            notes.append(f"{task.title} is left out: it is not written yet, or {why}")
+            why = "there is nothing to ask about it"
+            if "wrong" in reply.outputs:
+                why = "python sanity_check.py does not find it, and what it calls, right"
+            why = STATUSES.get(reply.status, why)
+            notes.append(f"{graded_task(name).title} is left out: {why}")
     return Sheet(student, choose(groups, count), notes, subjects)
 
 

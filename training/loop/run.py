@@ -114,8 +114,9 @@ class Run:
         """The batches that are left of the epoch."""
         for batch in self.progress.bar(self.loader):
             if self.step >= self.total_steps:
-                return
+                break
             yield batch
+        self.record.read()  # before an evaluation, which would say less of nan
 
     def scale(self, loss: Tensor) -> Tensor:
         """The loss; in fp16 times a factor, without which small gradients would round to 0."""
