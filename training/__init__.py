@@ -24,7 +24,9 @@ def show_error(
         uses_tasks = "bert" in sys.modules or 'bert.py"' in "".join(traceback.format_tb(trace))
         is_check = "checks" in sys.modules or not isinstance(error, Exception)
         if uses_tasks and not is_check and not isinstance(error, ELSEWHERE):
-            print("python sanity_check.py checks the functions of part 1 one by one", file=sys.stderr)
+            print(
+                "python sanity_check.py checks the functions of part 1 one by one", file=sys.stderr
+            )
         return
     file, text = os.path.relpath(error.filename), (error.text or "").strip()
     print(f"error: {file}, line {error.lineno}: {error.msg}: {text}", file=sys.stderr)
