@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from checks.findings import ROOT
 from checks.graded_tasks import graded_task
 from checks.hunt.terminal import LETTERS, QUIZZED
 from checks.quiz.questions import Question, choose, questions_of
@@ -37,8 +38,6 @@ from training.cli.flags import OneLineParser, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
 from training.files.writing import write_whole
-
-ROOT = Path(__file__).resolve().parent.parent
 
 WIDEST = 160  # characters of a line of code
 CLOCK = 10  # times the seconds of the processor: of a busy machine

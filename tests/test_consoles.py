@@ -55,8 +55,8 @@ def test_training(say, sst_line):
     ("script", "text", "last"),
     [
         ("classifier.py", "x = (1,\ny = 2\n", "error: bert.py, line 1: '(' was never closed"),
-        ("multitask_classifier.py", "x = y", "python sanity_check.py checks the functions"),
-        ("classifier.py", "", "python sanity_check.py checks the functions"),
+        ("multitask_classifier.py", "x = y", "python sanity_check.py checks every function"),
+        ("classifier.py", "", "python sanity_check.py checks every function"),
         ("classifier.py", "import nowhere", "ModuleNotFoundError"),
     ],
 )
@@ -65,8 +65,7 @@ def test_the_last_line_about_an_error_in_a_students_file(script, text, last, tmp
     (tmp_path / "bert.py").write_text(text)
     result = as_process(script, folder=tmp_path, **MODULES)
     assert result.err.splitlines()[-1].startswith(last)
-    is_one_line = last.startswith("error: ")
-    assert (result.code, "Traceback" in result.err) == (1 + is_one_line, not is_one_line)
+    assert result.code == (1 if "Traceback" in result.err else 2)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a closed pipe is another error on Windows")

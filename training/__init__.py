@@ -8,7 +8,7 @@ from types import TracebackType
 from training.files.errors import InputError
 
 # Errors whose cause is no function of a task
-ELSEWHERE = (InputError, MemoryError, ModuleNotFoundError, OSError, SyntaxError)
+ELSEWHERE = (InputError, KeyboardInterrupt, MemoryError, ModuleNotFoundError, OSError, SyntaxError)
 
 
 def show_error(
@@ -16,17 +16,13 @@ def show_error(
 ) -> None:
     """Show an error that ends the program: that a file is not Python in one line, status 2.
 
-    Where a script uses the functions of the tasks, the last line below a traceback says what
-    checks them.
+    Below a traceback a script that uses the tasks' functions says what checks them.
     """
     if not isinstance(error, SyntaxError) or not os.path.isfile(error.filename or ""):
         sys.__excepthook__(kind, error, trace)
         uses_tasks = "bert" in sys.modules or 'bert.py"' in "".join(traceback.format_tb(trace))
-        is_check = "checks" in sys.modules or not isinstance(error, Exception)
-        if uses_tasks and not is_check and not isinstance(error, ELSEWHERE):
-            print(
-                "python sanity_check.py checks the functions of part 1 one by one", file=sys.stderr
-            )
+        if uses_tasks and "checks" not in sys.modules and not isinstance(error, ELSEWHERE):
+            print("python sanity_check.py checks every function of part 1", file=sys.stderr)
         return
     file, text = os.path.relpath(error.filename), (error.text or "").strip()
     print(f"error: {file}, line {error.lineno}: {error.msg}: {text}", file=sys.stderr)

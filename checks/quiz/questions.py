@@ -112,13 +112,9 @@ def numbers_if_right(subject: Mapping[str, Any]) -> tuple[dict[str, Tensor], str
     Reasons hold for right functions only, and so for one whose run calls none but right ones.
     """
     for task in map(graded_task, (subject["task"], *CALLED.get(subject["task"], ()))):
-        outcome = jobs.run(task.id)
-        if outcome.status == "not started":
-            return {}, f"{task.function} is not written yet"
-        if outcome.status != "ok":
-            is_wrong = outcome.status == "wrong"
-            says = f"finds {task.function} wrong" if is_wrong else f"waits {outcome.about}"
-            return {}, f"{task.check} {says}"
+        if (status := jobs.run(task.id).status) != "ok":
+            status = status.replace("waits", "not checked yet")
+            return {}, f"{task.check} finds that {task.function} is {status}"
     return numbers(subject), "there is nothing to ask about it"
 
 
@@ -162,7 +158,7 @@ def run(task_id: str, seed: int) -> dict[str, Tensor]:
     inputs, task, made = make_inputs(seed), task_of(WHOLE_LAYER.get(task_id, task_id)), {}
     ignored = warnings.catch_warnings(action="ignore")  # of what edits do
     with default_dtype(torch.float64), FixedDropout(), ignored:
-        for zero in ("", *OPTIONS[task_id]["zeros"]):
+        for zero in ("", *OPTIONS.get(task_id, {}).get("zeros", ())):
             changed = {zero: torch.zeros_like(inputs[zero])} if zero else {}
             for name, output in task.run(inputs | changed).items():
                 if output is NO_NUMBER:  # any call shows it, as it shows an exception
@@ -204,11 +200,7 @@ def question(
 
 
 def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
-    """So many questions, as even as can be over functions, lines and what they are about.
-
-    Args:
-        groups: of each function its questions.
-    """
+    """So many questions of all groups, one group a function, evenly over lines and subjects."""
     every = [question for group in groups for question in group]
     repeats: dict[Question, int] = {}  # how many come before that are alike
     so_far: Counter[str] = Counter()
@@ -281,5 +273,6 @@ def gradients(subject: Mapping[str, Any], runs: Runs) -> Asked:
             claims = {", ".join(s) or "none": s == right for s in sets}
             text = f"Suppose {Edit(**edit)}. A loss is computed from the result. "
             text += f"Which of {', '.join(three)} get a gradient other than 0?"
-            about = "detach" if "detach()" in edit["text"] else "gradient"
-            yield "a gradient", reason(about, claims), text, claims
+            more = " detach() ends one such path and leaves the others."
+            why = reason("gradient", claims) + more * ("detach()" in edit["text"])
+            yield "a gradient", why, text, claims
