@@ -48,7 +48,10 @@ def outputs_of(
         rows["y_true"] += batch["labels"].tolist() if "labels" in batch else []
         rows["sents"] += batch.get("sents", [])
         rows["sent_ids"] += batch["sent_ids"]
-    return torch.cat(outputs).cpu(), rows
+    if (every := torch.cat(outputs).cpu()).isnan().any():
+        remedy = "lower --lr, and run python sanity_check.py and python optimizer_test.py"
+        raise InputError(f"the model returns nan; {remedy}")
+    return every, rows
 
 
 def classify(

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from checks.findings import ROOT
 from checks.graded_tasks import graded_task
 from checks.hunt.terminal import LETTERS, QUIZZED
 from checks.quiz.questions import Question, choose, questions_of
@@ -37,8 +38,6 @@ from training.cli.flags import OneLineParser, seed
 from training.cli.scripts import run_script
 from training.files.errors import InputError, trouble_in_one_line
 from training.files.writing import write_whole
-
-ROOT = Path(__file__).resolve().parent.parent
 
 WIDEST = 160  # characters of a line of code
 CLOCK = 10  # times the seconds of the processor: of a busy machine
@@ -76,9 +75,11 @@ def sheet_of(context: GradingContext, submission: Submission, secret: int, count
         with contextlib.suppress(Exception):  # what the sandbox sent may be no such numbers
             groups[-1] = list(questions_of(subjects[name], reply.outputs, rng))
         if not groups[-1]:
-            why = STATUSES.get(reply.status, "raises an exception")
-            title = graded_task(name).title
-            notes.append(f"{title} is left out: it is not written yet, or {why}")
+            why = "there is nothing to ask about it"
+            if "wrong" in reply.outputs:
+                why = "python sanity_check.py does not find it, and what it calls, right"
+            why = STATUSES.get(reply.status, why)
+            notes.append(f"{graded_task(name).title} is left out: {why}")
     return Sheet(student, choose(groups, count), notes, subjects)
 
 
@@ -96,8 +97,8 @@ def write_pages(out: Path, sheet: Sheet, asked: int) -> None:
     """OUT/sheets/GROUP.html, a page to print, and OUT/keys/GROUP.html, the same with the keys."""
     fewer = f"{len(sheet.questions)} of {asked} questions. " * (len(sheet.questions) < asked)
     more = {"functions": [*by_function(sheet)], "letters": LETTERS, "marks": len(sheet.questions)}
-    about = "Exactly one option of each question is true."
-    for folder, lead in (("sheets", about), ("keys", " ".join(sheet.notes))):
+    lead = ". ".join(["Exactly one option of each question is true", *sheet.notes])
+    for folder in ("sheets", "keys"):
         title = f"{sheet.student}: viva{', keys' * (folder == 'keys')}"
         html = page("sheet.html", title, fewer + lead, keys=folder == "keys", **more)
         write_whole(out / folder / f"{sheet.student}.html", html)

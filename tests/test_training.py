@@ -189,6 +189,9 @@ def test_the_loss_of_a_guess_is_that_of_equal_probabilities_or_of_the_mean():
 
 def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(flags, monkeypatch):
     """13 steps an epoch; the loss of step 16 and of all later ones is spoiled."""
+    with one_line_error("the model returns nan", "optimizer_test.py"):
+        trained(flags, epochs=1, batch_size=100, lr=1e38)
+    assert not Path(flags.filepath).exists()
     monkeypatch.setattr(loop, "READ_EVERY", 1)
     steps, kept = [], []
     cross_entropy, end_epoch = F.cross_entropy, Run.end_epoch
@@ -213,3 +216,6 @@ def test_a_loss_that_is_not_finite_stops_and_nothing_of_it_is_saved(flags, monke
     losses = pd.read_csv("x-steps.csv")["loss"]
     assert len(losses) == 15
     assert np.isfinite(losses).all()
+    monkeypatch.setattr(loop, "READ_EVERY", 50)  # read before the evaluation all the same
+    with one_line_error("batch 1; no update was made before it", "python sanity_check.py"):
+        trained(flags, epochs=1, batch_size=100)

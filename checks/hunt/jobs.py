@@ -39,7 +39,6 @@ SHOWN_BY = {  # an output that is no result, by its kind
     "padding": "{} with other numbers in the padding",
     "inputs": "`{}` after the call",
 }
-SILENT = "{} is left out: it is not written yet, or raises an exception ({})"
 
 
 def run(job: str) -> Outcome:
@@ -133,10 +132,11 @@ def quiz(seed: int, count: int, names: Sequence[str]) -> Outcome:
         except InputError as error:
             notes.append(f"{task.title} is left out: {error}")
             continue
+        numbers, why = questions.numbers_if_right(subject)
+        groups.append(questions.questions_of(subject, numbers, rng))
+        notes += [f"{task.title} is left out: {why}"] * (not groups[-1])
         lines = [f"\n{task.file}, {task.title}", *(f"{n:5}  {x}" for n, x in subject["code"])]
         shown[task.id] = "\n".join([*lines, subject["given"]])
-        groups.append(questions.questions_of(subject, questions.numbers(subject), rng))
-        notes += [SILENT.format(task.title, task.check)] * (not groups[-1])
         if sum(len(group[:2]) for group in groups) >= count:
             break
     chosen = [asdict(question) for question in questions.choose(groups, count)]

@@ -30,11 +30,7 @@ COUNT, LETTERS = 5, "abcd"  # questions, options
 def hunt(tasks: Sequence[GradedTask], seed: int, limit: float | None = None) -> int:
     """Hunt in some tasks' functions; the exit status is 0 if the test of each is worth something.
 
-    Args:
-        limit: seconds for the hunt in a function; without it, LIMIT.
-
-    Raises:
-        InputError: my_tests.py is missing, or is not a text.
+    In each for ``limit`` seconds at most. InputError where my_tests.py is missing, or no text.
     """
     if not (ROOT / TESTS).is_file():
         raise InputError(f"{TESTS} is not here: the handout of part 1 has one to begin with")
@@ -53,11 +49,7 @@ def hunt(tasks: Sequence[GradedTask], seed: int, limit: float | None = None) -> 
 
 
 def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
-    """Ask about these tasks' functions; the exit status, 1 if there was nothing to ask.
-
-    Args:
-        limit: seconds that making the questions may take.
-    """
+    """Ask what can be made in ``limit`` seconds; exit status 1 unless all of it is answered."""
     seed = 1 + secrets.randbelow(10_000) if seed is None else seed
     print(f"{COUNT} questions about your own code; --seed {seed} asks the same ones again")
     job = {"do": "quiz", "seed": seed, "count": COUNT, "names": [task.id for task in tasks]}
@@ -75,7 +67,8 @@ def quiz(tasks: Sequence[GradedTask], seed: int | None, limit: float) -> int:
             answers.append(ask(question))
     except (EOFError, KeyboardInterrupt):
         print(f"\ninterrupted after {len(answers)} of {len(made['questions'])}")
-    print(*made["notes"], f"{sum(answers)} of {len(answers)} right", sep="\n")
+    for line in (*made["notes"], *[f"{sum(answers)} of {len(answers)} right"] * bool(answers)):
+        print(line)
     return int(not 0 < len(answers) == len(made["questions"]))
 
 

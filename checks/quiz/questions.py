@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from checks import jobs
 from checks.compare import TOLERANCES, is_close
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
@@ -35,6 +36,7 @@ from checks.task import task_of
 
 PLACE = " (after attention)"  # of add_norm, which is also run after the feed-forward network
 WHOLE_LAYER = {"bert.layer": "bert.layer, whole"}  # with the student's own attention and add_norm
+CALLED = {"bert.layer": ("bert.attention", "bert.add_norm")}  # by its run, the student's own
 MOST_EDITS = 25  # of a function
 GIVEN = "The batch has padding. Weights are random, unless a question says otherwise."
 OF_ADAMW = "A run makes ten steps with lr=0.05, and without weight decay unless it is named."
@@ -104,6 +106,18 @@ def subject_of(task: GradedTask, source: str, rng: random.Random) -> dict[str, A
     }
 
 
+def numbers_if_right(subject: Mapping[str, Any]) -> tuple[dict[str, Tensor], str]:
+    """The numbers of a function that its check finds right; and why nothing is asked, if not.
+
+    Reasons hold for right functions only, and so for one whose run calls none but right ones.
+    """
+    for task in map(graded_task, (subject["task"], *CALLED.get(subject["task"], ()))):
+        if (status := jobs.run(task.id).status) != "ok":
+            status = status.replace("waits", "not checked yet")
+            return {}, f"{task.check} finds that {task.function} is {status}"
+    return numbers(subject), "there is nothing to ask about it"
+
+
 def numbers(subject: Mapping[str, Any]) -> dict[str, Tensor]:
     """What ``run`` gives of a function as it is (0|…), and with each edit (1|…, 2|…).
 
@@ -144,7 +158,7 @@ def run(task_id: str, seed: int) -> dict[str, Tensor]:
     inputs, task, made = make_inputs(seed), task_of(WHOLE_LAYER.get(task_id, task_id)), {}
     ignored = warnings.catch_warnings(action="ignore")  # of what edits do
     with default_dtype(torch.float64), FixedDropout(), ignored:
-        for zero in ("", *OPTIONS[task_id]["zeros"]):
+        for zero in ("", *OPTIONS.get(task_id, {}).get("zeros", ())):
             changed = {zero: torch.zeros_like(inputs[zero])} if zero else {}
             for name, output in task.run(inputs | changed).items():
                 if output is NO_NUMBER:  # any call shows it, as it shows an exception
@@ -186,11 +200,7 @@ def question(
 
 
 def choose(groups: Sequence[Sequence[Question]], count: int) -> list[Question]:
-    """So many questions, as even as can be over functions, lines and what they are about.
-
-    Args:
-        groups: of each function its questions.
-    """
+    """So many questions of all groups, one group a function, evenly over lines and subjects."""
     every = [question for group in groups for question in group]
     repeats: dict[Question, int] = {}  # how many come before that are alike
     so_far: Counter[str] = Counter()
@@ -263,4 +273,6 @@ def gradients(subject: Mapping[str, Any], runs: Runs) -> Asked:
             claims = {", ".join(s) or "none": s == right for s in sets}
             text = f"Suppose {Edit(**edit)}. A loss is computed from the result. "
             text += f"Which of {', '.join(three)} get a gradient other than 0?"
-            yield "a gradient", reason("gradient", claims), text, claims
+            more = " detach() ends one such path and leaves the others."
+            why = reason("gradient", claims) + more * ("detach()" in edit["text"])
+            yield "a gradient", why, text, claims

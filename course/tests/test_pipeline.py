@@ -150,7 +150,8 @@ def test_a_viva_asks_about_each_groups_own_code(submissions, tmp_path):
     done = as_process(*words, folder=tmp_path, **MODULES)
     assert done.code == 1  # nothing can be asked about two of them
     assert "1_right: 2 questions" in done.out
-    assert "it is not written yet" in done.out
+    for told in (done.out, (out / "sheets" / "2_wrong.html").read_text()):
+        assert "attention is left out: python sanity_check.py does not find it" in told
     keys = (out / "keys" / "1_right.html").read_text()
     sheet = (out / "sheets" / "1_right.html").read_text()
     assert keys.count('<li class="right">') == 2

@@ -1,7 +1,6 @@
 """The quiz: what is asked about the student's own functions, and which option is true."""
 
 import io
-import json
 import random
 import re
 import sys
@@ -13,10 +12,9 @@ from types import SimpleNamespace
 import pytest
 from factories import ROOT
 
-from checks.findings import Outcome
 from checks.graded_tasks import graded_task
 from checks.hunt import jobs, terminal
-from checks.hunt.edits import Edit, Function
+from checks.hunt.edits import Edit, Function, installed_source
 from checks.quiz import questions
 from checks.quiz.questions import choose, numbers, questions_of, subject_of
 
@@ -30,41 +28,51 @@ def asked(source, seed):
     return list(questions_of(subject, numbers(subject), rng))
 
 
+@pytest.fixture
+def quiz(monkeypatch, capsys):
+    """The terminal's quiz in this process: what it prints, and its exit status."""
+    child = SimpleNamespace(run=lambda job, title: jobs.run(job))
+    monkeypatch.setattr(terminal, "Child", lambda limit, name: nullcontext(child))
+    return lambda *tasks: (terminal.quiz([*map(graded_task, tasks)], 3, 240), capsys.readouterr())
+
+
 @pytest.mark.parametrize(
     ("typed", "count"),
     [("a\nB\nwhat\nc\nd\na\n", 5), (None, 0)],  # None: as Python has a closed input
 )
-def test_the_terminal_asks_shows_a_function_once_and_counts(typed, count, monkeypatch, capsys):
-    child = SimpleNamespace(run=lambda job, title: jobs.run(job))  # in this process
-    monkeypatch.setattr(terminal, "Child", lambda limit, name: nullcontext(child))
+def test_the_terminal_asks_shows_a_function_once_and_counts(typed, count, monkeypatch, quiz):
     monkeypatch.setattr(sys, "stdin", typed and io.StringIO(typed))
-    assert terminal.quiz([ATTENTION], 3, 240) == (count == 0)
-    printed = capsys.readouterr().out
+    status, (printed, _) = quiz("1.1")
+    assert status == (count == 0)
     assert printed.count("one letter: a, b, c or d") == (count > 0)
     assert printed.count("bert.py, Task 1.1") == 1
     keys = re.findall(r"your answer: (?:right|no): ([a-d])\n", printed)
     right = sum(k == a for k, a in zip(keys, "abcda"[:count], strict=True))
-    assert printed.endswith(f"{right} of {count} right\n")
-    assert ("interrupted after 0 of 5" in printed) == (count == 0)
+    assert printed.endswith(f"{right} of 5 right\n" if count else "\ninterrupted after 0 of 5\n")
 
 
-def test_nothing_to_ask_is_no_interruption(monkeypatch, capsys):
-    made = json.dumps({"shown": {}, "questions": [], "notes": ["it is left out"]})
-    child = SimpleNamespace(run=lambda *_: Outcome("quiz", "ok", made))
-    monkeypatch.setattr(terminal, "Child", lambda *_: nullcontext(child))
-    assert terminal.quiz([ATTENTION], 3, 240) == 1
-    assert capsys.readouterr().out.endswith("again\nit is left out\n0 of 0 right\n")
-
-
-def test_what_is_not_written_is_left_out_with_a_line(tmp_path, monkeypatch):
-    source = re.sub(r"( +)scores = query @.*", r"\1raise NotImplementedError", SOURCE)
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("raise NotImplementedError", "not started"),
+        (
+            "return value.transpose(1, 2).flatten(2)",
+            "wrong",
+        ),
+    ],
+)
+def test_only_what_is_right_is_asked_about(line, why, quiz, tmp_path, monkeypatch):
+    source = re.sub(r"scores = query @(?s:.+?)(?=\n +### END)", line, SOURCE)
     (tmp_path / "bert.py").write_text(source, encoding="utf-8")
     (tmp_path / "optimizer.py").write_text("class AdamW(Optimizer)\n", encoding="utf-8")
     monkeypatch.setattr(jobs, "ROOT", tmp_path)
-    made = jobs.quiz(3, 5, ["bert.attention", "bert.add_norm", "optimizer.step"]).about
-    assert "BertSelfAttention.attention is left out: it is not written yet" in made
-    assert "AdamW.step is left out: optimizer.py is not Python" in made
-    assert '"task": "bert.add_norm"' in made
+    with installed_source("bert.py", source):
+        status, (printed, _) = quiz("1.1", "1.3", "1.5")
+    lines = printed.splitlines()[1:]
+    assert (status, len(lines)) == (1, 3)  # and no score
+    finds = f"is left out: {ATTENTION.check} finds that {ATTENTION.function} is {why}"
+    assert {f"{ATTENTION.title} {finds}", f"{graded_task('1.3').title} {finds}"} < {*lines}
+    assert "AdamW.step is left out: optimizer.py is not Python" in printed
 
 
 EVALUATION = "the result in evaluation mode"
@@ -104,10 +112,11 @@ def test_what_an_edit_changes_and_why(old, new, kept, reason):
     assert any(reason in why for why in reasons)
 
 
-def test_what_gets_a_gradient_and_why():
-    (why,), claims = made(questions.gradients, SCORES, "scores = query.detach() @ key.mT")
-    assert claims == [{"`key`, `value`"}]
-    assert "detach() ends one" in why
+@pytest.mark.parametrize("query", ["query.detach()", "0 * value"])
+def test_what_gets_a_gradient_and_why(query):
+    (why,), claims = made(questions.gradients, SCORES, f"scores = {query} @ key.mT")
+    assert claims == [{"`key`, `value`"} if "detach" in query else {"`value`"}]
+    assert ("detach() ends one" in why) == ("detach" in query)
 
 
 def test_a_shape_is_asked_where_no_input_has_it():

@@ -138,6 +138,7 @@ ROWS = [
     Row(f"{RUN} --dev_out sst-classifier.pt", "sst-classifier.pt is data, or another output"),
     Row(f"{TASKS} --sst_dev_out a --sts_test_out ./a", "a is data, or another output"),
     Row("classifier.py --predict a b --checkpoint x.pt", "takes 1 text at most"),
+    Row("classifier.py --predict ' ' --checkpoint x.pt", "--predict has an empty text"),
     Row("classifier.py --predict film", "--predict and --checkpoint go together"),
     Row("multitask_classifier.py --predict a b c --checkpoint x.pt", "takes 2 texts at most"),
     Row(f"{TASKS} --steps_per_epoch 2", "--steps_per_epoch 2 is too few"),

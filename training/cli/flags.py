@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from training.files.errors import values_of
+from training.files.errors import InputError, values_of
 
 # What --fast takes; a handout lacks it, since it solves tasks
 HAS_KERNELS = (Path(__file__).resolve().parents[1] / "fast").is_dir()
@@ -52,15 +52,19 @@ probability = number(float, lambda x: 0 <= x < 1, "a number of at least 0 and be
 def given_lines(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """The texts on the command line, or lines of standard input, where a tab separates a pair.
 
-    Raises InputError if that is not UTF-8.
+    Raises InputError if that is not UTF-8, or has no text.
     """
     if texts and list(texts) != ["-"]:
         yield texts
         return
+    has_text = False
     with values_of("standard input is not UTF-8", "convert it"):
         for line in sys.stdin:
             line.encode()  # without a locale Python lets other bytes through, as surrogates
+            has_text |= not line.isspace()
             yield line.rstrip("\n").removeprefix("\ufeff").split("\t")[:2]
+    if not has_text:
+        raise InputError("standard input has no text; give one in quotes after --predict")
 
 
 def flag(default: Any, *, may_change: bool = False, **options: Any) -> Any:
@@ -147,3 +151,5 @@ class FineTuningFlags(TrainingFlags):
         if self.predict and len(self.predict) > self.most_texts:
             texts = f"{self.most_texts} text{'s' * (self.most_texts > 1)}"
             yield f"--predict takes {texts} at most, in quotes; give more on standard input"
+        if not all(map(str.strip, self.predict or ())):
+            yield "--predict has an empty text"

@@ -114,8 +114,9 @@ class Run:
         """The batches that are left of the epoch."""
         for batch in self.progress.bar(self.loader):
             if self.step >= self.total_steps:
-                return
+                break
             yield batch
+        self.record.read()  # before an evaluation, which would say less of nan
 
     def scale(self, loss: Tensor) -> Tensor:
         """The loss; in fp16 times a factor, without which small gradients would round to 0."""
@@ -228,6 +229,9 @@ class Record:
             total, count = self.losses.pop(step, (0.0, 1))
             if not math.isfinite(total):
                 fault = f"the loss is {total} in epoch {epoch}, batch {batch}"
+                remedy = "lower --lr, and run python optimizer_test.py"
+                if step == 1:
+                    remedy = "no update was made before it: run python sanity_check.py"
                 break
             lines.append(f"{step},{epoch},{total / count:.6g},{rate:.6g}\n")
             self.recent.append(total / count)
@@ -236,7 +240,6 @@ class Record:
                 with open(self.path, "a", encoding="utf-8") as file:
                     file.writelines(lines)
         if fault:
-            remedy = "lower --lr, and run python optimizer_test.py"
             raise InputError(f"{fault}; {remedy}. No model of this epoch is saved")
         self.unread, self.steps = [], []
         if len(self.recent) == STUCK:
