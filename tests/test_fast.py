@@ -2,7 +2,6 @@
 
 import functools
 from collections import Counter
-from types import MethodType
 
 import pytest
 import torch
@@ -16,7 +15,6 @@ from extensions.gradients.task_gradients import TaskGradients, plain_sum
 from optimizer import AdamW
 from training import loop
 from training.fast import replace_by_kernels
-from training.fast.adamw import fused_step
 from training.fast.methods import VALUES
 
 IDS = torch.randint(1, 100, (3, 9), generator=torch.Generator().manual_seed(1))
@@ -70,39 +68,7 @@ def test_what_is_read_is_what_runs(is_fast, sst_line, calls, tmp_path, monkeypat
 
 
 # ---------------------------------------------------------------------------------------------
-# AdamW
-
-
-def parameters_after(steps: range, saved: dict | None = None, is_fast: bool = True, **options):
-    """Two parameters and an optimizer's state after some steps, of which one sees only a part."""
-    parameters = [nn.Parameter(torch.linspace(-1, 1, n)) for n in (5, 700)]
-    optimizer = AdamW(parameters, lr=1e-2, eps=1e-3, **options)
-    if saved:
-        optimizer.load_state_dict(saved)
-    if is_fast:
-        optimizer.step = MethodType(fused_step, optimizer)
-    for t in steps:
-        for k, parameter in enumerate(parameters):
-            missing = k == 0 and t % 4 == 0  # so that the two step counts differ
-            wave = torch.cos(torch.arange(len(parameter)) * 0.7 + t) * 10.0 ** (-k * 3)
-            parameter.grad = None if missing else wave
-        optimizer.step()
-    return torch.cat([p.detach() for p in parameters]), optimizer.state_dict()
-
-
-@pytest.mark.parametrize("correct_bias", [True, False])
-@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
-def test_the_fused_step_agrees_with_the_plain_one(correct_bias, weight_decay):
-    options = {"weight_decay": weight_decay, "correct_bias": correct_bias}
-    fast, saved = parameters_after(range(1, 21), **options)
-    plain, saved_plain = parameters_after(range(1, 21), is_fast=False, **options)
-    assert (fast - torch.cat([torch.linspace(-1, 1, n) for n in (5, 700)])).abs().max() > 0.02
-    torch.testing.assert_close(fast, plain, rtol=0, atol=1e-6)
-    # each continues from what the other saved
-    assert [saved["state"][i]["step"] for i in (0, 1)] == [15, 20]
-    onwards, _ = parameters_after(range(21, 25), saved_plain, **options)
-    expected, _ = parameters_after(range(21, 25), saved, is_fast=False, **options)
-    torch.testing.assert_close(onwards, expected, rtol=0, atol=1e-6)
+# AdamW, whose dense gradients are in references/test_optimizer.py
 
 
 @pytest.mark.parametrize(
