@@ -77,7 +77,6 @@ def test_fetches_all_and_then_asks_no_more(fetch, server, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "cut", "facts"),
     [
-        ("one.csv", b"x" * len(ONE), -1, ("is not this course's file", "another fork")),
         ("one.csv", ONE[:-1], -1, ("is not this course's file", "another fork")),
         ("one.csv", ONE, 1000, ("1000 bytes read", "data/practice")),
     ],
