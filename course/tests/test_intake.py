@@ -383,6 +383,7 @@ def test_tests_add_up_and_the_feedback_is_the_page_s():
 def test_of_part_2_predictions_alone_give_points_at_gradescope():
     values = {"sst": 0.5, "para": 0.7, "sts": 0.4}
     scores = [Score(n, n, "test", "", "accuracy", value) for n, value in values.items()]
+    scores.append(Score("sst of dev", "sst", "dev", "", "accuracy", 0.9))
     made = harness.results_of(Result("7", 2, GRADED, scores=scores), SETTINGS)
     shown = [(t["name"], t["score"], t["max_score"]) for t in made["tests"]]
     assert shown == [("predictions", 9.5, SETTINGS["predictions"]["points"])]
