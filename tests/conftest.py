@@ -5,8 +5,6 @@ from fixtures import (  # noqa: F401
     check_here,
     in_browser,
     interruptible,
-    offline_model,
-    real_data,
     resumable,
     run_script_here,
     sst_line,

@@ -24,28 +24,7 @@ import classifier
 import sanity_check
 from checks import jobs
 from training.cli.scripts import run_script
-from training.files.errors import InputError
-from training.files.hub import find_model
 from training.loop.checkpoints import ResumePoint
-
-
-@pytest.fixture(scope="session")
-def offline_model() -> Path:
-    """The folder of the offline pretrained model; skips where its package is not installed."""
-    try:
-        return find_model(None)
-    except InputError as error:
-        pytest.skip(f"no pretrained model here: {error}")
-
-
-@pytest.fixture(scope="session")
-def real_data() -> Path:
-    """The folder with the real course files; skips where $MINBERT_DATA does not name one."""
-    folder = Path(os.environ.get("MINBERT_DATA", "missing"))
-    for candidate in (folder, folder / "course"):
-        if (candidate / "ids-sst-train.csv").is_file():
-            return candidate.resolve()
-    pytest.skip("no real data here: set MINBERT_DATA to the folder of the course files")
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,11 @@
 """The configuration: defaults, what older code does with it, and what it refuses."""
 
-import numpy as np
 import pytest
 import transformers
 from factories import tiny_config
 from running import one_line_error
 
 from config import BertConfig
-from lessons.saved_head import check_classes
 
 
 def test_the_defaults_are_those_of_bert_base():
@@ -48,15 +46,3 @@ def test_a_wrong_value_is_refused(tmp_path, text):
     fact = text.split('"')[1] if ":" in text else "not valid JSON"
     with one_line_error(str(tmp_path / "config.json"), fact):
         BertConfig.from_pretrained(tmp_path)
-
-
-HEAD = {"classifier.weight": np.ones((3, 32)), "classifier.bias": np.ones(3)}
-HEAD |= {"pooler.dense.weight": np.ones((32, 32)), "pooler.dense.bias": np.ones(32)}
-
-
-def test_a_head_for_tokens_or_choices_is_refused():
-    for kind in ("BertForTokenClassification", "BertForMultipleChoice"):
-        with one_line_error(f"its architectures is ['{kind}']"):
-            check_classes(tiny_config(architectures=[kind], num_labels=3), HEAD)
-    for fit in ({}, {"problem_type": "single_label_classification", "architectures": None}):
-        check_classes(tiny_config(num_labels=3, **fit), HEAD)

@@ -11,8 +11,6 @@ from factories import ROOT
 from checks.graded_tasks import GRADED_TASKS, PAGES
 
 TEMPLATE = ROOT / "README.template.md"
-STUDENTS_READ = ("handout", "part2", "running", "pictures", "faq", "attention-maps")
-FOR_STUDENTS = (TEMPLATE, *(ROOT / "docs" / f"{name}.md" for name in STUDENTS_READ))
 DOCS = (*sorted((ROOT / "docs").rglob("*.md")), TEMPLATE, ROOT / "README.md")
 FENCE = re.compile(r"^ *```\w*\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 FOLDERS = "course|data|docs|extensions|lessons|pretraining|research"
@@ -71,13 +69,6 @@ def test_local_links_lead_somewhere(path):
 def test_modules_that_a_text_names_exist(path):
     for name in re.findall(rf"`((?:{FOLDERS}|checks|training|tests)/[\w./-]+\.\w+)`", read(path)):
         assert (ROOT / name).is_file(), name
-
-
-@pytest.mark.parametrize("path", FOR_STUDENTS, ids=lambda path: path.name)
-def test_texts_for_students_name_nothing_of_the_staff(path):
-    text = read(path)
-    for name in ("course/", "extensions/", "research/", "tests/", ".ci/", "staff.md"):
-        assert not re.search(rf"(?<![\w/]){re.escape(name)}", text), f"{path.name} names {name}"
 
 
 TEXTS = sorted({*DOCS, *ROOT.glob("[AS]*.md"), *ROOT.glob("[dmr]*/**/*.md")})

@@ -2,7 +2,6 @@
 
 import functools
 from collections import Counter
-from types import MethodType
 
 import pytest
 import torch
@@ -16,7 +15,6 @@ from extensions.gradients.task_gradients import TaskGradients, plain_sum
 from optimizer import AdamW
 from training import loop
 from training.fast import replace_by_kernels
-from training.fast.adamw import fused_step
 from training.fast.methods import VALUES
 
 IDS = torch.randint(1, 100, (3, 9), generator=torch.Generator().manual_seed(1))
@@ -70,39 +68,7 @@ def test_what_is_read_is_what_runs(is_fast, sst_line, calls, tmp_path, monkeypat
 
 
 # ---------------------------------------------------------------------------------------------
-# AdamW
-
-
-def parameters_after(steps: range, saved: dict | None = None, is_fast: bool = True, **options):
-    """Two parameters and an optimizer's state after some steps, of which one sees only a part."""
-    parameters = [nn.Parameter(torch.linspace(-1, 1, n)) for n in (5, 700)]
-    optimizer = AdamW(parameters, lr=1e-2, eps=1e-3, **options)
-    if saved:
-        optimizer.load_state_dict(saved)
-    if is_fast:
-        optimizer.step = MethodType(fused_step, optimizer)
-    for t in steps:
-        for k, parameter in enumerate(parameters):
-            missing = k == 0 and t % 4 == 0  # so that the two step counts differ
-            wave = torch.cos(torch.arange(len(parameter)) * 0.7 + t) * 10.0 ** (-k * 3)
-            parameter.grad = None if missing else wave
-        optimizer.step()
-    return torch.cat([p.detach() for p in parameters]), optimizer.state_dict()
-
-
-@pytest.mark.parametrize("correct_bias", [True, False])
-@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
-def test_the_fused_step_agrees_with_the_plain_one(correct_bias, weight_decay):
-    options = {"weight_decay": weight_decay, "correct_bias": correct_bias}
-    fast, saved = parameters_after(range(1, 21), **options)
-    plain, saved_plain = parameters_after(range(1, 21), is_fast=False, **options)
-    assert (fast - torch.cat([torch.linspace(-1, 1, n) for n in (5, 700)])).abs().max() > 0.02
-    torch.testing.assert_close(fast, plain, rtol=0, atol=1e-6)
-    # each continues from what the other saved
-    assert [saved["state"][i]["step"] for i in (0, 1)] == [15, 20]
-    onwards, _ = parameters_after(range(21, 25), saved_plain, **options)
-    expected, _ = parameters_after(range(21, 25), saved, is_fast=False, **options)
-    torch.testing.assert_close(onwards, expected, rtol=0, atol=1e-6)
+# AdamW, whose dense gradients are in references/test_optimizer.py
 
 
 @pytest.mark.parametrize(
@@ -176,31 +142,20 @@ def test_the_kernel_and_a_last_layer_for_one_position_compute_the_whole_layers(n
 # Dropout by sixteen bits: the same probability, scale and gradient as PyTorch's
 
 
-def dropout_module(p: float) -> nn.Module:
-    module = nn.Sequential(nn.Dropout(p), nn.Linear(1, 1))
-    replace_by_kernels(module)
-    return module[0]
-
-
-@pytest.mark.parametrize("p", [0.1, 0.5, 0.9, 1e-4])
-def test_the_fraction_that_is_dropped_is_p_and_neighbours_are_independent(p):
+@pytest.mark.parametrize("p", [0.1, 0.25, 0.5, 0.9, 1e-4])
+def test_the_fraction_that_is_dropped_is_p_and_the_rest_is_scaled_as_by_pytorch(p):
     """Of each of the four numbers that share a draw, within five standard deviations."""
     torch.manual_seed(0)
-    is_dropped = (dropout_module(p)(torch.ones(400_000)) == 0).double().view(-1, 4)
+    module = nn.Sequential(nn.Dropout(p), nn.Linear(1, 1))
+    replace_by_kernels(module)
+    x = torch.randn(400_000, dtype=torch.float64, requires_grad=True)
+    result = module[0](x)
+    result.backward(torch.full_like(result, 3.0))
+    is_dropped = (result == 0).double().view(-1, 4)
     deviation = (p * (1 - p) / len(is_dropped)) ** 0.5
     assert (is_dropped.mean(dim=0) - p).abs().max() < 5 * deviation + 1 / VALUES
-    correlations = torch.corrcoef(is_dropped.T) - torch.eye(4)
+    correlations = torch.corrcoef(is_dropped.T) - torch.eye(4)  # neighbours are independent
     assert correlations.abs().max() < 5 / len(is_dropped) ** 0.5
-
-
-@pytest.mark.parametrize("p", [0.25, 0.1])
-def test_what_stays_and_its_gradient_are_scaled_as_by_pytorch(p):
-    """For a p that sixteen bits hold exactly, by exactly the same."""
-    x = torch.randn(5000, dtype=torch.float64, requires_grad=True)
-    result = dropout_module(p)(x)
-    result.backward(torch.full_like(result, 3.0))
-    scale = 1 / (1 - round(p * VALUES) / VALUES)
-    assert abs(scale * (1 - p) - 1) < 2 / VALUES
-    stays = result != 0
-    torch.testing.assert_close(result, torch.where(stays, x * scale, 0.0), rtol=1e-12, atol=0)
-    torch.testing.assert_close(x.grad, torch.where(stays, 3.0 * scale, 0.0).double())
+    scales = (result != 0).double() / (1 - round(p * VALUES) / VALUES)  # p as sixteen bits hold it
+    torch.testing.assert_close(result, x * scales, rtol=1e-12, atol=0)
+    torch.testing.assert_close(x.grad, 3.0 * scales, rtol=1e-12, atol=0)

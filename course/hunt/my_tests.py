@@ -7,7 +7,7 @@ is wrong, and returns otherwise. Then ask how many bugs your tests catch:
 
 ``attention`` and the other functions are methods: their first argument is the module they belong
 to. Make it yourself, as small as you like. What you import from bert.py is the implementation
-under test, too. A test has twenty seconds.
+under test, too. The hunt of a function stops after two minutes; --limit changes that.
 """
 
 import torch  # noqa: F401

@@ -39,16 +39,12 @@ def test_only_what_students_need_ships(part):
 
 
 @for_each_part
-def test_tasks_and_points_agree_wherever_they_are_told(part):
-    """The students' README, the assignment's text, and what the grader gives."""
+def test_the_readme_lists_the_tasks_and_points_that_the_grader_gives(part):
     tasks = [task for task in GRADED_TASKS if task.part <= LAST_PARTS[part]]
     readme = built(part).text("README.md")
     rows = re.findall(r"^\| (\d\.\d) \|.* \| (\d+) \| \d+ \|.*$", readme, re.M)
     assert rows == [(task.number, str(task.points)) for task in tasks]
     assert f"|  | together | {sum(task.points for task in tasks)} |" in readme
-    for task in tasks:
-        line = rf"### Task {task.number} · .*\n\n`.*` · {task.points} points ·"
-        assert re.search(line, built(part).text(task.page))
 
 
 @for_each_part

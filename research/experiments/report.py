@@ -31,6 +31,11 @@ TITLES = {"sst": "SST accuracy", "para": "paraphrase accuracy", "sts": "STS Pear
 TITLES |= {"dev_acc": "accuracy", "dev_f1": "F1", "mlm_loss": "held-out loss"}
 SCORES = (*TASKS, "overall", "dev_acc", "dev_f1", "mlm_loss", "grammar")
 
+COLUMNS = {  # headings, in their order: of which score and epoch
+    TITLES.get(score, score) + of_which: (score, epoch)
+    for score in SCORES
+    for epoch, of_which in EPOCHS.items()
+}
 LEVEL = 0.95
 Interval = tuple[float, float, float]  # difference, lower end, upper end
 
@@ -42,15 +47,21 @@ class Row:
     name: str
     by_seed: Mapping[int | None, dict]
 
-    def scores(self, epoch: str = "metrics") -> dict[str, np.ndarray]:
-        """Each score that all seeds have, (S,): of the best epoch, or the "last" one."""
-        scores = [result.get(epoch) or {} for result in self.by_seed.values()]
-        values = {
-            name: np.array([seed[name] for seed in scores])
-            for name in SCORES
-            if all(name in seed for seed in scores)
+    def scores(self) -> dict[str, np.ndarray]:
+        """By the headings of COLUMNS, each score that all seeds have, (S,)."""
+        of_epochs = {}
+        for epoch in EPOCHS:
+            seeds = [result.get(epoch) or {} for result in self.by_seed.values()]
+            shared = set.intersection(*map(set, seeds))
+            scores = {name: np.array([seed[name] for seed in seeds]) for name in shared}
+            if shared >= set(TASKS):
+                scores["overall"] = overall({task: scores[task] for task in TASKS})
+            of_epochs[epoch] = scores
+        return {
+            heading: of_epochs[epoch][score]
+            for heading, (score, epoch) in COLUMNS.items()
+            if score in of_epochs[epoch]
         }
-        return values | ({"overall": overall(values)} if values.keys() == set(TASKS) else {})
 
 
 def rows_of(runs: Sequence[dict]) -> dict[str, Row]:
@@ -91,65 +102,47 @@ def read_example_sds() -> dict[tuple, dict[str, float]]:
     return {(x["baseline"], x["name"], *x["seeds"]): x["example_sd"] for x in lines}
 
 
-def intervals_of(row: Row, baseline: Row) -> dict[str, dict[str, Interval]]:
-    """Epoch, of EPOCHS → score → the difference with its interval, over the seeds that both ran.
+def intervals_of(row: Row, baseline: Row) -> dict[str, Interval]:
+    """By their headings, the differences with intervals, over the seeds that both ran.
 
     Where they share none, it is the difference of both means, without an interval.
     """
     seeds = [seed for seed in row.by_seed if seed in baseline.by_seed]
     sds = read_example_sds().get((baseline.name, row.name, *seeds), {})
-    sides = [
-        Row(side.name, {s: side.by_seed[s] for s in seeds or side.by_seed})
+    ours, theirs = (
+        Row(side.name, {s: side.by_seed[s] for s in seeds or side.by_seed}).scores()
         for side in (row, baseline)
-    ]
-    intervals = {}
-    for epoch in EPOCHS:
-        ours, theirs = (side.scores(epoch) for side in sides)
-        intervals[epoch] = {
-            score: interval(ours[score] - theirs[score], sds.get(score, 0.0) ** 2)
-            if seeds
-            else (float(ours[score].mean() - theirs[score].mean()), -np.inf, np.inf)
-            for score in SCORES
-            if score in ours and score in theirs
-        }
-    return intervals
+    )
+    return {
+        heading: interval(ours[heading] - theirs[heading], sds.get(COLUMNS[heading][0], 0.0) ** 2)
+        if seeds
+        else (float(ours[heading].mean() - theirs[heading].mean()), -np.inf, np.inf)
+        for heading in COLUMNS
+        if heading in ours and heading in theirs
+    }
 
 
 # ---------------------------------------------------------------------------------------------
 # Tables
 
 
-def markdown(header: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
+def markdown(headings: Iterable[str], rows: Sequence[Mapping[str, object]]) -> str:
+    """A table in Markdown of rows' cells by their headings, without those that no row has."""
+    header = [heading for heading in headings if any(heading in row for row in rows)]
+    cells = [[row.get(heading, "–") for heading in header] for row in rows]
+    lines = [header, ["---"] * len(header), *cells]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
-
-
-def columns_of(known: Mapping[str, Sequence[Mapping]]) -> list[tuple[str, str, str]]:
-    """(score, epoch, title) of every column that has a value in some row."""
-    return [
-        (score, epoch, TITLES.get(score, score) + title)
-        for score in SCORES
-        for epoch, title in EPOCHS.items()
-        if any(score in values for values in known[epoch])
-    ]
 
 
 def score_table(rows: Sequence[Row]) -> str:
     """Markdown: each row's scores, mean (standard deviation) over seeds; minutes."""
-    known = {epoch: [row.scores(epoch) for row in rows] for epoch in EPOCHS}
-    columns = columns_of(known)
     table = []
-    for i, row in enumerate(rows):
+    for row in rows:
         runs = row.by_seed.values()
-        scores = [known[epoch][i].get(score) for score, epoch, _ in columns]
-        table.append(
-            [row.name, len(runs)]
-            + ["–" if values is None else mean_and_sd(values) for values in scores]
-            + [f"{np.mean([run['seconds'] for run in runs]) / 60:.1f}"]
-        )
-    titles = (title for *_, title in columns)
-    return markdown(["run", "seeds", *titles, "min"], table)
+        scores = {heading: mean_and_sd(values) for heading, values in row.scores().items()}
+        minutes = np.mean([run["seconds"] for run in runs]) / 60
+        table.append({"run": row.name, "seeds": len(runs), **scores, "min": f"{minutes:.1f}"})
+    return markdown(["run", "seeds", *COLUMNS, "min"], table)
 
 
 def mean_and_sd(values: np.ndarray) -> str:
@@ -160,20 +153,15 @@ def mean_and_sd(values: np.ndarray) -> str:
 
 def difference_table(base: Row, others: Sequence[Row]) -> str:
     """Markdown: each row's differences to the first one, with intervals."""
-    intervals = [intervals_of(row, base) for row in others]
-    known = {epoch: [of_row[epoch] for of_row in intervals] for epoch in EPOCHS}
-    columns = columns_of({epoch: [base.scores(epoch), *known[epoch]] for epoch in EPOCHS})
-    table = [
-        [row.name, *(shown_interval(known[epoch][i].get(score)) for score, epoch, _ in columns)]
-        for i, row in enumerate(others)
-    ]
-    return markdown([f"against {base.name}", *(title for *_, title in columns)], table)
+    first, table = f"against {base.name}", []
+    for row in others:
+        cells = {heading: shown(x) for heading, x in intervals_of(row, base).items()}
+        table.append({first: row.name} | dict.fromkeys(base.scores(), "–") | cells)
+    return markdown([first, *COLUMNS], table)
 
 
-def shown_interval(difference: Interval | None) -> str:
+def shown(difference: Interval) -> str:
     """A cell: the difference and its interval, and whether that includes 0."""
-    if difference is None:
-        return "–"
     middle, low, high = difference
     if high == np.inf:
         return f"{middle:+.3f}, no interval"

@@ -29,9 +29,3 @@ def write_toml(place: Path, name: str, flags: str = "", seeds: str = "[0, 1]"):
 def calls(place: Path) -> list[str]:
     """The command lines that the stand-in got."""
     return (place / "calls").read_text().splitlines()
-
-
-def a_result(name: str, seed: int | None, metrics: dict, data: dict | None = None) -> dict:
-    """A line of results.jsonl."""
-    one = {"name": name, "seed": seed, "flags": "", "metrics": metrics, "seconds": 90.0}
-    return one | {"data": data or {}}

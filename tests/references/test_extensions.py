@@ -74,8 +74,6 @@ def test_own_layers_begin_as_copies_that_learn(count):
         assert_same_tensors(output, expected)
     assert all(parameter.requires_grad for parameter in layers.parameters())
     assert not any(parameter.requires_grad for parameter in bert.parameters())
-    with one_line_error(f"--separate_layers 4: this BERT has {3 - count} layers"):
-        split_top_layers(bert, 4, ("sst",))
 
 
 def test_pooling_by_hand():
@@ -117,8 +115,6 @@ def test_one_task_comes_before_the_others():
     assert set(order("before", 1)) == {"sts"}
     assert order("before", 2, steps=5) == ["sst", "para", "sst", "para", "sst"]
     assert order("round_robin", 2, steps=4) == ["sst", "para", "sts", "sst"]
-    with one_line_error("--steps_per_epoch 2 is too few", "give at least 3"):
-        order("round_robin", steps=2)
 
 
 class Rows(list):

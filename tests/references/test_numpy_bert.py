@@ -1,5 +1,6 @@
 """lessons/numpy_bert.py: the same numbers as torch, without torch."""
 
+import json
 import shutil
 from types import SimpleNamespace
 
@@ -92,7 +93,9 @@ def test_predictions_without_torch_are_those_of_classifier_py(trained, tmp_path)
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_old_names_and_other_precisions_are_read(trained, tmp_path, dtype):
-    shutil.copytree(trained[0], tmp_path / "old")
+    config = shutil.copytree(trained[0], tmp_path / "old") / "config.json"
+    more = {"architectures": None, "problem_type": "single_label_classification"}
+    config.write_text(json.dumps(json.loads(config.read_text()) | more))
     tensors = load_file(tmp_path / "old/model.safetensors")
     for name in list(tensors):
         old = name.replace("LayerNorm.weight", "LayerNorm.gamma")

@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import optimizer
 import optimizer_test
 from checks.findings import ROOT
 from checks.part1 import adamw_checks
@@ -23,12 +22,16 @@ from training.files.errors import InputError
 # The other order of decay, which is correct, too
 PATH = ROOT / "course" / "variants" / "optimizer.step" / "decay_before.py"
 Before = type("Before", (AdamW,), {"step": runpy.run_path(str(PATH))["CorrectedMoments"].step})
+Fused = type("Fused", (AdamW,), {"step": fused_step})
 
 
-@pytest.mark.parametrize("opt_class", [AdamW, Before])
-def test_the_checks_accept_both_orders(opt_class, monkeypatch):
-    monkeypatch.setattr(optimizer, "AdamW", opt_class)
-    assert adamw_checks.check() == []
+class InTurns(AdamW):
+    """A fused step after each plain one, on the same state: each goes on from the other's."""
+
+    def step(self) -> None:
+        """Update the parameters."""
+        self.count = getattr(self, "count", 0) + 1
+        (fused_step if self.count % 2 else AdamW.step)(self)
 
 
 def test_a_closure_is_called_and_a_sparse_gradient_refused():
@@ -46,11 +49,13 @@ def test_published_weight_is_returned():
     assert (weight.shape, weight.dtype, weight.requires_grad) == ((2, 3), torch.float32, False)
 
 
+@pytest.mark.parametrize("opt_class", [AdamW, Fused])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_in_float32_it_stays_near_numpy(case):
+def test_in_float32_it_stays_near_numpy(case, opt_class):
     case = dataclasses.replace(case, steps=20)
     wanted = make_optimizer_test.trajectory(case, "after")
-    np.testing.assert_allclose(run_case(AdamW, case, torch.float32), wanted, rtol=1e-6, atol=1e-6)
+    found = run_case(opt_class, case, torch.float32)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 @st.composite
@@ -79,8 +84,8 @@ def any_case(draw) -> Case:
 @settings(max_examples=25, deadline=None)
 @given(case=any_case())
 def test_equals_numpy_for_any_hyper_parameters(case):
-    for opt_class, order in ((AdamW, "after"), (Before, "before")):
-        wanted = make_optimizer_test.trajectory(case, order)
+    for opt_class in (AdamW, Fused, InTurns, Before):
+        wanted = make_optimizer_test.trajectory(case, "before" if opt_class is Before else "after")
         bound = 1e-11 * max(1.0, np.abs(wanted).max())  # relative to the largest excursion
         np.testing.assert_allclose(run_case(opt_class, case), wanted, rtol=0, atol=bound)
 
@@ -112,12 +117,11 @@ def test_equals_torch_with_decay_up_to_its_order():
     torch.testing.assert_close(ours, keep * torchs, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("step", [AdamW.step, fused_step])
-def test_a_rate_that_is_a_tensor_stays_as_it_was(step):
+@pytest.mark.parametrize("opt_class", [AdamW, Fused])
+def test_a_rate_that_is_a_tensor_stays_as_it_was(opt_class):
     rate = torch.tensor(0.05, dtype=torch.float64)
-    either = type("Either", (AdamW,), {"step": step})
     hyper = {"eps": 1e-3, "weight_decay": 0.5}
-    ours = steps(either, START, lr=rate, **hyper)
+    ours = steps(opt_class, START, lr=rate, **hyper)
     torch.testing.assert_close(ours, steps(AdamW, START, lr=0.05, **hyper), rtol=0, atol=1e-12)
     assert rate == 0.05
 

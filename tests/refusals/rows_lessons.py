@@ -16,7 +16,7 @@ from bert import BertModel
 from lessons.modern_config import GLOBAL, LOCAL
 
 
-def with_head(classes: int, folder: Path, width: int = 32, table: str = "", **values: str) -> None:
+def with_head(classes: int, folder: Path, width: int = 32, table: str = "", **values) -> None:
     """Give the model a classifier and entries of its configuration; write a table."""
     model = BertModel.from_pretrained(folder / "model")
     save_with_head(model, nn.Linear(32, classes), folder / "model", **values)
@@ -92,6 +92,7 @@ ROWS = [
     Row(f"{NUMPY} --text a", "cannot be read", written("model/model.safetensors", b"short")),
     Row(f"{NUMPY} --text a", "no BERT of the shape in config.json", without_a_layer),
     Row(f"{NUMPY} --text a", "its problem_type is 'x'", partial(with_head, 3, problem_type="x")),
+    Row(f"{NUMPY} --text a", "its architectures is", partial(with_head, 3, architectures=["x"])),
     Row(f"{NUMPY} --file f", "has no classifier", written("f", "id,text\n1,a\n")),
     Row(QUANTIZE, "lacks the column sentence", partial(with_head, 2, table="id,words\n1,a\n")),
     Row(QUANTIZE, "(id 2) has the label 'good'", partial(with_head, 2, table=WRONG_LABEL)),
