@@ -16,6 +16,7 @@ import bert
 import classifier
 import optimizer
 from checks.errors import attempt, describe, find
+from checks.part1.tasks import watched
 from config import BertConfig
 
 CASES = read_cases("exceptions.txt")
@@ -134,6 +135,11 @@ def test_what_fails_outside_of_functions(line, call, text, tmp_path, monkeypatch
     error = attempt(exec, compile(path.read_text(), str(path), "exec"), space)
     monkeypatch.setattr(bert, "M", space["M"], raising=False)
     assert text in f": {describe(error or attempt(eval, call, space)).text}\n"
+
+
+def test_exit_in_a_function_does_not_end_the_checks(monkeypatch):
+    monkeypatch.setattr(bert.BertSelfAttention, "attention", lambda *_: exit())
+    assert watched("bert.attention") == (False, False)
 
 
 LEFT = "is still reached, with code of yours around it"
