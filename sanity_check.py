@@ -63,9 +63,8 @@ class Session:
 
     def __init__(self, child: Child, report: Report):
         self.child, self.report = child, report
-        self.trouble = self.begun = False
-        self.checked = 0
-        self.todo: list[tuple[GradedTask, Outcome]] = []
+        self.trouble = False
+        self.outcomes: list[tuple[GradedTask, Outcome]] = []
 
     def run(self, job: str, title: str) -> Outcome:
         """The outcome of a job, which is also printed. Ctrl-C ends the script, saying where."""
@@ -80,19 +79,13 @@ class Session:
         return outcome
 
     def run_tasks(self, entries: Sequence[GradedTask]) -> None:
-        """Check tasks in order; those that are not right yet are noted."""
-        for entry in entries:
-            self.checked += 1
-            outcome = self.run(entry.id, entry.title)
-            # what waits for a fault that was found has findings
-            self.begun |= outcome.status not in ("not started", "waits") or bool(outcome.findings)
-            if outcome.status != "ok":
-                self.todo.append((entry, outcome))
+        """Check tasks in order."""
+        self.outcomes = [(entry, self.run(entry.id, entry.title)) for entry in entries]
 
     def run_last(self, part: int) -> None:
         """What is checked of a part once its tasks are right: the model, the training loop."""
         job, title, file = LAST[part]
-        if any(entry.file == file for entry, _ in self.todo):
+        if any(each.status != "ok" for entry, each in self.outcomes if entry.file == file):
             print(f"  --    {title} is checked once all of {file} is right")
         else:
             self.run(job, title)
@@ -103,11 +96,13 @@ class Session:
         Args:
             part: whose tasks were checked, if all of them were.
         """
-        right = self.checked - len(self.todo)
-        print(f"{right} of {self.checked} task{'s' * (self.checked > 1)} right")
-        if self.todo:
-            following, outcome = self.todo[0]
-            if not self.begun and self.checked > 1:
+        todo = [(entry, each) for entry, each in self.outcomes if each.status != "ok"]
+        checked = len(self.outcomes)
+        print(f"{checked - len(todo)} of {checked} task{'s' * (checked > 1)} right")
+        if todo:
+            following, outcome = todo[0]
+            statuses = {"wrong" if each.findings else each.status for _, each in self.outcomes}
+            if statuses <= {"not started", "waits"} and checked > 1:
                 print("nothing is filled in yet: this is where you begin")
             where = f"{following.page}; {following.check}"
             what = f"{following.title}, about {following.minutes} minutes ({where})"

@@ -76,11 +76,6 @@ def is_unknown(findings: Iterable[Finding]) -> bool:
     return {f.kind for f in findings if EXPLAINING.get(f.kind, ("", 1))[1] > 1} == {"property"}
 
 
-def named(mistakes: Iterable[Mistake]) -> list[Finding]:
-    """What is said about known mistakes."""
-    return [Finding("named", mistake.text, name=mistake.name) for mistake in mistakes]
-
-
 def is_students(path: Path) -> bool:
     """Whether a file is a student's, wherever it lies; torch's optim/optimizer.py is not."""
     if path.name in {Path(entry.file).name for entry in GRADED_TASKS}:

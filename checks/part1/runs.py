@@ -23,6 +23,7 @@ from checks.part1 import adamw_checks
 from checks.references import CLASSIFIER_DROPOUT, TINY, inputs_of, student_model
 from checks.task import WHOLE, Inputs, Outputs, Task
 
+OPTIONS = ("pretrain", "finetune")
 INIT_DROPOUT = 0.45  # not the default of classifier.py, so that it is noticed in the code
 RATES = {"it": INIT_DROPOUT, "1 - it": 1 - INIT_DROPOUT, "BERT's": TINY["hidden_dropout_prob"]}
 ADD_NORMS = {  # by place: a stored input, what the names of the layer's modules begin with
@@ -273,7 +274,7 @@ def classifier_init(inputs: Inputs) -> Iterator[Outputs]:
 
     The latter reveal a mistake whatever number is in the code.
     """
-    for option in ("pretrain", "finetune"):
+    for option in OPTIONS:
         model, encoder, own = student_classifier(inputs, option, INIT_DROPOUT)
         linears = [part for part in own if isinstance(part, nn.Linear)]
         yield {f"values/option {option}: the encoder trains": trains([encoder])}
@@ -308,17 +309,12 @@ def judge_init(outputs: Outputs, inputs: Inputs) -> list[Finding]:
         for p in outputs["rates"].tolist()
         if abs(p - INIT_DROPOUT) > 1e-6
     ]
-    if not outputs["values/dropout: made, or its probability kept"]:
-        texts.append(
-            "no nn.Dropout is made besides those of self.bert, and no attribute of self keeps "
-            "config.hidden_dropout_prob"
-        )
-    expected = {
-        "option pretrain: the encoder trains": False,
-        "option finetune: the encoder trains": True,
-    }
+    texts += [
+        "no nn.Dropout is made outside self.bert, and no attribute holds config.hidden_dropout_prob"
+    ] * (not outputs["values/dropout: made, or its probability kept"])
+    expected = {f"option {o}: the encoder trains": o == "finetune" for o in OPTIONS}
     if layers:
-        expected |= {f"option {o}: the Linear trains": True for o in ("pretrain", "finetune")}
+        expected |= {f"option {o}: the Linear trains": True for o in OPTIONS}
     for what, wanted in expected.items():
         if (found := outputs[f"values/{what}"].tolist()) != [wanted]:
             texts.append(f"{what}: {' and '.join(map(str, found))}, expected {wanted}")

@@ -20,7 +20,7 @@ from checks import known, properties
 from checks.compare import check as check_outputs
 from checks.compare import compare, is_close
 from checks.errors import attempt, describe
-from checks.findings import Finding, named
+from checks.findings import Finding
 from checks.fixed_dropout import FixedDropout, default_dtype
 from checks.graded_tasks import GradedTask, graded_task
 from checks.part1 import adamw_checks
@@ -97,7 +97,8 @@ def explain(
     if mistakes and is_wrong:
         # a judge says all that is wrong by itself
         facts = [] if task_of(run).judge else unexplained(runs[known_run], left)
-        return found + named(mistakes) + [Finding("left", text) for text in facts]
+        named = [Finding("named", mistake.text, name=mistake.name) for mistake in mistakes]
+        return found + named + [Finding("left", text) for text in facts]
     text = random_numbers(run, outputs)
     if not text and not is_wrong and findings[0].kind != "error":
         text = LOST_DIGITS + MASK * (task_id == ATTENTION)

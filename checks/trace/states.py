@@ -28,7 +28,6 @@ RIGHT = "in evaluation mode, without dropout, all states and gradients that were
 FOLLOWS = "what follows builds on this, and may differ for this reason alone"
 UNFINISHED = "nothing that could be compared differs; not all is filled in"
 REPLACED = "what follows gets the correct state instead"
-GIVEN = "nothing of yours is in it yet"
 FOLDERS = (Path(__file__).parent, ROOT / "training" / "reports")  # the latter: what all pages have
 WRONG = ("differs", "wrong")  # of a number, of an exception
 NAMES = [*STATES]
@@ -72,10 +71,8 @@ def run(job: str) -> Outcome:
         if isinstance(watch, BaseException):  # the model has other parts
             return Outcome(TITLE, "wrong", findings=(describe(watch),))
         rows = [row_of_state(number, watch) for number in range(len(NAMES))]
-        if any(row.status in WRONG for row in rows):
+        if rows[-1].status == "skipped" or any(row.status in WRONG for row in rows):
             rows.append(Row("skipped", "gradients", "compared once the values are right"))
-        elif rows[-1].status == "skipped":
-            rows.append(Row("skipped", "gradients", GIVEN))
         else:
             rows += rows_of_gradients(watch, under(f"{TRACE}gradients/", stored))
         rows = [*explained(rows, watch)]
@@ -107,8 +104,9 @@ def row_of_state(number: int, watch: Watch) -> Row:
         case [result]:
             row = compared("values", state, result, watch.right[state], watch.inputs.real)
             # the last two are made by functions that are given, from the last layer's state
-            is_given = row.status == "ok" and watch.replaced.keys() & {*NAMES[-3:number]}
-            return Row("skipped", state, GIVEN) if is_given else row._replace(makes=makes)
+            if row.status == "ok" and watch.replaced.keys() & {*NAMES[-3:number]}:
+                return Row("skipped", state, "nothing of yours is in it yet")
+            return row._replace(makes=makes)
         case results:
             return Row("skipped", state, f"not seen: {len(results)} calls of {STATES[state]}")
 

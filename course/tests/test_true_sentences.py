@@ -52,7 +52,7 @@ LINES = OPTIMIZER[
     OPTIMIZER.index("                state = ") : OPTIMIZER.index("        return loss")
 ]
 TOLD = [  # task, what is replaced by what; a name or words that must be said, words that must not
-    (ATTEND, f"return {MERGED}", MERGED, "forget `return`?", "dropout"),
+    (ATTEND, f"return {MERGED}", MERGED, "forget `return`?", "softmax("),
     (ATTEND, MERGED, f"{MERGED}, scores", "return the one tensor", "forget"),
     (ATTEND, SUM, "scores = scores.masked_fill(attention_mask == 0, -math.inf)",
      "Where the mask is 0 the scores become −inf", "dropout acts"),
@@ -63,7 +63,7 @@ TOLD = [  # task, what is replaced by what; a name or words that must be said, w
      "probabilities * (torch.rand_like(probabilities) > 0.2)",
      "other results in every run in training mode", "get no dropout"),
     (ATTEND, SUM, "scores = scores + (1 - attention_mask) * -10000",
-     "right in float64, but not in float32, in which models are trained. The mask, 0", "dropout"),
+     "right in float64, but not in float32, in which models are trained. The mask,", ": values of"),
     (ATTEND, DROP, f"F.dropout({SOFTMAX}, 0.1)", "dropout acts in evaluation", "probably"),
     (ATTEND, "@ value", "@ (value / 7**0.5)", "scale_of_the_result_too", "sum to 0"),
     (ATTEND, MERGED, "context.sum(1)", "heads_summed", "dropout"),

@@ -18,6 +18,7 @@ WRONG = """\
 words + segments + positions|words + segments|embeddings|Model.embed
 F.softmax(scores, dim=-1)|F.softmax(scores, dim=-2)|layer 1, attention|Attention.attention
 (key, query, value, a|(query, key, value, a|layer 1, attention|Attention.forward
+(key, query, value, a|(key, query, a|layer 1, attention|Attention.forward
 self_attention(hidden_states, a|self_attention(hidden_states, 0 * a|layer 1, attention|Layer.forward
 R|input + R|layer 1, first add & norm|Layer.add_norm
 return R|R|layer 1, first add & norm|Layer.add_norm
@@ -99,16 +100,15 @@ def test_what_follows_a_stub_gets_the_correct_state(tasks, replaced, right):
 
 
 def test_what_follows_an_exception_gets_the_correct_state():
-    source = edited("interm_dense(attended)", "out_dense(attended)")
-    outcome, rows, (opened, text, _, page) = traced(source)
+    outcome, rows, texts = traced(edited("interm_dense(attended)", "out_dense(attended)"))
     wrong = [f"layer {number}, second add & norm" for number in (1, 2)]
     assert [name for name, row in rows.items() if row[0] != "ok"] == [
         *("layer 1, feed-forward", wrong[0], "layer 2, feed-forward", wrong[1]),
         *("last hidden state", "pooler", "gradients"),  # nothing of the student's is in them
     ]
-    assert opened.startswith("the first exception: open BertLayer.forward (bert.py:")
-    assert text.startswith(error := "RuntimeError: mat1 and mat2 shapes cannot")
-    assert error in page
+    assert texts[0].startswith("the first exception: open BertLayer.forward (bert.py:")
+    assert texts[1].startswith(error := "RuntimeError: mat1 and mat2 shapes cannot")
+    assert error in texts[-1]
     assert outcome.about == f"the first that is wrong: {wrong[0]}"
 
 
@@ -118,12 +118,8 @@ def test_the_command_and_its_page(tmp_path):
     assert (done.code, done.err, done.out.count("    ok    ")) == (0, "", 24)
     wrong = edited("scores / math.sqrt(query.size(-1))", "scores")
     (folder / "bert.py").write_text(wrong, encoding="utf-8")
-    done = as_process("sanity_check.py", "--trace", "--html", "t.html", folder=folder, COLUMNS="200")
-    said = (
-        "the first that differs: open ",
-        "what follows builds on this",
-        "in 1344 of 2100 numbers",
-    )
+    done = as_process("sanity_check.py", "--trace", "--html", "t.html", folder=folder, COLUMNS="99")
+    said = ("the first that differs: open ", "what follows builds", "in 1344 of 2100 numbers")
     assert (done.code, [done.out.count(words) for words in said]) == (1, [1, 1, 1])
     assert done.out.endswith("next: python sanity_check.py --task 1.1 --hint\n")
     page = (folder / "t.html").read_text(encoding="utf-8")
