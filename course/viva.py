@@ -18,7 +18,6 @@ import json
 import math
 import random
 import sys
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,9 +86,7 @@ def by_function(sheet: Sheet) -> Iterator[tuple[str, list[str], str, list[Questi
     """Title, code, what is given and questions of each function."""
     for task, group in itertools.groupby(sheet.questions, lambda question: question.task):
         subject, entry = sheet.subjects[task], graded_task(task)
-        texts = textwrap.dedent("\n".join(line for _, line in subject["code"])).split("\n")
-        numbered = zip((n for n, _ in subject["code"]), texts, strict=False)
-        lines = [f"{n:4}  {clean(line, WIDEST, lines=True)}" for n, line in numbered]
+        lines = [f"{n:4}  {clean(line, WIDEST, lines=True)}" for n, line in subject["code"]]
         yield f"Task {entry.number}, {entry.file}", lines, subject["given"], list(group)
 
 

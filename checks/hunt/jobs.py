@@ -96,10 +96,8 @@ def bugs(function: Function, edits: Sequence[Edit], most: int) -> Iterator[tuple
 
 def first_difference(before: Outputs, after: Outputs) -> str:
     """The first output that is not the same in two runs; "" if there is none."""
-    for key in before | after:
-        if not is_close(after.get(key), before.get(key), questions.TOLERANCE):
-            return key
-    return ""
+    tolerance, keys = questions.TOLERANCE, before | after
+    return next((k for k in keys if not is_close(after.get(k), before.get(k), tolerance)), "")
 
 
 def failure(task: GradedTask, source: str) -> Finding | None:

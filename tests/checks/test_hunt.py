@@ -80,7 +80,7 @@ def test_what_is_worth_nothing_is_told(say, monkeypatch):
 
 
 def test_the_hunt_begins_with_a_right_function_and_a_text(say, tmp_path):
-    with pytest.raises(InputError, match=r"my_tests\.py is not here"):
+    with pytest.raises(InputError, match=r"cannot read .*my_tests\.py"):
         terminal.hunt([graded_task("1.1")], 0)
     source = (tmp_path / "bert.py").read_text(encoding="utf-8")
     (tmp_path / "bert.py").write_text(source.replace("dim=-1)", "dim=-2)"), encoding="utf-8")
