@@ -101,7 +101,6 @@ ROWS = [
     Row(f"{PIECES} --size 6", "too small for 2 characters", written("f", "ab\n")),
     Row(f"{PIECES} --out f", "cannot write f", written("f", "ab\n")),
     Row("sanity_check.py --seed 3", "--seed is for --hunt and --quiz"),
-    Row("sanity_check.py --quiz --hunt", "not allowed with"),
     Row("sanity_check.py --hints some", "invalid choice: 'some'"),
     Row("sanity_check.py --trace --task 1.1", "--trace runs the whole model"),
     Row("sanity_check.py --trace --html bert.py", "--html is for --trace, and its file's name"),
