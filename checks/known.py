@@ -104,7 +104,7 @@ def find(task_id: str, outputs: Outputs) -> tuple[list[Mistake], list[str]]:
     """The mistakes that compute what was computed, and the names of outputs they don't explain.
 
     If none computes exactly that, those that explain most of the wrong values: every value that
-    they change is as they change it. No mistake without.
+    they change is as they change it, and one is a tensor. No mistake without.
     """
     table = load_table(task_id)
     if not table.names:
@@ -150,13 +150,13 @@ def partly(table: Table, fits: Tensor, outputs: Outputs) -> tuple[list[Mistake],
     """The mistakes that explain most of the wrong values, and what they leave unexplained."""
     changes = ~alike(table.rows, table.rows[table.base])  # (rows, columns): what mistakes change
     wrong = ~fits[table.base]
-    looked_at = torch.tensor([name.startswith("values/") for name in table.outputs])
+    looked_at = is_value = torch.tensor([name.startswith("values/") for name in table.outputs])
     if not (wrong & looked_at).any(1).all():  # the values are right: then all else counts
         looked_at = torch.ones_like(looked_at)
     decisive = changes & looked_at
     computed = torch.tensor([name in outputs for name in table.outputs])  # before an exception
     is_tensor = torch.tensor([is_dense(outputs.get(name)) for name in table.outputs])
-    seen = (decisive & computed).any(1) & (fits | ~decisive).all(1)
+    seen = (decisive & computed & (is_tensor | ~is_value)).any(1) & (fits | ~decisive).all(1)
     seen &= ~(is_tensor & (table.rows[..., 0] == NO_TENSOR)).any(1)  # as of gradients: one arrives
     best = None
     for row in seen.nonzero().flatten().tolist():

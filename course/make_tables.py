@@ -4,9 +4,9 @@
     python -m course.make_tables --task 1.1     one task; the other tables stay
 
 A table (checks/known.py) has a row for each switch and for two of different slots. Left out are
-those that compute the same as an earlier row, or that cannot be together. A single switch that
-computes what is correct, or the same as another one, is an error. What the switches say is in
-course/switches/mistakes.toml.
+those that compute no number, or the same as an earlier row, or that cannot be together. A single
+switch that computes what is correct, or the same as another one, is an error. What the switches
+say is in course/switches/*.toml.
 """
 
 from __future__ import annotations
@@ -132,13 +132,14 @@ def table_of(function: Function, mistakes: dict[str, Mistake]) -> Table:
     """The table of a task.
 
     Raises:
-        InputError: a single switch only fails, computes what is correct, or the same as another.
+        InputError: a single switch computes no number, what is correct, or the same as another.
     """
     order = {name: index for index, name in enumerate(function.names())}
     ways = [frozenset(), *(frozenset([name]) for name in function.neutral)]
     right = [run(function, way) for way in ways]
     made = {name for outputs in right for name in outputs if not name.startswith("inputs/")}
     columns = [*sorted(made), known.ERROR]
+    are_results = torch.tensor([not name.startswith("gradient") for name in columns])
     rows = [known.fingerprints(outputs, columns) for outputs in right]
     names: list[tuple[str, ...]] = [()] * len(ways)
     base = list(range(len(ways)))
@@ -149,10 +150,10 @@ def table_of(function: Function, mistakes: dict[str, Mistake]) -> Table:
         row = known.fingerprints(outputs, columns)
         same = known.alike(stored, row.expand_as(stored)).all(1).nonzero().flatten().tolist()
         switches = tuple(sorted(wrong, key=order.__getitem__))
-        fails_at_once = [*outputs] == [known.ERROR]  # one and the same exception has many causes
-        if same or fails_at_once:
+        has_numbers = (row[:, 0] >= 0) & (row[:, 1] < known.HUGE)
+        if same or not has_numbers[are_results].any():  # many mistakes give nan, or one exception
             if len(wrong) == 1 and way == 0 and not function.is_second_run:
-                what = ", ".join(names[same[0]]) if same else "others: it only fails"
+                what = ", ".join(names[same[0]]) if same else "others: no number"
                 what = what or "what is correct"
                 raise InputError(f"{function.task_id}: {switches[0]} computes the same as {what}")
             continue

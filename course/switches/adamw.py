@@ -25,7 +25,7 @@ def sides(names: str) -> str:
     return " ".join(f"{x} {x.strip('*')}_first {x.strip('*')}_second" for x in names.split())
 
 
-WEIGHTS = "plus two minus decayed lerp lerptwo lambda"
+WEIGHTS = "plus two decayed lerp lerptwo lambda"
 MARKED = {  # two with * come together where their slots differ, two with ** without decay, too
     "order": "decay_before",
     "loop": "return_in_the_loop* return_in_the_loop_group return_in_the_loop_break "
@@ -51,9 +51,8 @@ MARKED = {  # two with * come together where their slots differ, two with ** wit
     "step_count_of_the_group* step_count_of_the_group_all counted_twice",
     "average": "moments_are_sums** moments_are_sums_first* moments_are_sums_second* "
     + sides("average_weights_swapped* average_weight average_not_decayed")
-    + "".join(
-        f" average_weight_{side}{w}" for side in ("first", "second") for w in WEIGHTS.split()
-    ),
+    + "".join(f" average_weight_{side}{w}" for side in ("first", "second") for w in WEIGHTS.split())
+    + " average_weight_firstminus",
     "first": "first_takes_square no_momentum* no_first_moment moments_swapped",
     "second": "no_square** no_square_doubled value_for_square* square_of_the_moment* "
     "square_averaged square_averaged_sum product_of_both",

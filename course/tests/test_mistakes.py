@@ -3,6 +3,7 @@
 import random
 
 import pytest
+import torch
 from answers import put, read_all, solution_with
 
 from checks import jobs, known
@@ -77,9 +78,11 @@ def test_of_two_switches_no_other_is_named(function):
     assert named >= 4 or function.is_second_run
 
 
-def test_what_explains_by_chance_is_not_named():
-    switches = ["gradient_changed_zeroed", "lr_is_decay", "no_momentum"]
-    assert found(FUNCTIONS["optimizer.step"], *switches) == (set(), [])
+def test_what_explains_by_chance_or_only_nan_is_not_named():
+    by_chance = ["gradient_changed_zeroed", "lr_is_decay", "no_momentum"]
+    all_nan = ["moments_before_the_step", "no_eps"]
+    for switches in (by_chance, all_nan):
+        assert found(FUNCTIONS["optimizer.step"], *switches) == (set(), [])
 
 
 def test_a_mistake_next_to_an_unknown_one_is_named_and_the_rest_is_said():
@@ -99,9 +102,12 @@ def test_switches_that_compute_nothing_new_are_refused():
     words = sentences()["bert.add_norm"]
 
     def run(wrong, self, *given):
+        if "nan" in wrong:
+            return given[0] * torch.nan
         return function.run(wrong, self, *(() if "fails" in wrong else given))
 
-    refused = {"nothing": "what is correct", "no_norm no_norm": "no_norm", "fails": "others"}
+    refused = {"nothing": "what is correct", "no_norm no_norm": "no_norm"}
+    refused |= {"fails": "others", "nan": "others"}
     for names, said in refused.items():
         again = make_tables.Function(function.task_id, run, {"slot": names.split()})
         with pytest.raises(InputError, match=f"computes the same as {said}"):
