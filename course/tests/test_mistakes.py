@@ -81,7 +81,8 @@ def test_of_two_switches_no_other_is_named(function):
 def test_what_explains_by_chance_or_only_nan_is_not_named():
     by_chance = ["gradient_changed_zeroed", "lr_is_decay", "no_momentum"]
     all_nan = ["moments_before_the_step", "no_eps"]
-    for switches in (by_chance, all_nan):
+    nan_or_wrong = ["step_from_zero", "correct_bias_half_ignored"]
+    for switches in (by_chance, all_nan, nan_or_wrong):
         assert found(FUNCTIONS["optimizer.step"], *switches) == (set(), [])
 
 
