@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from checks.compare import TOLERANCES, is_dense
-from checks.errors import describe
+from checks.errors import message_of
 from checks.findings import Finding, Mistake
 from checks.references import DATA_FILES, TABLES, metadata, read_data, under
 from checks.task import ERROR, Outputs
@@ -50,10 +50,9 @@ class Table:
 
 def fingerprint(output: Any) -> Tensor:
     """A few numbers that tell outputs apart: (WIDTH,) in float64."""
-    if isinstance(output, BaseException):
-        output = describe(output)
-    if isinstance(output, Finding):
-        halves = divmod(zlib.crc32(digest(output.text).encode()), 2**16)  # float32 holds them
+    if isinstance(output, BaseException | Finding):
+        text = output.text if isinstance(output, Finding) else message_of(output)
+        halves = divmod(zlib.crc32(digest(text).encode()), 2**16)  # float32 holds them
         return torch.tensor([FAILED, *halves, 0, 0], dtype=torch.float64)
     if not is_dense(output):
         return torch.full((WIDTH,), NO_TENSOR, dtype=torch.float64)
