@@ -1,4 +1,7 @@
-"""What is read is what runs; what --fast puts in its place computes the same."""
+"""What is read is what runs; what --fast puts in its place computes the same.
+
+Its step of AdamW is in references/test_optimizer.py.
+"""
 
 import functools
 from collections import Counter
@@ -11,9 +14,7 @@ from torch import nn
 
 import classifier
 from bert import BertModel, BertSelfAttention
-from extensions.gradients.task_gradients import TaskGradients, plain_sum
 from optimizer import AdamW
-from training import loop
 from training.fast import replace_by_kernels
 from training.fast.methods import VALUES
 
@@ -65,44 +66,6 @@ def test_what_is_read_is_what_runs(is_fast, sst_line, calls, tmp_path, monkeypat
     assert (calls["forward", False] >= 7 * passes) != is_fast  # BERT's, without the heads'
     said = [text for text in capsys.readouterr().out.splitlines() if text.startswith("--fast: ")]
     assert len(said) == (2 if is_fast else 0)
-
-
-# ---------------------------------------------------------------------------------------------
-# AdamW, whose dense gradients are in references/test_optimizer.py
-
-
-@pytest.mark.parametrize(
-    "how",
-    [{}, {"clip": 0.01}, {"parts": 3}, {"parts": 2, "tasks": 1}, {"tied": 1, "is_dense": 1}]
-    + [{"options": {"weight_decay": 0.3}}, {"options": {"betas": (0.0, 0.999)}, "is_dense": 1}],
-)
-def test_a_sparse_gradient_of_word_embeddings_makes_the_same_step(how):
-    """Clipped, of several parts of a batch or tasks, with decay; dense where tied or a β is 0."""
-    results = []
-    for is_fast in (False, True):
-        torch.manual_seed(0)
-        table, linear = nn.Embedding(600, 5, padding_idx=0), nn.Linear(5, 2)
-        model = nn.ModuleDict({"word_embedding": table, "linear": linear}).double()
-        optimizer = AdamW(model.parameters(), lr=1e-2, **how.get("options", {}))
-        if is_fast:
-            replace_by_kernels(model, optimizer)
-        gradients = TaskGradients(model)
-        for t in range(20):
-            for part in range(how.get("parts", 1)):
-                loss = linear(table(torch.randint(30 * t + 8, (4, 6)))).sin().square().mean()
-                loss = loss + table.weight[:, 0].sin().sum() if "tied" in how else loss
-                loss.backward()
-                assert table.weight.grad.is_sparse == (is_fast and "is_dense" not in how)
-                if "tasks" in how:
-                    gradients.take(str(part))
-            if "tasks" in how:
-                gradients.combine(plain_sum, seed=0)
-            loop.clip(model, how.get("clip"))
-            optimizer.step()
-            optimizer.zero_grad()
-        state = [(x["exp_avg"], x["exp_avg_sq"]) for x in optimizer.state.values()]
-        results.append((dict(model.named_parameters()), state))
-    torch.testing.assert_close(results[1], results[0], rtol=1e-12, atol=1e-12)
 
 
 # ---------------------------------------------------------------------------------------------

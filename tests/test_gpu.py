@@ -23,7 +23,7 @@ def test_an_interrupted_run_ends_as_if_untouched(
     resumable, sst_line, run_script_here, monkeypatch, tmp_path, flag
 ):
     """Dropout's random state on the device is resumed, too; seven steps an epoch."""
-    line = (*sst_line, "--epochs", "2", flag)  # without --clip the fast gradient is sparse
+    line = (*sst_line, "--epochs", "2", flag)
     (tmp_path / "untouched").mkdir()
     monkeypatch.chdir(tmp_path / "untouched")
     out = succeeded(run_script_here(classifier, *line)).out

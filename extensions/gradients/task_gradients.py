@@ -54,9 +54,7 @@ class TaskGradients:
     def take(self, task: str) -> None:
         """Keep what the task's backward passes, in all processes, left in .grad, and clear it."""
         sum_gradients(self.model)
-        gradients = [parameter.grad for parameter in self.parameters]
-        # with --fast, word embeddings have a sparse one
-        self.taken[task] = [None if grad is None else grad.to_dense() for grad in gradients]
+        self.taken[task] = [parameter.grad for parameter in self.parameters]
         for parameter in self.parameters:
             parameter.grad = None
 

@@ -11,7 +11,6 @@ from torch.optim import Optimizer
 
 from training.fast.adamw import fused_step
 from training.fast.methods import attention_by_kernel, dropout_by_bits, lazy_output
-from training.loop.processes import world_size
 
 
 def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> list[str]:
@@ -20,17 +19,11 @@ def replace_by_kernels(model: nn.Module, optimizer: Optimizer | None = None) -> 
     Returns what was replaced by what, a phrase each.
     """
     on_gpu = next(model.parameters()).device.type != "cpu"
-    # GPUs would wait for the number of rows, processes add up dense gradients; β divides, too
-    is_sparse = optimizer is not None and not on_gpu and world_size() == 1
-    is_sparse = is_sparse and all(min(group["betas"]) > 0 for group in optimizer.param_groups)
     for name, module in model.named_modules():
-        own_name = name.split(".")[-1]
         if type(module).__name__ == "BertModel":
             module.forward = MethodType(lazy_output, module)
-        elif own_name == "self_attention":
+        elif name.split(".")[-1] == "self_attention":
             module.attention = MethodType(attention_by_kernel, module)
-        elif own_name == "word_embedding":
-            module.sparse = is_sparse  # its gradient
         elif type(module) is nn.Dropout and not on_gpu:
             module.forward = MethodType(dropout_by_bits, module)
     replaced = [f"attention by scaled_dot_product_attention{'' if on_gpu else ' in evaluation'}"]

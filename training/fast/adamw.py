@@ -2,9 +2,6 @@
 
 The kernel reads and writes each number once, where the plain step passes over memory eight times.
 It has ε inside the bias correction: with ε / √(1 − β₂ᵗ) its update is ours.
-
-Half of MiniLM is the table of word embeddings, of which a batch contains a few hundred rows. Its
-gradient is sparse here: a dense one would be zeros that every step writes and reads.
 """
 
 import math
@@ -13,8 +10,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
-
-ROWS = 512  # of a table, in a block
 
 
 @torch.no_grad()
@@ -33,28 +28,9 @@ def fused_step(self: Optimizer) -> None:
                 state["exp_avg_sq"] = torch.zeros_like(parameter)  # v
             state["step"] += 1
             operands = parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"]
-            if parameter.grad.is_sparse:
-                update_table(group, state["step"], *operands)
-            else:
-                same_step.setdefault(state["step"], []).append(operands)
+            same_step.setdefault(state["step"], []).append(operands)
         for step, operands in same_step.items():
             update(group, step, *zip(*operands, strict=True))
-
-
-def update_table(
-    group: dict, step: int, table: Tensor, gradient: Tensor, m: Tensor, v: Tensor
-) -> None:
-    """Update a table (N, D) whose gradient is sparse, without writing the zeros of all other rows.
-
-    What the R rows with a gradient add to m and v comes first; the kernel then takes zeros for all.
-    """
-    gradient = gradient.coalesce()
-    rows, values = gradient.indices()[0], gradient.values()  # (R,), (R, D)
-    for mean, beta, value in zip((m, v), group["betas"], (values, values**2), strict=True):
-        mean.index_add_(0, rows, value, alpha=(1 - beta) / beta)  # the kernel multiplies by β
-    blocks = [tensor.split(ROWS) for tensor in (table, m, v)]
-    zeros = torch.zeros_like(table[:ROWS])  # of one block, which stays in the processor's cache
-    update(group, step, blocks[0], [zeros[: len(block)] for block in blocks[0]], *blocks[1:])
 
 
 def update(group: dict, step: int, parameters: Sequence[Tensor], *operands: Sequence) -> None:

@@ -258,8 +258,6 @@ class Record:
 def clip(model: nn.Module, most: float | None) -> None:
     """Scale the gradient down to the norm ``most``, if there is one and it is longer."""
     if most:
-        for parameter in model.parameters():  # with --fast, word embeddings have a sparse one
-            parameter.grad = None if parameter.grad is None else parameter.grad.to_dense()
         nn.utils.clip_grad_norm_(model.parameters(), most)
 
 
