@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from datasets import TextDataset, read_set
-from training.files.course_files import trained_names
+from training.files.course_files import SETS, trained_names
 from training.files.errors import InputError
 from training.files.writing import atomic_write
 from training.loop.batches import evaluation_loader, input_keys, to_device
@@ -22,8 +22,7 @@ from training.loop.progress import progress_bar
 
 TASKS = ("sst", "para", "sts")  # of part 2; extensions/ have inference (nli), too
 # In the header of each task's predictions; and the function of a model that makes them
-FILE_COLUMNS = {"sst": "Predicted_Sentiment", "para": "Predicted_Is_Paraphrase"}
-FILE_COLUMNS |= {"sts": "Predicted_Similarity", "nli": "Predicted_Relation"}
+FILE_COLUMNS = {task: SETS[task].column for task in TASKS} | {"nli": "Predicted_Relation"}
 HEADS = {"sst": "predict_sentiment", "para": "predict_paraphrase", "sts": "predict_similarity"}
 HEADS |= {"nli": "predict_relation"}
 HeldOut = Mapping[tuple[str, str], TextDataset]  # by task and split: ("sst", "dev")

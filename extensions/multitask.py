@@ -37,6 +37,7 @@ from training.cli.scripts import run_script
 from training.cli.task_flags import find_files
 from training.files.errors import InputError
 from training.files.hub import default_model
+from training.loop.batches import LengthBatches
 from utils import seed_everything
 
 RULES = {"sum": plain_sum, "pcgrad": pcgrad}  # how the gradients of all tasks become one
@@ -84,10 +85,11 @@ def new_turns(args: TechniqueFlags, sets: Mapping[str, TextDataset]) -> Turns:
     """The tasks' training batches, in the order of the steps."""
     loaders = {}
     for name, rows in sets.items():
-        keys = [()] * len(rows)
+        order = (rows.lengths(), args.batch_size, args.seed)
+        batches = LengthBatches(*order)
         if getattr(args, f"{name}_extra") in RANKING:
             keys = [compared_texts(a, b, our.relation(name, label)) for a, b, label, _ in rows]
-        batches = NoDuplicates(rows.lengths(), args.batch_size, args.seed, keys)
+            batches = NoDuplicates(*order, keys)
         loaders[name] = DataLoader(rows, batch_sampler=batches)
     steps = args.steps_per_epoch or sum(map(len, loaders.values()))
     kind = "together" if args.gradients else args.sampling
